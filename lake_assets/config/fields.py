@@ -1,0 +1,42 @@
+"""Field types that several models share: identifiers, secrets, sizes."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, ByteSize, Field
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_identifier(value: str) -> str:
+    """The value, if it is an identifier that may stand in a statement.
+
+    Raises:
+        ValueError: it is not of the form `^[A-Za-z_][A-Za-z0-9_]*$`.
+    """
+    if not _IDENTIFIER.fullmatch(value):
+        raise ValueError(
+            f"{value!r} is not an identifier: use letters, digits and underscores, not beginning with a digit"
+        )
+    return value
+
+
+Identifier = Annotated[
+    str,
+    AfterValidator(check_identifier),
+    Field(json_schema_extra={"pattern": r"^[A-Za-z_][A-Za-z0-9_]*$"}),
+]
+
+
+def check_file_size(value: ByteSize) -> ByteSize:
+    """The value, if a data file may aim at it.
+
+    Raises:
+        ValueError: it is outside 1 MiB to 4 GiB.
+    """
+    if not 2**20 <= value <= 2**32:
+        raise ValueError(f"{value.human_readable()} is outside 1 MiB to 4 GiB: 128MiB to 512MiB serve most tables")
+    return value
+
+
+FileSize = Annotated[ByteSize, AfterValidator(check_file_size)]

@@ -1,0 +1,66 @@
+"""Every error that lake_assets raises on purpose: what is wrong, where, and the mend."""
+
+
+class LakeAssetsError(Exception):
+    """Base of all errors whose text is meant for a person; the command line prints it without a traceback.
+
+    Args:
+        problem: one sentence that names the field or the object and what is wrong with it.
+        mend: what to do about it, one sentence.
+    """
+
+    def __init__(self, problem: str, mend: str = "") -> None:
+        super().__init__(problem, mend)
+        self.problem = problem
+        self.mend = mend
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.mend}".rstrip()
+
+
+class ConfigError(LakeAssetsError):
+    """The configuration cannot be read or is not valid; nothing has run."""
+
+
+class LayoutError(LakeAssetsError):
+    """A path template is malformed, or a path does not fit it."""
+
+
+class PartitionError(LakeAssetsError):
+    """A partition or one of its values is not one that the stream can have."""
+
+
+class StorageError(LakeAssetsError):
+    """An object store refuses, is unreachable, or lacks the bucket or object."""
+
+
+class SourceError(LakeAssetsError):
+    """The landed objects of a partition cannot be ingested as they are."""
+
+
+class EmptySourceError(SourceError):
+    """The source partition has no objects and the stream says `on_empty: fail`."""
+
+
+class SourceChangedError(SourceError):
+    """The landed objects of a partition changed while they were being read."""
+
+
+class SchemaError(SourceError):
+    """A file's or a result's columns do not fit the destination table."""
+
+
+class TransformError(LakeAssetsError):
+    """The stream's transform cannot be loaded, fails, or returns what it must not."""
+
+
+class CatalogError(LakeAssetsError):
+    """The DuckLake catalog is unreachable or refuses a statement."""
+
+
+class CommitConflictError(CatalogError):
+    """Other writers kept winning until the limit of retries was reached."""
+
+
+class SparkUnavailableError(LakeAssetsError):
+    """No usable Java or Spark session can be had."""

@@ -1,0 +1,1 @@
+"""The DuckLake: attach, create tables, commit a partition, ledger."""

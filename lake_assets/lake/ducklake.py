@@ -1,0 +1,210 @@
+"""A DuckLake that can be opened, read and written: one engine a process, attached only while it is used."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import tenacity
+
+from lake_assets.config.models import DuckdbCatalog, Lake, LocalStorage, PostgresCatalog
+from lake_assets.errors import CatalogError
+from lake_assets.lake.attach import ALIAS, attach_statement, extensions, secret_statements
+from lake_assets.lake.engine import identifier, open_engine
+from lake_assets.lake.lock import commit_lock
+
+ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table of the lake."""
+
+    schema: str
+    table: str
+
+    @property
+    def sql(self) -> str:
+        """The name as it stands in a statement, every part quoted."""
+        return ".".join(identifier(part) for part in (ALIAS, self.schema, self.table))
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+class LakeSession:
+    """An attached lake. Statements take bound parameters; a failed one rolls back what was begun."""
+
+    def __init__(self, config: Lake, connection: duckdb.DuckDBPyConnection) -> None:
+        self.config = config
+        self.connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement returns.
+
+        Raises:
+            CatalogError: the statement fails.
+        """
+        with translated(self.config):
+            return self.connection.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All statements inside, or none of them.
+
+        After a failed statement DuckDB's COMMIT may commit what came before it, so every exception rolls back.
+        """
+        with translated(self.config):
+            self.connection.execute("BEGIN")
+        try:
+            yield
+            with translated(self.config):
+                self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except duckdb.TransactionException:
+            return  # a failed COMMIT has ended the transaction already
+
+    def commit_lock(self) -> AbstractContextManager[None]:
+        """The lock under which commits follow each other; see `lock.py`."""
+        # An open DuckDB-file catalog is this process's alone, and `DuckLake.open` holds its lock.
+        return nullcontext() if isinstance(self.config.catalog, DuckdbCatalog) else commit_lock(self.config)
+
+    def exists(self, table: TableName) -> bool:
+        """Whether the lake has this table."""
+        found = self.rows(
+            "SELECT 1 FROM information_schema.tables "
+            "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
+            [ALIAS, table.schema, table.table],
+        )
+        return bool(found)
+
+
+class DuckLake:
+    """Opens one lake; keep the object, its engine is loaded once."""
+
+    def __init__(self, config: Lake) -> None:
+        self.config = config
+        self._engine: duckdb.DuckDBPyConnection | None = None
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def open(self, *, create: bool = False, read_only: bool = False) -> Iterator[LakeSession]:
+        """Attach the lake for the time of the block. Threads of one process take turns.
+
+        Args:
+            create: make the catalog when it does not exist yet.
+            read_only: let no statement write.
+
+        Raises:
+            CatalogError: the catalog is unreachable, does not exist, or is held by another process for too long.
+        """
+        alone = isinstance(self.config.catalog, DuckdbCatalog)
+        with self._turn, commit_lock(self.config) if alone else nullcontext():
+            engine = self._attach(create=create, read_only=read_only)
+            try:
+                yield LakeSession(self.config, engine)
+            finally:
+                engine.execute(f"DETACH {ALIAS}")
+
+    def _attach(self, *, create: bool, read_only: bool) -> duckdb.DuckDBPyConnection:
+        if self._engine is None:
+            engine = open_engine(extensions(self.config))
+            with translated(self.config):
+                for statement in secret_statements(self.config):
+                    engine.execute(statement)
+            self._engine = engine
+        statement = attach_statement(self.config, read_only=read_only)
+        with translated(self.config):
+            try:
+                self._patiently(self._existing(statement))
+            except duckdb.Error as error:
+                if not _absent(error):
+                    raise
+                if not create:
+                    raise CatalogError(
+                        f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config."
+                    ) from error
+                self._create(statement)
+        return self._engine
+
+    @staticmethod
+    def _existing(statement: str) -> str:
+        return statement.removesuffix(")") + ", CREATE_IF_NOT_EXISTS false)"
+
+    def _create(self, statement: str) -> None:
+        """Make the catalog; of several processes that would, one does."""
+        if not isinstance(self.config.catalog, PostgresCatalog):
+            Path(self.config.catalog.path).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.config.storage, LocalStorage):
+            Path(self.config.storage.path).mkdir(parents=True, exist_ok=True)
+        if isinstance(self.config.catalog, DuckdbCatalog):
+            self._patiently(statement)
+            return
+        with commit_lock(self.config):
+            self._patiently(statement)
+
+    def _patiently(self, statement: str) -> None:
+        """Execute an ATTACH, again while another process holds the catalog's file."""
+        assert self._engine is not None  # noqa: S101 - _attach made it
+        for attempt in tenacity.Retrying(
+            retry=tenacity.retry_if_exception(_held),
+            stop=tenacity.stop_after_delay(ATTACH_PATIENCE),
+            wait=tenacity.wait_random(0.02, 0.2),
+            reraise=True,
+        ):
+            with attempt:
+                self._engine.execute(statement)
+
+    @property
+    def place(self) -> str:
+        """The catalog's place for messages, without secrets."""
+        return catalog_place(self.config)
+
+
+def catalog_place(config: Lake) -> str:
+    """A catalog's place for messages, without secrets."""
+    catalog = config.catalog
+    if isinstance(catalog, PostgresCatalog):
+        return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
+    return f"{catalog.type}:{catalog.path}"
+
+
+@contextmanager
+def translated(config: Lake) -> Iterator[None]:
+    """DuckDB's errors as `CatalogError`, in one paragraph and without the secrets of the config."""
+    try:
+        yield
+    except duckdb.Error as error:
+        text = " ".join(str(error).split())
+        for secret in _secrets(config):
+            text = text.replace(secret, "***")
+        raise CatalogError(
+            f"the catalog {catalog_place(config)} says: {text[:1000].rstrip('.')}:",
+            "check that catalog and storage are reachable and that the statement fits the lake.",
+        ) from error
+
+
+def _secrets(config: Lake) -> Iterator[str]:
+    for model in (config.catalog, config.storage):
+        for name in ("password", "secret", "session_token"):
+            value = getattr(model, name, None)
+            if value is not None and value.get_secret_value():
+                yield value.get_secret_value()
+
+
+def _held(error: BaseException) -> bool:
+    return isinstance(error, duckdb.IOException) and "lock" in str(error).lower()
+
+
+def _absent(error: duckdb.Error) -> bool:
+    text = str(error)
+    return "does not exist" in text or "unable to open database file" in text

@@ -1,0 +1,63 @@
+"""DuckDB as the engine of the lake: an instance with the extensions that lie in the installed packages.
+
+Nothing is downloaded at run time: `LOAD` takes the extension file of the wheel, and DuckDB's own installing is off.
+"""
+
+import importlib.util
+from collections.abc import Sequence
+from pathlib import Path
+
+import duckdb
+
+from lake_assets.errors import CatalogError
+
+
+def identifier(name: str) -> str:
+    """The name quoted for a statement, whatever it holds."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """The text as a string literal, for the statements that take no bound parameters (ATTACH, CREATE SECRET)."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def extension_file(name: str) -> Path:
+    """The file of an extension in its wheel.
+
+    Raises:
+        CatalogError: the wheel is not installed, or is not of the running DuckDB's version.
+    """
+    package = f"duckdb_extension_{name}"
+    spec = importlib.util.find_spec(package)
+    wheel = f"{package.replace('_', '-')}=={duckdb.__version__}"
+    if spec is None or spec.origin is None:
+        raise CatalogError(f"DuckDB's extension {name} is not installed:", f"pip install '{wheel}'.")
+    file = Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
+    if not file.is_file():
+        raise CatalogError(
+            f"DuckDB's extension {name} is not of DuckDB's version {duckdb.__version__}:", f"pip install '{wheel}'."
+        )
+    return file
+
+
+def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
+    """A new in-memory instance with these extensions, that installs nothing and reads no Python variables.
+
+    Raises:
+        CatalogError: an extension is not installed or does not load.
+    """
+    connection = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "python_enable_replacements": "false",
+        }
+    )
+    for name in extensions:
+        try:
+            connection.execute(f"LOAD {literal(str(extension_file(name)))}")
+        except duckdb.Error as error:
+            raise CatalogError(f"DuckDB's extension {name} does not load: {error}.") from error
+    connection.execute("SET TimeZone = 'UTC'")
+    return connection

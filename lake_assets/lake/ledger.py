@@ -1,0 +1,192 @@
+"""The ledger (one row a run and partition), the manifest table and the claim rows: tables of the same lake."""
+
+import dataclasses
+import datetime as dt
+from dataclasses import dataclass
+from typing import Literal
+
+import tenacity
+
+from lake_assets.config.models import Lake
+from lake_assets.errors import CatalogError
+from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.manifest import Manifest
+
+Status = Literal["committed", "skipped", "failed"]
+
+# Rows a transaction may insert without writing a Parquet file for them: a ledger row, and a manifest of this many.
+INLINED_ROWS = 1000
+
+CLAIMS = TableName("main", "ingest_claims")
+
+_SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """What became of one partition in one run; the columns of the ledger, in their order."""
+
+    run_id: str
+    run_at: dt.datetime
+    stream: str
+    source_glob: str
+    destination_table: str
+    partition_columns: str  # with commas between
+    load_partition: str  # as the path has it: region=NW/date=2026-02-11
+    mode: str
+    status: Status
+    on_empty: str | None = None  # the policy that was applied, where the source had no objects
+    row_count: int | None = None
+    rows_before: int | None = None
+    source_files: int | None = None
+    source_bytes: int | None = None
+    files_written: int | None = None
+    bytes_written: int | None = None
+    source_fingerprint: str | None = None
+    snapshot_id: int | None = None  # of the commit that this row is part of; NULL unless committed
+    started_at: dt.datetime
+    finished_at: dt.datetime | None = None
+    error: str | None = None
+
+
+def _sql_type(field: "dataclasses.Field[object]") -> str:
+    for python_type, sql in _SQL_TYPES.items():
+        if field.type in (python_type, python_type | None):
+            return sql
+    return "VARCHAR"  # the closed sets of words
+
+
+COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
+
+_MANIFEST_COLUMNS = {
+    "run_id": "VARCHAR",
+    "stream": "VARCHAR",
+    "load_partition": "VARCHAR",
+    "uri": "VARCHAR",
+    "etag": "VARCHAR",
+    "size": "BIGINT",
+    "last_modified": "TIMESTAMPTZ",
+}
+
+_CLAIM_COLUMNS = {"destination_table": "VARCHAR", "run_id": "VARCHAR"}
+
+
+def ledger_table(config: Lake) -> TableName:
+    """The ledger's name in this lake."""
+    return TableName("main", config.ledger)
+
+
+def manifest_table(config: Lake) -> TableName:
+    """The manifest table's name in this lake."""
+    return TableName("main", config.manifest)
+
+
+def create_ledger(session: LakeSession) -> None:
+    """Make the ledger, the manifest table and the claims table where they do not exist.
+
+    Raises:
+        CatalogError: the catalog refuses.
+    """
+    tables = {
+        ledger_table(session.config): COLUMNS,
+        manifest_table(session.config): _MANIFEST_COLUMNS,
+        CLAIMS: _CLAIM_COLUMNS,
+    }
+    if all(session.exists(table) for table in tables):
+        return
+    with session.commit_lock():
+        with session.transaction():
+            for table, columns in tables.items():
+                listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
+                session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")  # noqa: S608 - quoted names
+        for table in tables:
+            set_inlining(session, table, INLINED_ROWS)
+
+
+def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
+    """Set up to how many rows of one transaction the catalog itself holds for this table."""
+    session.rows(
+        "CALL lake.set_option('data_inlining_row_limit', ?, schema => ?, table_name => ?)",
+        [rows, table.schema, table.table],
+    )
+
+
+def insert_ledger_row(session: LakeSession, row: LedgerRow) -> None:
+    """Append the row, in the transaction that is open."""
+    marks = ", ".join("?" for _ in COLUMNS)
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    session.rows(
+        f"INSERT INTO {ledger_table(session.config).sql} ({names}) VALUES ({marks})",  # noqa: S608 - quoted names
+        [getattr(row, name) for name in COLUMNS],
+    )
+
+
+def record(session: LakeSession, row: LedgerRow) -> None:
+    """Append the row in a transaction of its own, for a run that changed nothing: skipped or failed.
+
+    Raises:
+        CatalogError: the catalog refuses, after some tries.
+    """
+    for attempt in tenacity.Retrying(
+        retry=tenacity.retry_if_exception(is_conflict),
+        stop=tenacity.stop_after_attempt(10),
+        wait=tenacity.wait_random(0, 0.5),
+        reraise=True,
+    ):
+        with attempt, session.commit_lock(), session.transaction():
+            insert_ledger_row(session, row)
+
+
+def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
+    """Append which objects the run of this ledger row read, in the transaction that is open."""
+    if not manifest.objects:
+        return
+    columns = list(zip(*((o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects), strict=True))
+    session.rows(
+        f"INSERT INTO {manifest_table(session.config).sql} "  # noqa: S608 - quoted names
+        "SELECT ?, ?, ?, unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::TIMESTAMPTZ[])",
+        [row.run_id, row.stream, row.load_partition, *(list(column) for column in columns)],
+    )
+
+
+def last_fingerprint(session: LakeSession, table: TableName, load_partition: str) -> str | None:
+    """The fingerprint of what the partition was last committed from, or None when it never was.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    found = session.rows(
+        f"SELECT source_fingerprint FROM {ledger_table(session.config).sql} "  # noqa: S608 - quoted names
+        "WHERE destination_table = ? AND load_partition = ? AND status = 'committed' "
+        "ORDER BY snapshot_id DESC LIMIT 1",
+        [str(table), load_partition],
+    )
+    return found[0][0] if found else None
+
+
+def read_ledger(
+    session: LakeSession, stream: str | None = None, load_partition: str | None = None, limit: int = 100
+) -> list[LedgerRow]:
+    """The newest rows of the ledger, newest first.
+
+    Args:
+        session: an open lake.
+        stream: only this stream's.
+        load_partition: only this partition's, in the path's form.
+        limit: at most so many.
+
+    Raises:
+        CatalogError: there is no ledger, or it cannot be read.
+    """
+    table = ledger_table(session.config)
+    if not session.exists(table):
+        raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
+    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    rows = session.rows(
+        f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
+        "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "
+        "ORDER BY finished_at DESC, started_at DESC LIMIT ?",
+        [stream, stream, load_partition, load_partition, limit],
+    )
+    return [LedgerRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]

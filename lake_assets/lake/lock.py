@@ -1,0 +1,80 @@
+"""The lock under which a lake's commits follow each other: for speed, not for safety.
+
+DuckLake numbers its snapshots in one row of commits, so two that overlap cost one of them a retry. Waiting for a
+lock is cheaper. Safety is the catalog's: a writer that knows nothing of the lock makes a conflict, never a mixture.
+A lock ends with its process, however that ends.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from lake_assets.config.models import DuckdbCatalog, Lake, PostgresCatalog, SqliteCatalog
+from lake_assets.errors import CatalogError
+
+TIMEOUT = 600.0  # seconds; a commit takes well under one
+
+
+@contextmanager
+def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
+    """Hold the lake's lock: a file beside a file catalog, an advisory lock of a PostgreSQL catalog.
+
+    Raises:
+        CatalogError: it is not free within `timeout` seconds.
+    """
+    if isinstance(lake.catalog, PostgresCatalog):
+        with _advisory_lock(lake.catalog, timeout):
+            yield
+    else:
+        with _file_lock(lake.catalog, timeout):
+            yield
+
+
+@contextmanager
+def _file_lock(catalog: SqliteCatalog | DuckdbCatalog, timeout: float) -> Iterator[None]:
+    path = Path(f"{catalog.path}.lock")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=timeout, poll_interval=0.01):
+            yield
+    except Timeout as error:
+        raise CatalogError(
+            f"the lock {path} was not free within {timeout:g} seconds:",
+            "see which process holds it (fuser on that file).",
+        ) from error
+
+
+@contextmanager
+def _advisory_lock(catalog: PostgresCatalog, timeout: float) -> Iterator[None]:
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    key = int.from_bytes(hashlib.sha256(b"lake_assets commit").digest()[:8], "big", signed=True)
+    try:
+        connection = psycopg.connect(
+            host=catalog.host,
+            port=catalog.port,
+            dbname=catalog.database,
+            user=catalog.user,
+            password=catalog.password.get_secret_value() if catalog.password else None,
+            connect_timeout=catalog.connect_timeout,
+            autocommit=True,
+        )
+    except psycopg.OperationalError as error:
+        raise CatalogError(
+            f"the catalog postgres://{catalog.host}:{catalog.port}/{catalog.database} is unreachable: {error}".rstrip()
+            + ":",
+            "check host, port, user and password.",
+        ) from error
+    with connection:
+        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(timeout * 1000)}ms",))
+        try:
+            connection.execute("SELECT pg_advisory_lock(%s)", (key,))
+        except psycopg.errors.LockNotAvailable as error:
+            raise CatalogError(
+                f"the catalog's commit lock was not free within {timeout:g} seconds:",
+                "see which session holds it (pg_locks, locktype advisory).",
+            ) from error
+        yield

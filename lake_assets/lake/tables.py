@@ -1,0 +1,92 @@
+"""The destination table: made from the source's schema on the first run, checked on the later ones."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lake_assets.errors import CatalogError, SchemaError
+from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.engine import identifier
+from lake_assets.lake.ledger import CLAIMS, set_inlining
+from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
+from lake_assets.partition import PartitionColumn
+
+
+def create_table(
+    session: LakeSession, table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn]
+) -> None:
+    """Make the table, partitioned, with its claim row, where it does not exist.
+
+    Args:
+        session: an open lake.
+        table: its name.
+        schema: the columns of the rows; partition columns in it are given their configured type.
+        partition_columns: they come last, in this order.
+
+    Raises:
+        SchemaError: a column has a name or type that the lake cannot hold.
+        CatalogError: the catalog refuses, or the lake is encrypted.
+    """
+    check_columns(schema, f"the source of {table}")
+    partitioned = {column.name.lower(): column for column in partition_columns}
+    columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
+    if not columns:
+        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
+    columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
+    with session.commit_lock():
+        _refuse_encrypted(session)
+        with session.transaction():
+            session.rows(f"CREATE SCHEMA IF NOT EXISTS lake.{identifier(table.schema)}")
+            if not session.exists(table):
+                listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
+                session.rows(f"CREATE TABLE {table.sql} ({listed})")
+                by = ", ".join(identifier(column.name) for column in partition_columns)
+                session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+            _add_claim(session, table)
+        # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
+        set_inlining(session, table, 0)
+
+
+def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
+    """The schema that a data file of this table must have: its columns but for the partition's.
+
+    Raises:
+        SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
+            which no file can be registered.
+        CatalogError: the table cannot be read.
+    """
+    columns = {name: sql for name, sql in _columns(session, table)}
+    for column in partition_columns:
+        found = next((name for name in columns if name.lower() == column.name.lower()), None)
+        if found is None:
+            raise SchemaError(
+                f"table {table} has no column {column.name!r}, which is a partition column of its stream:",
+                "choose another table, or correct `partitions` in the config.",
+            )
+        if str(columns[found]) != PARTITION_TYPES[column.type]:
+            raise SchemaError(
+                f"column {found!r} of table {table} is {columns[found]}, and the config says {column.type}:",
+                "correct the type of this partition column in the config.",
+            )
+        del columns[found]
+    return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
+
+
+def _columns(session: LakeSession, table: TableName) -> list[tuple[str, "DuckDBPyType"]]:  # noqa: F821
+    relation = session.connection.sql(f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+    return list(zip(relation.columns, relation.types, strict=True))
+
+
+def _add_claim(session: LakeSession, table: TableName) -> None:
+    found = session.rows(f"SELECT 1 FROM {CLAIMS.sql} WHERE destination_table = ?", [str(table)])  # noqa: S608
+    if not found:
+        session.rows(f"INSERT INTO {CLAIMS.sql} VALUES (?, NULL)", [str(table)])  # noqa: S608
+
+
+def _refuse_encrypted(session: LakeSession) -> None:
+    found = session.rows("SELECT value FROM ducklake_options('lake') WHERE option_name = 'encrypted'")
+    if found and found[0][0] == "true":
+        raise CatalogError(
+            "the lake is encrypted, and files that Spark writes cannot be registered in it:",
+            "use a lake without `encrypted`.",
+        )

@@ -1,0 +1,1 @@
+"""Partition paths: how they are written and read back."""

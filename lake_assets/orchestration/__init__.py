@@ -1,0 +1,1 @@
+"""The Dagster surface over `ingest`: partitions, assets, resources."""

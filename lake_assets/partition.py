@@ -1,0 +1,121 @@
+"""A partition, one value for each partition column, and the three texts it is written as.
+
+In a path (Hive's form, as Spark writes it): `region=NW/date=2026-02-11`, values percent-encoded, NULL as
+`__HIVE_DEFAULT_PARTITION__`. On the command line: the same with commas between: `region=NW,date=2026-02-11`.
+In Dagster: each value alone is the key of one dimension, in the path's encoding.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lake_assets.errors import PartitionError
+from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+
+PartitionType = Literal["string", "integer", "date"]
+PartitionValue = str | int | dt.date | None
+
+_INTEGER = re.compile(r"-?\d{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A partition column: its name (an SQL identifier) and the type of its values."""
+
+    name: str
+    type: PartitionType
+
+    def parse(self, text: str) -> PartitionValue:
+        """The typed value of a path's text for this column.
+
+        Args:
+            text: the value as a path writes it, percent-encoded or not.
+
+        Raises:
+            PartitionError: the text is not a value of this column's type.
+        """
+        if text == HIVE_NULL:
+            return None
+        value = unescape(text)
+        if self.type == "date":
+            return self._date(value)
+        if self.type == "integer":
+            # More digits than fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
+            if not _INTEGER.fullmatch(value):
+                raise self._refuse(value, "write it in digits, such as 2026")
+            return int(value)
+        return value
+
+    def _date(self, value: str) -> dt.date:
+        try:
+            parsed = dt.date.fromisoformat(value)
+        except ValueError:
+            parsed = None
+        # fromisoformat also takes 20260211 and 2026-W07-3, which name another folder than the one written.
+        if parsed is None or parsed.isoformat() != value:
+            raise self._refuse(value, "write it as YYYY-MM-DD, such as 2026-02-11")
+        return parsed
+
+    def _refuse(self, value: str, mend: str) -> PartitionError:
+        return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{mend}.")
+
+    def text(self, value: PartitionValue) -> str:
+        """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
+        return HIVE_NULL if value is None else escape(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One value for each partition column of a stream, in the order of the stream's columns."""
+
+    columns: tuple[PartitionColumn, ...]
+    values: tuple[PartitionValue, ...]
+
+    @classmethod
+    def of(cls, columns: Iterable[PartitionColumn], texts: Mapping[str, str]) -> "Partition":
+        """The partition with these texts as values, one for each column.
+
+        Raises:
+            PartitionError: a column is missing, unknown, or its text does not parse.
+        """
+        columns = tuple(columns)
+        names = [column.name for column in columns]
+        if set(texts) != set(names):
+            raise PartitionError(
+                f"the partition names {', '.join(texts) or 'nothing'}, and the stream's partition columns are "
+                f"{', '.join(names)}:",
+                f"write {','.join(f'{name}=…' for name in names)}.",
+            )
+        return cls(columns, tuple(column.parse(texts[column.name]) for column in columns))
+
+    @classmethod
+    def parse(cls, columns: Iterable[PartitionColumn], text: str) -> "Partition":
+        """Read `region=NW,date=2026-02-11`; a comma or a percent sign inside a value is percent-encoded.
+
+        Raises:
+            PartitionError: the text is not of that form, or does not fit the columns.
+        """
+        texts: dict[str, str] = {}
+        for part in text.split(","):
+            name, equals, value = part.partition("=")
+            if not equals or name in texts:
+                raise PartitionError(
+                    f"partition {text!r} is not a list of column=value:",
+                    "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
+                )
+            texts[name.strip()] = value
+        return cls.of(columns, texts)
+
+    def texts(self) -> dict[str, str]:
+        """Each column's value as a path writes it, by the column's name."""
+        return {c.name: c.text(v) for c, v in zip(self.columns, self.values, strict=True)}
+
+    @property
+    def path(self) -> str:
+        """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends."""
+        return "/".join(f"{name}={text}" for name, text in self.texts().items())
+
+    def __str__(self) -> str:
+        return self.path

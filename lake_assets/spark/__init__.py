@@ -1,0 +1,1 @@
+"""The Spark session, and the code that runs inside its tasks."""

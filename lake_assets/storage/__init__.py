@@ -1,0 +1,1 @@
+"""Object stores behind one URI: local folders and S3."""

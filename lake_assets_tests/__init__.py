@@ -1,0 +1,1 @@
+"""The tests of lake_assets, room by room."""
