@@ -18,6 +18,9 @@ from lake_assets.partition import Partition
 
 AUTHOR = "lake_assets"
 
+Statement = tuple[str, list[object]]
+"""SQL and its bound parameters."""
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -68,9 +71,9 @@ def _replace(session: LakeSession, replacement: Replacement) -> LedgerRow:
     session.rows("SET ducklake_max_retry_count = 0")
     with session.transaction():
         _claim(session, replacement)
-        rows_before = _delete(session, replacement)
+        ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
         if replacement.files:
-            _add_files(session, replacement.table, replacement.files)
+            session.rows(*add_files_statement(replacement.table, replacement.files))
         ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
         row = dataclasses.replace(
             replacement.row,
@@ -107,25 +110,32 @@ def _claim(session: LakeSession, replacement: Replacement) -> None:
         )
 
 
-def _delete(session: LakeSession, replacement: Replacement) -> int:
-    conditions, parameters = [], []
-    for column, value in zip(replacement.partition.columns, replacement.partition.values, strict=True):
+def delete_statement(table: TableName, partition: Partition) -> Statement:
+    """The statement that removes a partition's rows."""
+    condition, parameters = where(partition)
+    return f"DELETE FROM {table.sql} WHERE {condition}", parameters  # noqa: S608 - quoted names
+
+
+def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
+    """The statement that registers files; the partition's values are taken from their paths."""
+    return (
+        "CALL ducklake_add_data_files('lake', ?, ?, schema => ?, hive_partitioning => true)",
+        [table.table, list(files), table.schema],
+    )
+
+
+def where(partition: Partition) -> tuple[str, list[object]]:
+    """The condition that holds for a partition's rows only, with its bound parameters."""
+    conditions: list[str] = []
+    parameters: list[object] = []
+    for column, value in zip(partition.columns, partition.values, strict=True):
         # `IS NOT DISTINCT FROM` would do for both, but files are pruned by `=` and `IS NULL` only.
         if value is None:
             conditions.append(f"{identifier(column.name)} IS NULL")
         else:
             conditions.append(f"{identifier(column.name)} = ?")
             parameters.append(value)
-    where = " AND ".join(conditions)
-    ((deleted,),) = session.rows(f"DELETE FROM {replacement.table.sql} WHERE {where}", parameters)  # noqa: S608
-    return int(deleted)
-
-
-def _add_files(session: LakeSession, table: TableName, files: Sequence[str]) -> None:
-    session.rows(
-        "CALL ducklake_add_data_files('lake', ?, ?, schema => ?, hive_partitioning => true)",
-        [table.table, list(files), table.schema],
-    )
+    return " AND ".join(conditions), parameters
 
 
 def _set_message(session: LakeSession, row: LedgerRow) -> None:

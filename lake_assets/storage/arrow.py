@@ -38,13 +38,13 @@ class ArrowStore:
         with self._fs.open_input_stream(f"{self._root}/{key}") as stream:
             return stream.read_buffer()
 
-    def open(self, key: str, size: int) -> pa.NativeFile:
-        """An object for random access; its size in bytes is known, so the store is not asked for it.
+    def open(self, key: str) -> pa.NativeFile:
+        """An object for random access.
 
         Raises:
             OSError: the object is absent or the store fails.
         """
-        return self._fs.open_input_file(fs.FileInfo(f"{self._root}/{key}", fs.FileType.File, size=size))
+        return self._fs.open_input_file(f"{self._root}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:
         """A new object; nothing is visible under the key until the stream is closed (on S3).

@@ -1,0 +1,160 @@
+"""Bringing a file's or a result's columns to the columns of the table, losing nothing.
+
+Columns are matched by name. What is allowed is a table of widenings; everything else is refused by name, before a
+row is read. (Parquet readers that match by position, or cast as they can, are how wrong rows get into lakes.)
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from lake_assets.errors import SchemaError
+from lake_assets.partition import Partition
+
+_LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+_STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
+_BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+
+
+class Fitter:
+    """Fits batches of one schema to a target schema, checking partition columns that the rows carry as well.
+
+    Args:
+        source: the schema of the batches.
+        target: the schema that a data file must have; it has no partition columns.
+        partition: whose rows these are.
+        origin: the object or result that they come from, for errors.
+
+    Raises:
+        SchemaError: a column is missing, unknown, or of a type that the table cannot take.
+    """
+
+    def __init__(self, source: pa.Schema, target: pa.Schema, partition: Partition, origin: str) -> None:
+        self._target = target
+        self._partition = partition
+        self._origin = origin
+        self._same = source.remove_metadata().equals(target)
+        by_name = {name.lower(): name for name in source.names}
+        columns = {column.name.lower() for column in partition.columns}
+        self._partition_names = {
+            column.name: by_name[column.name.lower()]
+            for column in partition.columns
+            if column.name.lower() in by_name
+        }
+        missing = [name for name in target.names if name.lower() not in by_name]
+        unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
+        if missing or unknown:
+            raise SchemaError(
+                f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
+                "land it again with the table's columns, or add or remove the column in a transform or the table.",
+            )
+        for field in target:
+            given = source.field(by_name[field.name.lower()]).type
+            if not widens(given, field.type):
+                raise SchemaError(
+                    f"column {field.name!r} of {origin} is {given}, and the table's is {field.type}, which cannot "
+                    "hold all of it:",
+                    "cast it in a transform, or widen the table's column.",
+                )
+        self.columns = [by_name[name.lower()] for name in target.names]
+        """The columns to read, in the target's order, without the partition's."""
+        self.partition_columns = list(self._partition_names.values())
+        """The partition columns that the source carries too, to be read and checked."""
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the target's schema.
+
+        Raises:
+            SchemaError: a value does not fit its column, or a row belongs to another partition.
+        """
+        self._check_partition(batch)
+        if self._same:
+            return batch
+        arrays = []
+        for name, field in zip(self.columns, self._target, strict=True):
+            try:
+                arrays.append(_cast(batch.column(name), field.type))
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
+                    "correct the value, or round it in a transform.",
+                ) from error
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+    def _check_partition(self, batch: pa.RecordBatch) -> None:
+        for column, value in zip(self._partition.columns, self._partition.values, strict=True):
+            name = self._partition_names.get(column.name)
+            if name is None:
+                continue
+            array = _cast(batch.column(name), pa.string())
+            wrong = (
+                pc.is_valid(array)
+                if value is None
+                else pc.fill_null(pc.not_equal(array, pa.scalar(str(value))), True)  # noqa: FBT003 - a value
+            )
+            if pc.any(wrong).as_py():
+                found = array.filter(wrong)[0].as_py()
+                raise SchemaError(
+                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:",
+                    "land the row in its own partition, or correct the transform.",
+                )
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether the target type can hold the source type's values (of timestamps: those to its unit)."""
+    if source.equals(target) or t.is_null(source):
+        return True
+    if isinstance(source, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
+        return widens(source.storage_type, target)
+    if t.is_dictionary(source):
+        return widens(source.value_type, target)
+    if t.is_integer(source) and t.is_integer(target):
+        return _integer_widens(source, target)
+    if t.is_floating(source) and t.is_floating(target):
+        return bool(source.bit_width <= target.bit_width)
+    if t.is_decimal(source) and t.is_decimal(target):
+        digits = target.precision - target.scale >= source.precision - source.scale
+        return bool(digits and target.scale >= source.scale)
+    if t.is_timestamp(source) and t.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    if t.is_struct(source) and t.is_struct(target):
+        fields = {field.name: field.type for field in source}
+        return set(fields) == {f.name for f in target} and all(widens(fields[f.name], f.type) for f in target)
+    if t.is_map(source) and t.is_map(target):
+        return widens(source.key_type, target.key_type) and widens(source.item_type, target.item_type)
+    if _both(source, target, _LIST_KINDS):
+        return widens(source.value_type, target.value_type)
+    return (
+        _both(source, target, _STRING_KINDS)
+        or _both(source, target, _BINARY_KINDS)
+        or (t.is_date(source) and t.is_date(target))
+        or (t.is_time(source) and t.is_time(target))
+    )
+
+
+def _integer_widens(source: pa.DataType, target: pa.DataType) -> bool:
+    signed = t.is_signed_integer(source)
+    if signed == t.is_signed_integer(target):
+        return bool(source.bit_width <= target.bit_width)
+    return bool(not signed and source.bit_width < target.bit_width)
+
+
+def _both(source: pa.DataType, target: pa.DataType, kinds: Sequence[object]) -> bool:
+    return all(any(is_kind(data_type) for is_kind in kinds) for data_type in (source, target))  # type: ignore[operator]
+
+
+def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
+        array = array.storage
+    return array if array.type.equals(data_type) else array.cast(data_type)
+
+
+def _lowered(schema: pa.Schema) -> set[str]:
+    return {name.lower() for name in schema.names}
+
+
+def _named(lacks: str, missing: list[str], has: str, unknown: list[str]) -> str:
+    parts = [f"{verb} {', '.join(map(repr, names))}" for verb, names in ((lacks, missing), (has, unknown)) if names]
+    return " and ".join(parts)

@@ -1,0 +1,88 @@
+"""What the driver tells the tasks, and what they tell back: plain values that pickle."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lake_assets.config.models import Compression, LocalStorage, S3Storage
+from lake_assets.partition import Partition
+from lake_assets.storage.store import LandedObject
+
+# A file of a task's share is split when it is larger than the target; smaller ones share a task.
+MIN_SHARE = 8 * 2**20  # bytes; below this a second task costs more than it saves
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n."""
+
+    key: str
+    size: int  # bytes, of the whole object
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionJob:
+    """One partition's work."""
+
+    partition: Partition
+    objects: tuple[LandedObject, ...]
+    destination: str  # folder below the lake's root that the new files go to, ending in a slash
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The work of one Spark job: some partitions of one stream."""
+
+    run_id: str
+    source: LocalStorage | S3Storage
+    storage: LocalStorage | S3Storage
+    schema: pa.Schema  # of the data files
+    compression: Compression
+    target_file_size: int  # bytes
+    partitions: tuple[PartitionJob, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file that a task wrote."""
+
+    uri: str
+    rows: int
+    size: int  # bytes
+
+
+@dataclass(slots=True)
+class JobResult:
+    """What became of one partition's work: its files, or the first error that makes it fail."""
+
+    files: list[DataFile] = field(default_factory=list)
+    error: Exception | None = None
+
+
+def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:
+    """Spread objects over tasks: each task about as many bytes as the others, none above the target file size.
+
+    The bytes are those of the compressed objects, which the listing tells; no footer is read for it.
+
+    Args:
+        objects: a partition's objects.
+        target: bytes of a data file.
+        cores: tasks that run side by side; the work is split for all of them if there is enough.
+    """
+    total = sum(o.size for o in objects)
+    tasks = max(-(-total // target), min(cores, total // MIN_SHARE), 1)
+    limit = -(-total // tasks)
+    bins: list[list[Share]] = [[]]
+    filled = 0
+    for o in objects:
+        parts = max(round(o.size / limit), 1)
+        for part in range(parts):
+            size = o.size // parts
+            # A share goes to the next task when more of it would lie above this task's limit than below.
+            if bins[-1] and filled + size / 2 > limit * len(bins):
+                bins.append([])
+            bins[-1].append(Share(o.key, o.size, part, parts))
+            filled += size
+    return bins

@@ -1,0 +1,267 @@
+"""The two lanes of a partition's rows through Spark.
+
+Pass-through: each task reads its share and writes its files with Arrow, and the rows never enter the JVM. Transform:
+tasks read with Arrow, Spark SQL or a function works on the DataFrame, tasks write with the same writer.
+"""
+
+import importlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from lake_assets import errors
+from lake_assets.config.models import Transform
+from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, TransformError
+from lake_assets.partition import Partition
+from lake_assets.spark.fit import Fitter
+from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares
+from lake_assets.spark.read import read_shares
+from lake_assets.spark.write import write_files
+from lake_assets.storage.arrow import ArrowStore
+
+VIEW = "source"
+
+_REPORT = "partition int, uri string, rows bigint, size bigint, error string"
+_REPORT_ARROW = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("uri", pa.string()),
+        ("rows", pa.int64()),
+        ("size", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
+    """Rewrite each partition's objects as data files of the table, in one Spark job for all of them.
+
+    Returns:
+        A result for each partition of the job, in order. One that fails does not touch the others.
+
+    Raises:
+        SourceError: Spark could not run the job.
+    """
+    cores = spark_cores(spark)
+    bins = [
+        (index, tuple(share))
+        for index, partition in enumerate(job.partitions)
+        for share in shares(partition.objects, job.target_file_size, cores)
+    ]
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                index, mine = bins[number]
+                yield from _reported(index, lambda i=index, m=mine: _copy(job, i, m))  # type: ignore[misc]
+
+    numbers = spark.range(0, len(bins), 1, numPartitions=max(len(bins), 1))
+    return _collect(numbers.mapInArrow(task, _REPORT), job)
+
+
+def transformed(spark: SparkSession, job: Job, frame: DataFrame) -> JobResult:
+    """Write the rows of a DataFrame as data files of the job's one partition.
+
+    Raises:
+        SourceError: Spark could not run the job.
+    """
+    partition = job.partitions[0]
+    names = frame.columns
+    schema = result_schema(frame)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+
+        def write() -> Iterable[DataFile]:
+            fitter = Fitter(schema, job.schema, partition.partition, "the transform's result")
+            columns = [*fitter.columns, *fitter.partition_columns]
+            rows = (fitter.fit(batch.rename_columns(names).select(columns)) for batch in batches)
+            return write_files(
+                rows,
+                ArrowStore(job.storage),
+                partition.destination,
+                job.schema,
+                job.run_id,
+                job.compression,
+                job.target_file_size,
+            )
+
+        yield from _reported(0, write)
+
+    return _collect(frame.mapInArrow(task, _REPORT), job)[0]
+
+
+def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
+    """The rows of the job's one partition as a DataFrame, partition columns typed and last.
+
+    Args:
+        spark: the session.
+        job: its `schema` is not used, the table may not exist yet.
+        file_schema: of the objects, without partition columns.
+
+    Raises:
+        SchemaError: a column has a type that Spark has not.
+    """
+    partition = job.partitions[0]
+    bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
+    target = pa.schema([(f.name, _spark_type(f)) for f in file_schema])
+    constants = _constants(partition.partition)
+    schema = pa.schema([*target, *((name, value.type) for name, value in constants.items())])
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for rows in read_shares(ArrowStore(job.source), bins[number], target, partition.partition):
+                    columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
+                    yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
+
+    numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
+    return numbers.mapInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame) -> DataFrame:
+    """What the stream's transform makes of the rows.
+
+    Raises:
+        TransformError: it cannot be loaded, Spark refuses it, or it returns no DataFrame.
+    """
+    if transform.function is not None:
+        result = _function(transform.function)(frame)
+        if not isinstance(result, DataFrame):
+            raise TransformError(
+                f"the transform {transform.function} returned {type(result).__name__}:", "return a Spark DataFrame."
+            )
+        return result
+    frame.createOrReplaceTempView(VIEW)
+    try:
+        return spark.sql(transform.sql or "")
+    except PySparkException as error:
+        raise TransformError(
+            f"the transform's SQL is refused by Spark: {first_sentence(error)}:",
+            f"correct transform.sql; the rows are in the view `{VIEW}`.",
+        ) from error
+
+
+def result_schema(frame: DataFrame) -> pa.Schema:
+    """The Arrow schema in which Spark hands a DataFrame's rows to the writing tasks."""
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def spark_cores(spark: SparkSession) -> int:
+    """How many tasks the session runs side by side, as far as it can tell."""
+    told = spark.conf.get("spark.default.parallelism", None)
+    return int(told) if told else int(spark.sparkContext.defaultParallelism)
+
+
+def first_sentence(error: Exception) -> str:
+    """What Spark says, without its plans and stack traces."""
+    text = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n== SQL")[0]
+    return " ".join(text.split())[:600].rstrip(".:")
+
+
+def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
+    partition = job.partitions[index]
+    rows = read_shares(ArrowStore(job.source), mine, job.schema, partition.partition)
+    return write_files(
+        rows,
+        ArrowStore(job.storage),
+        partition.destination,
+        job.schema,
+        job.run_id,
+        job.compression,
+        job.target_file_size,
+    )
+
+
+def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:
+    """The task's files as rows; an error that trying again cannot mend is a row too."""
+    try:
+        for file in work():
+            yield _row(index, file.uri, file.rows, file.size, None)
+    except LakeAssetsError as error:
+        text = json.dumps([type(error).__name__, error.problem, error.mend])
+        yield _row(index, None, None, None, text)
+
+
+def _row(index: int, uri: str | None, rows: int | None, size: int | None, error: str | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
+        [{"partition": index, "uri": uri, "rows": rows, "size": size, "error": error}], schema=_REPORT_ARROW
+    )
+
+
+def _collect(report: DataFrame, job: Job) -> list[JobResult]:
+    results = [JobResult() for _ in job.partitions]
+    try:
+        rows = report.collect()
+    except PySparkException as error:
+        raise _job_error(error) from error
+    for row in rows:
+        result = results[row["partition"]]
+        if row["error"] is None:
+            result.files.append(DataFile(row["uri"], row["rows"], row["size"]))
+        elif result.error is None:
+            name, problem, mend = json.loads(row["error"])
+            result.error = getattr(errors, name)(problem, mend)
+    return results
+
+
+def _job_error(error: PySparkException) -> LakeAssetsError:
+    """The error that a task raised, in its own words where they are ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for line in lines:
+        name, colon, text = line.removeprefix("lake_assets.errors.").partition(": ")
+        if line.startswith("lake_assets.errors.") and colon and hasattr(errors, name):
+            kind: type[LakeAssetsError] = getattr(errors, name)
+            return kind(text)
+    raised = next((line for line in reversed(lines) if "Error" in line and not line.startswith("at ")), lines[0])
+    return SourceError(f"the Spark job failed: {raised[:600].rstrip('.:')}:", "see Spark's log for the task.")
+
+
+def _constants(partition: Partition) -> dict[str, pa.Scalar]:
+    arrow = {"string": pa.string(), "integer": pa.int64(), "date": pa.date32()}
+    return {
+        column.name: pa.scalar(value, arrow[column.type])
+        for column, value in zip(partition.columns, partition.values, strict=True)
+    }
+
+
+def _spark_type(field: pa.Field) -> pa.DataType:
+    """The Arrow type with which Spark takes a column: it has no unsigned integers, nor nanoseconds."""
+    replaced = {
+        pa.uint8(): pa.int16(),
+        pa.uint16(): pa.int32(),
+        pa.uint32(): pa.int64(),
+        pa.float16(): pa.float32(),
+        pa.date64(): pa.date32(),
+    }
+    data_type = field.type
+    if pa.types.is_dictionary(data_type):
+        data_type = data_type.value_type
+    if pa.types.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz and "UTC")
+    data_type = replaced.get(data_type, data_type)
+    try:
+        from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
+    except PySparkException as error:
+        raise SchemaError(
+            f"column {field.name!r} has the type {field.type}, which Spark cannot take into a transform:",
+            "land it with another type, or leave the transform out.",
+        ) from error
+    return data_type
+
+
+def _function(reference: str) -> Callable[[DataFrame], object]:
+    module, _, name = reference.partition(":")
+    try:
+        function: Callable[[DataFrame], object] = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise TransformError(
+            f"the transform {reference} cannot be imported: {error}:", "check the module's name and the Python path."
+        ) from error
+    return function

@@ -1,0 +1,114 @@
+"""Reading landed Parquet inside a task, as Arrow record batches, with memory bound by a row group."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.errors import SchemaError, SourceChangedError, SourceError
+from lake_assets.partition import Partition
+from lake_assets.spark.fit import Fitter
+from lake_assets.spark.job import Share
+from lake_assets.storage.arrow import ArrowStore
+
+BATCH_ROWS = 131_072
+WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
+AHEAD = 4
+
+
+def read_shares(
+    store: ArrowStore, shares: Sequence[Share], schema: pa.Schema, partition: Partition
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the shares, fitted to the schema, in the order of the shares.
+
+    Raises:
+        SourceError: an object is no Parquet file, or is damaged; the message names it.
+        SchemaError: an object's columns or values do not fit.
+        SourceChangedError: an object is gone.
+        OSError: the store failed; trying again may help.
+    """
+    with ThreadPoolExecutor(AHEAD) as pool:
+        for share, file in _opened(store, shares, pool):
+            uri = store.uri(share.key)
+            try:
+                yield from _batches(file, share, schema, partition, uri)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise _damaged(uri, error) from error
+            except OSError as error:
+                if _is_transport(error):
+                    raise
+                raise _damaged(uri, error) from error
+
+
+def read_schema(store: ArrowStore, key: str) -> pa.Schema:
+    """The Arrow schema of one object, from its footer.
+
+    Raises:
+        SourceError: as `read_shares`.
+    """
+    uri = store.uri(key)
+    try:
+        with store.open(key) as file:
+            return pq.read_schema(file).remove_metadata()
+    except FileNotFoundError as error:
+        raise _gone(uri) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise _damaged(uri, error) from error
+    except OSError as error:
+        if _is_transport(error):
+            raise
+        raise _damaged(uri, error) from error
+
+
+def _opened(
+    store: ArrowStore, shares: Sequence[Share], pool: ThreadPoolExecutor
+) -> Iterator[tuple[Share, pa.NativeFile]]:
+    """Each share with its open file; small objects are fetched ahead while others are worked on."""
+    fetched: dict[int, Future[pa.Buffer]] = {}
+    for index, share in enumerate(shares):
+        for ahead in range(index, min(index + AHEAD, len(shares))):
+            if shares[ahead].size <= WHOLE and ahead not in fetched:
+                fetched[ahead] = pool.submit(store.read, shares[ahead].key)
+        try:
+            if index in fetched:
+                yield share, pa.BufferReader(fetched[index].result())
+                # Forget the bytes: what is kept is bounded by what is ahead.
+                fetched[index] = Future()
+            else:
+                with store.open(share.key) as file:
+                    yield share, file
+        except FileNotFoundError as error:
+            raise _gone(store.uri(share.key)) from error
+
+
+def _batches(
+    file: pa.NativeFile, share: Share, schema: pa.Schema, partition: Partition, uri: str
+) -> Iterator[pa.RecordBatch]:
+    parquet = pq.ParquetFile(file, pre_buffer=True)
+    groups = parquet.num_row_groups
+    mine = list(range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts))
+    fitter = Fitter(parquet.schema_arrow, schema, partition, f"the object {uri}")
+    columns = [*fitter.columns, *fitter.partition_columns]
+    # One row group after the other: pre-buffering takes memory for all that are asked for.
+    for group in mine:
+        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
+            yield fitter.fit(batch.select(columns))
+
+
+def _damaged(uri: str, error: Exception) -> SourceError:
+    if isinstance(error, SchemaError):
+        return error
+    return SourceError(
+        f"the object {uri} cannot be read as Parquet: {' '.join(str(error).split()).rstrip('.')}:",
+        "remove it or let its writer land it again.",
+    )
+
+
+def _gone(uri: str) -> SourceChangedError:
+    return SourceChangedError(f"the object {uri} vanished while its partition was being read:", "run it again.")
+
+
+def _is_transport(error: OSError) -> bool:
+    """Whether the store failed, not the file's bytes: the system's errors have a number, S3's say where from."""
+    return error.errno is not None or "AWS Error" in str(error) or "curl" in str(error).lower()

@@ -1,0 +1,85 @@
+"""A stream made ready to be worked on: its config with the lake, the store and the layout that belong to it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from lake_assets.config.models import Lake, LakeConfig, Stream
+from lake_assets.errors import ConfigError
+from lake_assets.lake.ducklake import DuckLake, TableName
+from lake_assets.layout.template import Template
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.storage.store import Store
+
+
+@dataclass(frozen=True)
+class OpenStream:
+    """A stream with what it takes to ingest one of its partitions."""
+
+    name: str
+    config: Stream
+    lake: DuckLake
+    source: Store
+
+    @cached_property
+    def layout(self) -> Template:
+        """How partitions are written as paths in the landing zone."""
+        hive = "/".join(f"{column.name}={{{column.name}}}" for column in self.config.columns)
+        return Template.parse(self.config.layout or hive)
+
+    @property
+    def table(self) -> TableName:
+        """The destination."""
+        return TableName(self.config.destination.schema_name, self.config.destination.table)
+
+    @property
+    def lake_config(self) -> Lake:
+        """The lake's part of the config."""
+        return self.lake.config
+
+    def prefix(self, partition: Partition) -> str:
+        """The folder below the landing zone's root that holds the partition's objects and no others."""
+        return self.layout.prefix(partition.texts())
+
+    def source_glob(self, partition: Partition) -> str:
+        """What is read for the partition, as a glob."""
+        return self.source.uri(self.prefix(partition) + self.config.files)
+
+    def destination_folder(self, partition: Partition) -> str:
+        """The folder below the lake's root for the partition's data files, in Hive's form, ending in a slash."""
+        return f"{self.table.schema}/{self.table.table}/{partition.path}/"
+
+    def manifest(self, partition: Partition) -> Manifest:
+        """The partition's objects now, by a listing of its prefix alone.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        return Manifest(self.source.list(self.prefix(partition), self.config.files))
+
+    def fingerprint(self, manifest: Manifest) -> str:
+        """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""
+        transform = self.config.transform
+        return manifest.fingerprint(json.dumps(transform.model_dump() if transform else None, sort_keys=True))
+
+
+def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
+    """All streams of a config; streams of one lake share its engine. Nothing is connected yet."""
+    lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
+    return {
+        name: OpenStream(name, stream, lakes[config.lake_name(name)], Store(stream.source))
+        for name, stream in config.streams.items()
+    }
+
+
+def open_stream(config: LakeConfig, name: str) -> OpenStream:
+    """One stream of a config.
+
+    Raises:
+        ConfigError: there is no such stream.
+    """
+    if name not in config.streams:
+        raise ConfigError(f"there is no stream {name!r}:", f"the config has {', '.join(config.streams)}.")
+    return open_streams(config)[name]

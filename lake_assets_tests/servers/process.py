@@ -1,0 +1,75 @@
+"""Starting a server process that cannot outlive the test run."""
+
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+_KEEPER = Path(__file__).with_name("keeper.py")
+_POLL = 0.05  # seconds between two looks at whether a server is ready
+
+
+class ServerStartError(Exception):
+    """A server process ended early or did not answer in time; the text carries the end of its output."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports of 127.0.0.1 that nothing listens on at this moment.
+
+    They are all held open until the last is found, so that they differ from each other. Nothing reserves them
+    afterwards: a server that finds its port taken must be started again with others.
+    """
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for sock in sockets:
+            sock.bind(("127.0.0.1", 0))
+        return [sock.getsockname()[1] for sock in sockets]
+
+
+@contextmanager
+def running(
+    command: Sequence[str], *, folder: Path, ready: Callable[[], bool], user: str | None = None, timeout: float = 60
+) -> Iterator[None]:
+    """The server, answering, inside the `with`; afterwards it has ended and its folder is gone.
+
+    A keeper process stands between: see `keeper`. The server gets a session of its own, so that Ctrl-C at the
+    terminal reaches the tests first and they can still use it while they clean up.
+
+    Args:
+        command: the server's command line.
+        folder: its working folder, with all that it writes; removed when it ends.
+        ready: whether it answers yet; asked again and again until it says yes.
+        user: the system user to run as, where the tests run as root and the server refuses to.
+        timeout: seconds to wait for `ready`.
+
+    Raises:
+        ServerStartError: the server ended, or was not ready in time.
+    """
+    as_user = ["--user", user] if user else []
+    with tempfile.TemporaryFile() as log:
+        keeper = subprocess.Popen(
+            [sys.executable, "-I", str(_KEEPER), "--folder", str(folder), *as_user, *command],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert keeper.stdin is not None
+        try:
+            deadline = time.monotonic() + timeout
+            while not ready():
+                ended = keeper.poll() is not None
+                if ended or time.monotonic() > deadline:
+                    log.seek(0)
+                    output = log.read().decode(errors="replace")[-4000:]
+                    what = f"ended with {keeper.returncode}" if ended else f"was not ready in {timeout} s"
+                    raise ServerStartError(f"{command[0]} {what}; it said:\n{output}")
+                time.sleep(_POLL)
+            yield
+        finally:
+            keeper.stdin.close()
+            keeper.wait()
