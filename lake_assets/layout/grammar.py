@@ -1,0 +1,243 @@
+"""The grammar of layout templates: text in, parts out, and errors with a caret under the fault.
+
+    template     segments with `/` between; one `/` at either end means nothing
+    segment      static text and placeholders, mixed
+    placeholder  `{column}`, `{column,default}` or `{column,default,granularity}`; blanks around a field mean nothing
+    column       a column's name, or `now()`: the time of the run
+    granularity  YY or YYYY, MM, WW, DD, HH, or nothing
+
+A column or default with `,`, `{`, `}`, parentheses or blanks at its ends stands in single quotes, and a single
+quote in it is doubled. The grammar is that of OLake's `partition_regex`, but for the quotes.
+"""
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+from lake_assets.layout.timestamps import GRANULARITIES, Granularity, has_iso_year
+
+NOW = "now()"
+
+_FIELD = re.compile(r"\s*(?:'(?P<quoted>(?:[^']|'')*)'\s*|(?P<plain>[^,{}]*))(?P<end>[,{}]|$)")
+_HEXADECIMAL = "0123456789ABCDEF%"
+
+
+@dataclass(frozen=True, slots=True)
+class Static:
+    """Text that stands in every path as it is, the slashes between segments included."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A place in the path that is filled from a column or from the time of the run.
+
+    Attributes:
+        column: the column's name; `now()` for the time of the run.
+        null: what the path carries where there is no value, encoded.
+        granularity: the part of a timestamp; None for the whole value.
+        start: where the placeholder begins in the template's text.
+        end: where it ends there.
+        is_now: it is filled from the time of the run.
+        optional: it has a default, so that rows need not have the column.
+        name: the partition column that `match` gives its value to; the column's name, or for `now()` the
+            `name` of its segment `name={now(),…}`; None for `now()` in another segment.
+        separator: the character by which the value's end is known; encoded in the value.
+        iso_year: a year that belongs to a week.
+    """
+
+    column: str
+    null: str
+    granularity: Granularity | None
+    start: int
+    end: int
+    is_now: bool = False
+    optional: bool = False
+    name: str | None = None
+    separator: str = ""
+    iso_year: bool = False
+
+
+Part = Static | Placeholder
+
+
+def fault(text: str, at: int, problem: str, mend: str) -> LayoutError:
+    """The error for the character `at` of the template, shown with a caret under it."""
+    shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
+    return LayoutError(f"the layout template is malformed: {problem}\n  {shown}\n  {' ' * _width(shown[:at])}^", mend)
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that the text takes."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """The parts of a template's text, in order; static text stands for the slashes between segments too.
+
+    Raises:
+        LayoutError: the text is no template.
+    """
+    if not text.strip("/"):
+        raise fault(text, 0, "it is empty:", "name the partition columns, as in region={region}/date={date}.")
+    start = 1 if text.startswith("/") else 0
+    end = len(text) - 1 if text.endswith("/") else len(text)
+    segments: list[list[Part]] = []
+    names: dict[str, int] = {}
+    while start <= end:
+        parts, until = _segment(text, start, end)
+        parts = _with_separators(text, _with_now_name(parts))
+        _check_names(text, parts, names)
+        segments.append(parts)
+        start = until + 1
+    return finish([part for segment in segments for part in (Static("/"), *segment)][1:])
+
+
+def finish(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts with neighbouring static texts joined, and the years that belong to weeks marked."""
+    granularities: dict[str | None, set[Granularity]] = {}
+    for part in parts:
+        if isinstance(part, Placeholder) and part.granularity:
+            granularities.setdefault(part.name, set()).add(part.granularity)
+    result: list[Part] = []
+    for part in parts:
+        if isinstance(part, Placeholder):
+            result.append(replace(part, iso_year=part.granularity == "YY" and has_iso_year(granularities[part.name])))
+        elif result and isinstance(result[-1], Static):
+            result[-1] = Static(result[-1].text + part.text)
+        else:
+            result.append(part)
+    return tuple(result)
+
+
+def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
+    """The parts of the segment that begins at `start`, and where it ends."""
+    parts: list[Part] = []
+    at = static = start
+    while at < end and text[at] != "/":
+        if text[at] == "{":
+            if static < at:
+                parts.append(Static(text[static:at]))
+            parts.append(_placeholder(text, at))
+            at = static = parts[-1].end
+        else:
+            _check_static(text, at, static if parts else at)
+            at += 1
+    if static < at:
+        parts.append(Static(text[static:at]))
+    if not parts:
+        raise fault(text, at, "a folder has no name:", "write one / between two folders.")
+    if len(parts) == 1 and parts[0] in (Static("."), Static("..")):
+        raise fault(text, start, "a layout does not climb:", "write folders below the source, without . and ..")
+    return parts, at
+
+
+def _check_static(text: str, at: int, since: int) -> None:
+    """Refuse a character of static text; `since` is where the placeholder before it ended."""
+    character = text[at]
+    if character == "}" and text[since] == ",":
+        placeholder = text[text.rindex("{", 0, since) : since - 1] + text[since : at + 1]
+        raise fault(text, since - 1, "this bracket closes too early:", f"write {placeholder}")
+    if character == "}":
+        raise fault(text, at, "this bracket closes nothing:", "take it away, or write {column,default,granularity}")
+    if character < " " or character in "\\\x7f":
+        raise fault(text, at, "a path may not have this character:", "take it away; folders are parted by /")
+    if character in "*?[]":
+        raise fault(text, at, "a layout is not a file pattern:", "name the column that varies, as in region={region}")
+
+
+def _placeholder(text: str, start: int) -> Placeholder:
+    fields: list[tuple[str, int, bool]] = []
+    at = start + 1
+    while True:
+        match = _FIELD.match(text, at)
+        assert match is not None  # noqa: S101 - the pattern fits every text
+        quoted = match["quoted"] is not None
+        value = match["quoted"].replace("''", "'") if quoted else match["plain"].strip()
+        first = match.start("quoted") - 1 if quoted else match.start("plain")
+        if not quoted and value.startswith("'"):
+            raise fault(text, first, "this quote is not closed:", "close it before , or } and write ' in it twice")
+        if len(fields) == 3:
+            raise fault(text, at - 1, "a placeholder has three fields:", "write {column,default,granularity}")
+        fields.append((value, first, quoted))
+        at = match.end()
+        if match["end"] == "}":
+            return _from_fields(text, start, at, fields)
+        if match["end"] != ",":
+            raise fault(text, start, "this bracket is not closed:", "write {column,default,granularity}")
+
+
+def _from_fields(text: str, start: int, end: int, fields: list[tuple[str, int, bool]]) -> Placeholder:
+    column, at, quoted = fields[0]
+    if not column:
+        raise fault(text, at, "the column's name is missing:", "write {column} or {now(),,YY}")
+    is_now = column == NOW and not quoted
+    if not is_now and not quoted and (bad := re.search(r"[()]", column)):
+        raise fault(text, at + bad.start(), f"the one function is {NOW}:", f"write {{{NOW},,YY}}, or quote the name")
+    granularity = _granularity(text, *fields[2]) if len(fields) == 3 else None
+    if is_now and granularity is None:
+        raise fault(text, at, f"{NOW} needs a granularity:", f"write {{{NOW},,YY}}, or MM, WW, DD, HH")
+    null = HIVE_NULL
+    if len(fields) > 1:
+        default = fields[1][0] or column
+        null = default if default.startswith("default_") else f"default_{default}"
+    return Placeholder(
+        column, null, granularity, start, end, is_now=is_now, optional=len(fields) > 1, name=None if is_now else column
+    )
+
+
+def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | None:  # noqa: FBT001 - one field
+    if not word:
+        return None
+    for name in GRANULARITIES:
+        if not quoted and (word == name or (name == "YY" and word == "YYYY")):
+            return name
+    near = difflib.get_close_matches(word.upper(), [*GRANULARITIES, "YYYY"], n=1, cutoff=0.5)
+    mend = f"write {near[0]}" if near else "write YY, MM, WW, DD or HH, or leave it out"
+    raise fault(text, at, f"there is no granularity {word!r}:", mend)
+
+
+def _with_now_name(parts: list[Part]) -> list[Part]:
+    """The parts of a segment; in `name={now(),…}` and its like, the values of `now()` are named."""
+    placeholders = [part for part in parts if isinstance(part, Placeholder)]
+    first = parts[0]
+    if not isinstance(first, Static) or not re.fullmatch("[^=]+=", first.text) or not all(p.is_now for p in placeholders):
+        return parts
+    name = unescape(first.text[:-1])
+    return [replace(part, name=name) if isinstance(part, Placeholder) else part for part in parts]
+
+
+def _check_names(text: str, parts: list[Part], names: dict[str, int]) -> None:
+    """Refuse a name that two different sources have; `names` remembers those of the segments before."""
+    segment = parts[0].start if isinstance(parts[0], Placeholder) else -len(names) - 1
+    for part in parts:
+        if isinstance(part, Placeholder) and part.name is not None:
+            source = segment if part.is_now else 0
+            if names.setdefault(part.name, source) != source:
+                raise fault(text, part.start, f"two values are named {part.name!r}:", "give the folder another name")
+
+
+def _with_separators(text: str, parts: list[Part]) -> list[Part]:
+    """The parts of a segment, each value with the character that tells its end from the value behind it."""
+    result = list(parts)
+    for index, part in enumerate(parts):
+        if not isinstance(part, Placeholder):
+            continue
+        behind = parts[index + 1 : index + 3]
+        separator = ""
+        if part.granularity is None and behind and isinstance(behind[0], Placeholder):
+            raise fault(text, behind[0].start, "nothing parts these two values:", "put a text between, such as -")
+        if part.granularity is None and len(behind) == 2 and isinstance(behind[0], Static):
+            # Not one that an encoded character may consist of.
+            separator = next((c for c in behind[0].text if c not in _HEXADECIMAL), "")
+            if not separator:
+                mend = "put a character between that is no digit, no A to F and no %, such as -"
+                raise fault(text, part.end, "a value's end cannot be told from this text:", mend)
+        null = part.null if part.null == HIVE_NULL else escape(part.null, also=separator)
+        result[index] = replace(part, null=null, separator=separator)
+    return result
