@@ -58,6 +58,10 @@ class CatalogError(LakeAssetsError):
     """The DuckLake catalog is unreachable or refuses a statement."""
 
 
+class NoLakeError(CatalogError):
+    """There is no catalog at the configured place yet; the first ingest makes it."""
+
+
 class CommitConflictError(CatalogError):
     """Other writers kept winning until the limit of retries was reached."""
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import CatalogError, EmptySourceError, LakeAssetsError, SourceChangedError
+from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceChangedError
 from lake_assets.lake.commit import Replacement, Statement, add_files_statement, commit, delete_statement, where
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import LedgerRow, create_ledger, last_fingerprint, ledger_table, record
-from lake_assets.lake.tables import create_table, data_schema
+from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.job import Job, JobResult, PartitionJob, shares
@@ -74,8 +74,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     exists, rows_before, last = _look(stream, partition)
     action = _action(stream, manifest, unchanged=last == fingerprint and not force)
     writes = action.startswith("replace")
-    folder = stream.source.uri("") and stream.destination_folder(partition)
-    destination = f"{_lake_root(stream)}{folder}"
+    destination = f"{_lake_root(stream)}{stream.destination_folder(partition)}"
     statements: tuple[Statement, ...] = ()
     if writes or action.startswith("clear"):
         statements = (delete_statement(stream.table, partition),)
@@ -124,7 +123,7 @@ def ingest(
         LakeAssetsError: it failed; the old partition stands, and a `failed` ledger row says why where the catalog
             could still be reached.
     """
-    return _Ingest(stream, partition, sessions, force, run_id, run_at).run()
+    return _Ingest(stream, partition, sessions, force=force, run_id=run_id, run_at=run_at).run()
 
 
 class _Ingest:
@@ -135,7 +134,8 @@ class _Ingest:
         stream: OpenStream,
         partition: Partition,
         sessions: Sessions,
-        force: bool,  # noqa: FBT001
+        *,
+        force: bool,
         run_id: str | None,
         run_at: dt.datetime | None,
     ) -> None:
@@ -168,7 +168,7 @@ class _Ingest:
                 except SourceChangedError:
                     if attempt == TRIES:
                         raise
-        except Exception as error:
+        except BaseException as error:
             self._record_failure(error)
             raise
         raise AssertionError  # the last attempt returned or raised
@@ -193,6 +193,7 @@ class _Ingest:
             if not self.manifest.objects:
                 return self._without_rows(lake, exists=exists)
             if exists:
+                prepare_table(lake, self.stream.table)
                 self.schema = data_schema(lake, self.stream.table, self.partition.columns)
         with self._timed("job"):
             result = self._job()
@@ -220,7 +221,7 @@ class _Ingest:
         result = apply_transform(spark, transform, frame)
         if self.schema is None:
             self._create_table(result_schema(result))
-        return transformed(spark, self._spec(), result)
+        return transformed(self._spec(), result)
 
     def _file_schema(self) -> pa.Schema:
         first = self.manifest.objects[0]
@@ -233,6 +234,7 @@ class _Ingest:
     def _create_table(self, schema: pa.Schema) -> None:
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.partition.columns)
+            prepare_table(lake, self.stream.table)
             self.schema = data_schema(lake, self.stream.table, self.partition.columns)
 
     def _spec(self) -> Job:
@@ -288,7 +290,7 @@ class _Ingest:
         record(lake, self.row)
         return self._result()
 
-    def _record_failure(self, error: Exception) -> None:
+    def _record_failure(self, error: BaseException) -> None:
         """A `failed` ledger row, where the catalog can be reached; the error itself is what matters."""
         self.row = dataclasses.replace(
             self.row,
@@ -331,10 +333,8 @@ def _look(stream: OpenStream, partition: Partition) -> tuple[bool, int, str | No
             ledger = lake.exists(ledger_table(lake.config))
             last = last_fingerprint(lake, stream.table, partition.path) if ledger else None
             return True, rows, last
-    except CatalogError as error:
-        if "there is no lake" in error.problem:
-            return False, 0, None
-        raise
+    except NoLakeError:
+        return False, 0, None
 
 
 def _action(stream: OpenStream, manifest: Manifest, *, unchanged: bool) -> str:

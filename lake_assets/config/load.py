@@ -90,9 +90,9 @@ def _plain(
 def _scalar(node: yaml.Node) -> Any:  # noqa: ANN401 - whatever type YAML resolves
     loader = yaml.SafeLoader("")
     try:
-        return loader.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        return loader.construct_object(node, deep=True)
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def _substitute(node: yaml.Node, location: Location, path: Path, environment: Mapping[str, str]) -> str:

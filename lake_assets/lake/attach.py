@@ -43,8 +43,10 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
 
 
 def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
-    """The `ATTACH` statement. The data path is always absolute: with a relative one DuckLake's own orphan
-    clean-up deletes files that are live under an absolute path.
+    """The `ATTACH` statement.
+
+    The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes files that are
+    live under an absolute path.
     """
     options = {"DATA_PATH": literal(data_path(lake))}
     if isinstance(lake.catalog, PostgresCatalog):

@@ -11,7 +11,7 @@ import duckdb
 import tenacity
 
 from lake_assets.config.models import DuckdbCatalog, Lake, LocalStorage, PostgresCatalog
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, NoLakeError
 from lake_assets.lake.attach import ALIAS, attach_statement, extensions, secret_statements
 from lake_assets.lake.engine import identifier, open_engine
 from lake_assets.lake.lock import commit_lock
@@ -105,7 +105,8 @@ class DuckLake:
             read_only: let no statement write.
 
         Raises:
-            CatalogError: the catalog is unreachable, does not exist, or is held by another process for too long.
+            NoLakeError: the catalog does not exist, and `create` is not set.
+            CatalogError: the catalog is unreachable, or is held by another process for too long.
         """
         alone = isinstance(self.config.catalog, DuckdbCatalog)
         with self._turn, commit_lock(self.config) if alone else nullcontext():
@@ -130,7 +131,7 @@ class DuckLake:
                 if not _absent(error):
                     raise
                 if not create:
-                    raise CatalogError(
+                    raise NoLakeError(
                         f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config."
                     ) from error
                 self._create(statement)

@@ -99,7 +99,7 @@ def create_ledger(session: LakeSession) -> None:
         with session.transaction():
             for table, columns in tables.items():
                 listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
-                session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")  # noqa: S608 - quoted names
+                session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")
         for table in tables:
             set_inlining(session, table, INLINED_ROWS)
 
@@ -144,7 +144,7 @@ def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) ->
         return
     columns = list(zip(*((o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects), strict=True))
     session.rows(
-        f"INSERT INTO {manifest_table(session.config).sql} "  # noqa: S608 - quoted names
+        f"INSERT INTO {manifest_table(session.config).sql} "
         "SELECT ?, ?, ?, unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::TIMESTAMPTZ[])",
         [row.run_id, row.stream, row.load_partition, *(list(column) for column in columns)],
     )

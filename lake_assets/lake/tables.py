@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
 
 from lake_assets.errors import CatalogError, SchemaError
-from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.engine import identifier
 from lake_assets.lake.ledger import CLAIMS, set_inlining
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
@@ -15,7 +16,7 @@ from lake_assets.partition import PartitionColumn
 def create_table(
     session: LakeSession, table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn]
 ) -> None:
-    """Make the table, partitioned, with its claim row, where it does not exist.
+    """Make the table, partitioned, where it does not exist.
 
     Args:
         session: an open lake.
@@ -25,7 +26,7 @@ def create_table(
 
     Raises:
         SchemaError: a column has a name or type that the lake cannot hold.
-        CatalogError: the catalog refuses, or the lake is encrypted.
+        CatalogError: the catalog refuses.
     """
     check_columns(schema, f"the source of {table}")
     partitioned = {column.name.lower(): column for column in partition_columns}
@@ -33,17 +34,37 @@ def create_table(
     if not columns:
         raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
     columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
+    with session.commit_lock(), session.transaction():
+        session.rows(f"CREATE SCHEMA IF NOT EXISTS lake.{identifier(table.schema)}")
+        if session.exists(table):
+            return
+        listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
+        session.rows(f"CREATE TABLE {table.sql} ({listed})")
+        by = ", ".join(identifier(column.name) for column in partition_columns)
+        session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+
+
+def prepare_table(session: LakeSession, table: TableName) -> None:
+    """Make a table, ours or one that was there before us, fit for commits: its claim row, and no inlined rows.
+
+    Raises:
+        CatalogError: the lake is encrypted, or the catalog refuses.
+    """
+    options = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options('lake')")
+    if ("encrypted", "true") in {(name, value) for name, value, *_ in options}:
+        raise CatalogError(
+            "the lake is encrypted, and files that Spark writes cannot be registered in it:",
+            "use a lake without `encrypted`.",
+        )
+    claimed = f"SELECT 1 FROM {CLAIMS.sql} WHERE destination_table = ?"  # noqa: S608 - a quoted name
+    # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
+    inlining_off = ("data_inlining_row_limit", "0", "TABLE", str(table)) in options
+    if inlining_off and session.rows(claimed, [str(table)]):
+        return
     with session.commit_lock():
-        _refuse_encrypted(session)
         with session.transaction():
-            session.rows(f"CREATE SCHEMA IF NOT EXISTS lake.{identifier(table.schema)}")
-            if not session.exists(table):
-                listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
-                session.rows(f"CREATE TABLE {table.sql} ({listed})")
-                by = ", ".join(identifier(column.name) for column in partition_columns)
-                session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
-            _add_claim(session, table)
-        # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
+            if not session.rows(claimed, [str(table)]):
+                session.rows(f"INSERT INTO {CLAIMS.sql} VALUES (?, NULL)", [str(table)])  # noqa: S608
         set_inlining(session, table, 0)
 
 
@@ -55,7 +76,7 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
             which no file can be registered.
         CatalogError: the table cannot be read.
     """
-    columns = {name: sql for name, sql in _columns(session, table)}
+    columns = dict(_columns(session, table))
     for column in partition_columns:
         found = next((name for name in columns if name.lower() == column.name.lower()), None)
         if found is None:
@@ -72,21 +93,7 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
 
 
-def _columns(session: LakeSession, table: TableName) -> list[tuple[str, "DuckDBPyType"]]:  # noqa: F821
-    relation = session.connection.sql(f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+def _columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
+    with translated(session.config):
+        relation = session.connection.sql(f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
     return list(zip(relation.columns, relation.types, strict=True))
-
-
-def _add_claim(session: LakeSession, table: TableName) -> None:
-    found = session.rows(f"SELECT 1 FROM {CLAIMS.sql} WHERE destination_table = ?", [str(table)])  # noqa: S608
-    if not found:
-        session.rows(f"INSERT INTO {CLAIMS.sql} VALUES (?, NULL)", [str(table)])  # noqa: S608
-
-
-def _refuse_encrypted(session: LakeSession) -> None:
-    found = session.rows("SELECT value FROM ducklake_options('lake') WHERE option_name = 'encrypted'")
-    if found and found[0][0] == "true":
-        raise CatalogError(
-            "the lake is encrypted, and files that Spark writes cannot be registered in it:",
-            "use a lake without `encrypted`.",
-        )

@@ -167,7 +167,9 @@ def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
         SchemaError: no Parquet file of pyarrow's can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
     """
     if sql.id in {"list", "struct", "map"}:
-        children = [(name, arrow_type(child, column)) for name, child in sql.children]
+        children = [
+            (name, arrow_type(child, column)) for name, child in sql.children if isinstance(child, DuckDBPyType)
+        ]
         if sql.id == "list":
             return pa.list_(children[0][1])
         if sql.id == "map":

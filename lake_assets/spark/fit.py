@@ -39,9 +39,7 @@ class Fitter:
         by_name = {name.lower(): name for name in source.names}
         columns = {column.name.lower() for column in partition.columns}
         self._partition_names = {
-            column.name: by_name[column.name.lower()]
-            for column in partition.columns
-            if column.name.lower() in by_name
+            column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
         missing = [name for name in target.names if name.lower() not in by_name]
         unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
@@ -90,9 +88,7 @@ class Fitter:
                 continue
             array = _cast(batch.column(name), pa.string())
             wrong = (
-                pc.is_valid(array)
-                if value is None
-                else pc.fill_null(pc.not_equal(array, pa.scalar(str(value))), True)  # noqa: FBT003 - a value
+                pc.is_valid(array) if value is None else pc.fill_null(pc.not_equal(array, pa.scalar(str(value))), True)
             )
             if pc.any(wrong).as_py():
                 found = array.filter(wrong)[0].as_py()

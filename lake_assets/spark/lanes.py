@@ -64,7 +64,7 @@ def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
     return _collect(numbers.mapInArrow(task, _REPORT), job)
 
 
-def transformed(spark: SparkSession, job: Job, frame: DataFrame) -> JobResult:
+def transformed(job: Job, frame: DataFrame) -> JobResult:
     """Write the rows of a DataFrame as data files of the job's one partition.
 
     Raises:
@@ -81,15 +81,7 @@ def transformed(spark: SparkSession, job: Job, frame: DataFrame) -> JobResult:
             fitter = Fitter(schema, job.schema, partition.partition, "the transform's result")
             columns = [*fitter.columns, *fitter.partition_columns]
             rows = (fitter.fit(batch.rename_columns(names).select(columns)) for batch in batches)
-            return write_files(
-                rows,
-                ArrowStore(job.storage),
-                partition.destination,
-                job.schema,
-                job.run_id,
-                job.compression,
-                job.target_file_size,
-            )
+            return write_files(rows, job, partition.destination)
 
         yield from _reported(0, write)
 
@@ -168,15 +160,7 @@ def first_sentence(error: Exception) -> str:
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
     partition = job.partitions[index]
     rows = read_shares(ArrowStore(job.source), mine, job.schema, partition.partition)
-    return write_files(
-        rows,
-        ArrowStore(job.storage),
-        partition.destination,
-        job.schema,
-        job.run_id,
-        job.compression,
-        job.target_file_size,
-    )
+    return write_files(rows, job, partition.destination)
 
 
 def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:

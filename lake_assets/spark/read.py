@@ -66,15 +66,15 @@ def _opened(
 ) -> Iterator[tuple[Share, pa.NativeFile]]:
     """Each share with its open file; small objects are fetched ahead while others are worked on."""
     fetched: dict[int, Future[pa.Buffer]] = {}
+    requested = 0
     for index, share in enumerate(shares):
-        for ahead in range(index, min(index + AHEAD, len(shares))):
-            if shares[ahead].size <= WHOLE and ahead not in fetched:
-                fetched[ahead] = pool.submit(store.read, shares[ahead].key)
+        while requested < min(index + AHEAD, len(shares)):
+            if shares[requested].size <= WHOLE:
+                fetched[requested] = pool.submit(store.read, shares[requested].key)
+            requested += 1
         try:
             if index in fetched:
-                yield share, pa.BufferReader(fetched[index].result())
-                # Forget the bytes: what is kept is bounded by what is ahead.
-                fetched[index] = Future()
+                yield share, pa.BufferReader(fetched.pop(index).result())
             else:
                 with store.open(share.key) as file:
                     yield share, file

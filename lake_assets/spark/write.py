@@ -7,8 +7,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.models import Compression
-from lake_assets.spark.job import DataFile
+from lake_assets.spark.job import DataFile, Job
 from lake_assets.storage.arrow import ArrowStore
 
 # A row group is closed at either limit; the second bounds the memory of a task when rows are wide.
@@ -16,45 +15,34 @@ GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 * 2**20  # of Arrow memory
 
 
-def write_files(
-    batches: Iterable[pa.RecordBatch],
-    store: ArrowStore,
-    folder: str,
-    schema: pa.Schema,
-    run_id: str,
-    compression: Compression,
-    target_file_size: int,
-) -> Iterator[DataFile]:
-    """Write batches to new files below a folder, yielding each file when it is complete.
+def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
+    """Write batches to new files below a folder of the lake, yielding each file when it is complete.
 
     No rows, no file. A file that an error leaves unfinished is nobody's: it is never registered.
 
     Args:
-        batches: rows of the schema.
-        store: the lake's storage.
+        batches: rows of the job's schema.
+        job: says where and how to write.
         folder: key prefix, ending in a slash.
-        schema: of the files.
-        run_id: stands in the file's name, before a random part.
-        compression: codec of the pages.
-        target_file_size: bytes at which the next file is begun.
 
     Raises:
         OSError: the store failed.
     """
+    store = ArrowStore(job.storage)
     groups = _row_groups(batches)
     for first in groups:
-        key = f"{folder}{run_id}-{uuid.uuid4().hex}.parquet"
+        key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
         rows = 0
         with ExitStack() as stack:
             sink = stack.enter_context(store.create(key))
             writer = stack.enter_context(
-                pq.ParquetWriter(sink, schema, compression=compression, version="2.6", store_schema=False)
+                pq.ParquetWriter(sink, job.schema, compression=job.compression, version="2.6", store_schema=False)
             )
             group: pa.Table | None = first
             while group is not None:
                 writer.write_table(group, row_group_size=GROUP_ROWS)
                 rows += group.num_rows
-                group = next(groups, None) if sink.tell() < target_file_size else None
+                group = next(groups, None) if sink.tell() < job.target_file_size else None
             writer.close()
             size = sink.tell()
         yield DataFile(store.uri(key), rows, size)
