@@ -39,6 +39,10 @@ class PartitionColumn:
         if text == HIVE_NULL:
             return None
         value = unescape(text)
+        if not value:
+            raise PartitionError(
+                f"partition value {self.name} is empty, which a path cannot tell from NULL:", f"write {HIVE_NULL}."
+            )
         if self.type == "date":
             return self._date(value)
         if self.type == "integer":

@@ -61,8 +61,8 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
     try:
         config = LakeConfig.model_validate(data)
     except ValidationError as error:
-        problems = [_describe(e, lines, path) for e in error.errors(include_url=False)]
-        raise ConfigError("\n".join(problems)) from error
+        problems = sorted(_describe(e, lines, path) for e in error.errors(include_url=False))
+        raise ConfigError("\n".join(problem for _, problem in problems)) from error
     return _anchor(config, path.resolve().parent)
 
 
@@ -110,8 +110,8 @@ def _substitute(node: yaml.Node, location: Location, path: Path, environment: Ma
     return _VARIABLE.sub(value, node.value)
 
 
-def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) -> str:
-    """One error as `file:line: field: what is wrong and the mend`."""
+def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) -> tuple[int, str]:
+    """One error's line, and the error as `file:line: field: what is wrong and the mend`."""
     location = _real_location(error["loc"], lines)
     known = location
     while known and known not in lines:
@@ -122,7 +122,8 @@ def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) ->
     elif error["type"] == "missing":
         message = "is missing: add it"
     where = f"{_dotted(location)}: " if location else ""
-    return f"{path}:{lines.get(known, 1)}: {where}{message}."
+    line = lines.get(known, 1)
+    return line, f"{path}:{line}: {where}{message}{'' if message.endswith('?') else '.'}"
 
 
 def _real_location(loc: Location, lines: Mapping[Location, int]) -> Location:

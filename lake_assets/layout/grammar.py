@@ -13,11 +13,11 @@ quote in it is doubled. The grammar is that of OLake's `partition_regex`, but fo
 import difflib
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import LayoutError
-from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+from lake_assets.layout.hive import HIVE_NULL, escape_characters, unescape
 from lake_assets.layout.timestamps import GRANULARITIES, Granularity, has_iso_year
 
 NOW = "now()"
@@ -49,6 +49,7 @@ class Placeholder:
             `name` of its segment `name={now(),…}`; None for `now()` in another segment.
         separator: the character by which the value's end is known; encoded in the value.
         iso_year: a year that belongs to a week.
+        bare: nothing else in its segment keeps a value of dots from being `.` or `..`.
     """
 
     column: str
@@ -61,6 +62,7 @@ class Placeholder:
     name: str | None = None
     separator: str = ""
     iso_year: bool = False
+    bare: bool = False
 
 
 Part = Static | Placeholder
@@ -92,7 +94,7 @@ def parse(text: str) -> tuple[Part, ...]:
     while start <= end:
         parts, until = _segment(text, start, end)
         parts = _with_separators(text, _with_now_name(parts))
-        _check_names(text, parts, names)
+        _check_names(text, parts, names, len(segments) + 1)
         segments.append(parts)
         start = until + 1
     return finish([part for segment in segments for part in (Static("/"), *segment)][1:])
@@ -123,8 +125,8 @@ def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
         if text[at] == "{":
             if static < at:
                 parts.append(Static(text[static:at]))
-            parts.append(_placeholder(text, at))
-            at = static = parts[-1].end
+            parts.append(placeholder := _placeholder(text, at))
+            at = static = placeholder.end
         else:
             _check_static(text, at, static if parts else at)
             at += 1
@@ -191,7 +193,7 @@ def _from_fields(text: str, start: int, end: int, fields: list[tuple[str, int, b
     )
 
 
-def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | None:  # noqa: FBT001 - one field
+def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | None:
     if not word:
         return None
     for name in GRANULARITIES:
@@ -206,15 +208,18 @@ def _with_now_name(parts: list[Part]) -> list[Part]:
     """The parts of a segment; in `name={now(),…}` and its like, the values of `now()` are named."""
     placeholders = [part for part in parts if isinstance(part, Placeholder)]
     first = parts[0]
-    if not isinstance(first, Static) or not re.fullmatch("[^=]+=", first.text) or not all(p.is_now for p in placeholders):
+    if (
+        not isinstance(first, Static)
+        or not re.fullmatch("[^=]+=", first.text)
+        or not all(p.is_now for p in placeholders)
+    ):
         return parts
     name = unescape(first.text[:-1])
     return [replace(part, name=name) if isinstance(part, Placeholder) else part for part in parts]
 
 
-def _check_names(text: str, parts: list[Part], names: dict[str, int]) -> None:
-    """Refuse a name that two different sources have; `names` remembers those of the segments before."""
-    segment = parts[0].start if isinstance(parts[0], Placeholder) else -len(names) - 1
+def _check_names(text: str, parts: list[Part], names: dict[str, int], segment: int) -> None:
+    """Refuse a name with two sources: a column, or the `now()` of one segment; `names` has those before."""
     for part in parts:
         if isinstance(part, Placeholder) and part.name is not None:
             source = segment if part.is_now else 0
@@ -225,19 +230,30 @@ def _check_names(text: str, parts: list[Part], names: dict[str, int]) -> None:
 def _with_separators(text: str, parts: list[Part]) -> list[Part]:
     """The parts of a segment, each value with the character that tells its end from the value behind it."""
     result = list(parts)
+    bare = not "".join(part.text for part in parts if isinstance(part, Static)).strip(".")
     for index, part in enumerate(parts):
-        if not isinstance(part, Placeholder):
-            continue
-        behind = parts[index + 1 : index + 3]
-        separator = ""
-        if part.granularity is None and behind and isinstance(behind[0], Placeholder):
-            raise fault(text, behind[0].start, "nothing parts these two values:", "put a text between, such as -")
-        if part.granularity is None and len(behind) == 2 and isinstance(behind[0], Static):
-            # Not one that an encoded character may consist of.
-            separator = next((c for c in behind[0].text if c not in _HEXADECIMAL), "")
-            if not separator:
-                mend = "put a character between that is no digit, no A to F and no %, such as -"
-                raise fault(text, part.end, "a value's end cannot be told from this text:", mend)
-        null = part.null if part.null == HIVE_NULL else escape(part.null, also=separator)
-        result[index] = replace(part, null=null, separator=separator)
+        if isinstance(part, Placeholder):
+            separator = _separator(text, part, parts[index + 1 : index + 3]) if part.granularity is None else ""
+            null = escape_characters(part.null, also=separator)
+            result[index] = replace(part, null=null, separator=separator, bare=bare)
     return result
+
+
+def _separator(text: str, part: Placeholder, behind: Sequence[Part]) -> str:
+    match behind:
+        case [Placeholder() as other, *_]:
+            raise fault(text, other.start, "nothing parts these two values:", "put a text between, such as -")
+        case [Static() as between, Placeholder()]:
+            # Not one that an encoded character may consist of.
+            if found := next((character for character in between.text if character not in _HEXADECIMAL), ""):
+                return found
+            mend = "put a character between that is no digit, no A to F and no %, such as -"
+            raise fault(text, part.end, "a value's end cannot be told from this text:", mend)
+    return ""
+
+
+def quoted(name: str) -> str:
+    """The column's name as a placeholder takes it, in quotes where it needs them."""
+    if name and not re.search(r"^[\s']|[,{}()]|\s$", name):
+        return name
+    return "'" + name.replace("'", "''") + "'"

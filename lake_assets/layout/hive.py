@@ -1,7 +1,7 @@
-"""Hive's encoding of partition values in paths, as Spark reads and writes it.
+r"""Hive's encoding of partition values in paths, as Spark reads and writes it.
 
 Source of the rule: `ExternalCatalogUtils.escapePathName` of Spark 4 (the same characters as Hive's
-`FileUtils`): control characters and ``"#%'*/:=?\\{[]^`` and DEL become `%XX`; all else stays, non-English
+`FileUtils`): control characters and ``"#%'*/:=?\{[]^`` and DEL become `%XX`; all else stays, non-English
 letters too. NULL and the empty string are one name, `__HIVE_DEFAULT_PARTITION__`.
 """
 

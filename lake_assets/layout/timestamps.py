@@ -27,6 +27,8 @@ DIGITS: Mapping[Granularity, str] = MappingProxyType(
     }
 )
 
+EXAMPLE: Mapping[Granularity, str] = MappingProxyType({"YY": "2026", "MM": "02", "WW": "07", "DD": "11", "HH": "09"})
+
 _MARKS: Mapping[Granularity, str] = {"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "T"}
 
 _DATE = "(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"

@@ -79,6 +79,15 @@ class Store:
         )
         return tuple(sorted(objects, key=lambda o: o.key))
 
+    def probe(self) -> bool:
+        """Whether anything lies below the root: one request, however many objects there are.
+
+        Raises:
+            StorageError: as `list`.
+        """
+        with self._errors():
+            return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
+
     def delete(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is gone already is no error.
 

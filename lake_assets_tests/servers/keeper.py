@@ -42,9 +42,9 @@ def main() -> int:
     )
     Thread(target=stop_at_end_of_input, args=(server, given.grace), daemon=True).start()
     code = server.wait()
-    shutil.rmtree(given.folder, ignore_errors=True)
     for file in given.remove:
         file.unlink(missing_ok=True)
+    shutil.rmtree(given.folder)
     return code
 
 

@@ -130,7 +130,7 @@ def _takes_objects(server: S3Server) -> bool:
     """Whether all of its services have found each other: only then can an object be written."""
     try:
         server.client().create_bucket(Bucket="ready")
-        server.put("ready", "ready", b"")
+        server.put("ready", "ready", b"1")  # an empty object would need no volume
     except (BotoCoreError, ClientError):
         return False
     return True

@@ -1,0 +1,60 @@
+"""The group of all commands, and what becomes of an error: one paragraph and an exit code, never a traceback."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lake_assets.cli.common import Options
+from lake_assets.cli.config import schema, validate
+from lake_assets.cli.demo import demo
+from lake_assets.cli.doctor import doctor
+from lake_assets.cli.failure import report
+from lake_assets.cli.lake import ledger, query
+from lake_assets.cli.partitions import ingest, plan
+
+INTERRUPTED = 130  # as a shell says it: 128 and the number of SIGINT
+
+
+class Application(click.Group):
+    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The commands in the order in which they were added, which is that of a first day."""
+        return list(self.commands)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
+        """Run the command that the arguments name."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted.", err=True)
+            code = INTERRUPTED
+        except Exception as error:  # noqa: BLE001 - the last place where an error can be told as a sentence
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever read our output has gone, `| head` for one; click ends quietly
+            report(error, debug=ctx.params["debug"])
+            code = 1
+        ctx.exit(code)
+
+
+@click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The config; without it $LAKE_CONFIG, then ./lake.yaml.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
+    """Keep a DuckLake true to its landing zone, one partition at a time."""
+    ctx.obj = Options(config, debug)
+
+
+for command in (demo, doctor, validate, plan, ingest, query, ledger, schema):
+    main.add_command(command)

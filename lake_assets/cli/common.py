@@ -1,0 +1,86 @@
+"""What the commands share: the global options, and names and partitions read from the command line."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lake_assets.errors import LayoutError, PartitionError
+
+if TYPE_CHECKING:
+    from lake_assets.config.models import LakeConfig, Stream
+    from lake_assets.lake.ducklake import DuckLake
+    from lake_assets.partition import Partition
+    from lake_assets.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that stand before the command's name."""
+
+    config: Path | None
+    debug: bool
+
+    def load(self) -> "LakeConfig":
+        """The config.
+
+        Raises:
+            ConfigError: it is absent or not valid.
+        """
+        from lake_assets.config.load import load_config
+
+        return load_config(self.config)
+
+
+def stream_named(config: "LakeConfig", name: str) -> "OpenStream":
+    """The stream.
+
+    Raises:
+        click.UsageError: there is none of that name.
+    """
+    from lake_assets.stream import open_stream
+
+    _among(config.streams, "stream", name)
+    return open_stream(config, name)
+
+
+def partition_of(stream: "Stream", text: str) -> "Partition":
+    """The partition that `region=NW,date=2026-02-11` names.
+
+    Raises:
+        click.UsageError: the text does not fit the stream's partition columns.
+    """
+    try:
+        return stream.partition(text)
+    except (PartitionError, LayoutError) as error:
+        raise _wrong(str(error)) from error
+
+
+def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":
+    """The lake of that name, or the stream's, or the only one.
+
+    Raises:
+        click.UsageError: there is none of that name, or several and none is named.
+    """
+    from lake_assets.lake.ducklake import DuckLake
+
+    if stream is not None:
+        _among(config.streams, "stream", stream)
+        name = name or config.lake_name(stream)
+    if name is None and len(config.lakes) > 1:
+        raise _wrong(f"the config has several lakes: choose one with --lake ({', '.join(config.lakes)}).")
+    name = name or next(iter(config.lakes))
+    _among(config.lakes, "lake", name)
+    return DuckLake(config.lakes[name])
+
+
+def _among(known: "dict[str, object] | dict[str, Stream]", kind: str, name: str) -> None:
+    if name not in known:
+        raise _wrong(f"there is no {kind} {name!r}: the config has {', '.join(known)}.")
+
+
+def _wrong(text: str) -> click.UsageError:
+    return click.UsageError(text, click.get_current_context())

@@ -1,0 +1,51 @@
+"""The commands about the config: `validate` and `schema`."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import json
+
+import click
+
+from lake_assets.cli.common import Options
+
+
+@click.command()
+@click.pass_obj
+def validate(options: Options) -> None:
+    """Check the config, and say what it holds.
+
+    Nothing is connected to: `doctor` does that.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    from lake_assets.cli.output import print_table
+    from lake_assets.lake.attach import data_path
+    from lake_assets.lake.ducklake import catalog_place
+    from lake_assets.stream import open_streams
+
+    config = options.load()
+    table = Table("stream", "from", "to", "partitions", box=None, pad_edge=False, header_style="bold")
+    for name, stream in open_streams(config).items():
+        columns = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
+        source = stream.source.uri(stream.layout.text)
+        cells = (name, source, f"{config.lake_name(name)}.{stream.table}", columns)
+        table.add_row(*(Text(cell) for cell in cells))
+    print_table(table)
+    for name, lake in config.lakes.items():
+        click.echo(f"lake {name}: catalog {catalog_place(lake)}, storage {data_path(lake)}")
+    click.secho("The config is valid.", fg="green")
+
+
+@click.command()
+def schema() -> None:
+    """Print the JSON Schema of the config, for editors.
+
+    \b
+    lake-assets schema > lake.schema.json
+    and as the first line of lake.yaml:
+    # yaml-language-server: $schema=lake.schema.json
+    """  # noqa: D301 - click reads the \b
+    from lake_assets.config.models import schema_of
+
+    click.echo(json.dumps(schema_of(), indent=2))

@@ -1,0 +1,26 @@
+"""The command `demo`: the main job for real, on real flights, told step by step."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    help="Where landing zone and lake are made; a folder of an earlier demo is made anew.",
+)
+def demo(folder: Path) -> None:
+    """Land real flights, ingest some partitions with Spark, change one, ingest again, query.
+
+    Takes less than a minute, and needs no server and no network.
+    """
+    from lake_assets.cli.demo_run import run
+
+    run(folder)

@@ -1,0 +1,203 @@
+"""The commands that read a lake: `query` and `ledger`."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import dataclasses
+import datetime as dt
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lake_assets.cli.common import Options, lake_named, partition_of
+from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
+from lake_assets.errors import CatalogError, LakeAssetsError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from lake_assets.config.models import LakeConfig
+    from lake_assets.lake.ducklake import LakeSession
+    from lake_assets.lake.ledger import LedgerRow
+
+TABLE_ROWS = 200  # a table shows no more; csv and json have all
+FETCHED = 10_000  # rows at a time
+
+# These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
+_MAINTENANCE = re.compile(
+    r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE
+)
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--lake", metavar="NAME", help="Which lake, where the config has several.")
+@format_option
+@click.pass_obj
+def query(options: Options, sql: str, lake: str | None, form: Format | None) -> None:
+    """Run a query over the lake; SQL of - reads it from standard input.
+
+    The lake is the current database, so `select count(*) from flights` works, and it is attached read-only: a query
+    cannot change it.
+    """
+    import duckdb
+
+    if sql == "-":
+        sql = sys.stdin.read()
+    ducklake = lake_named(options.load(), lake)
+    with ducklake.open(read_only=True) as session:
+        _check_reads_only(sql)
+        with _current(session):
+            try:
+                relation = session.connection.sql(sql)
+                _write(relation, chosen(form))
+            except duckdb.Error as error:
+                raise CatalogError(f"the query failed: {str(error).strip()}") from error
+
+
+def _check_reads_only(sql: str) -> None:
+    """Refuse all but one statement that reads.
+
+    Raises:
+        click.UsageError: it is none, or several, or might write.
+        CatalogError: it is not SQL.
+    """
+    import duckdb
+
+    reads = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
+    try:
+        # PIVOT becomes two statements, and neither has a text of its own.
+        statements = duckdb.extract_statements(sql)
+        kinds = [s.type for s in statements if s.query.strip()] or [s.type for s in statements][-1:]
+    except duckdb.Error as error:
+        raise CatalogError(f"the query failed: {str(error).strip()}") from error
+    context = click.get_current_context()
+    if len(kinds) != 1:
+        raise click.UsageError(f"one statement at a time: this text has {len(kinds)}.", context)
+    maintenance = _MAINTENANCE.search(sql)
+    if kinds[0] not in reads or maintenance:
+        what = maintenance[0] if maintenance else f"a statement of the kind {kinds[0].name}"
+        raise click.UsageError(
+            f"`query` only reads, and {what} is more: use SELECT (also DESCRIBE, SHOW, SUMMARIZE, EXPLAIN). "
+            "Rows come into the lake by `lake-assets ingest`.",
+            context,
+        )
+
+
+@contextmanager
+def _current(session: "LakeSession") -> Iterator[None]:
+    """Make the lake the current database; what is current cannot be detached."""
+    from lake_assets.lake.attach import ALIAS
+
+    session.rows(f"USE {ALIAS}")
+    try:
+        yield
+    finally:
+        session.rows("USE memory")
+
+
+def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
+    """Write the relation's rows; DuckDB itself makes the text of each value."""
+    columns = relation.columns
+    if form == "json":
+        write_json(text for (text,) in _rows(relation.query("result", "SELECT to_json(result) FROM result")))
+        return
+    texts = relation.query("result", "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result")
+    if form == "csv":
+        write_csv(columns, _rows(texts))
+        return
+    shown = texts.fetchmany(TABLE_ROWS)
+    right = {name for name, kind in zip(columns, relation.types, strict=True) if _is_number(kind)}
+    print_table(table_of(columns, shown, right=right))
+    more = texts.fetchone() is not None
+    click.echo(f"first {len(shown):,} rows; --format csv has all" if more else f"{len(shown):,} rows")
+
+
+def _rows(relation: "duckdb.DuckDBPyRelation") -> Iterator[tuple[Any, ...]]:
+    while rows := relation.fetchmany(FETCHED):
+        yield from rows
+
+
+def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
+    return str(kind).startswith("DECIMAL") or str(kind) in {
+        *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"),
+        *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT"),
+        *("FLOAT", "DOUBLE"),
+    }
+
+
+@click.command()
+@click.option("--stream", metavar="STREAM", help="Only this stream's runs.")
+@click.option("--partition", metavar="COLUMN=VALUE,…", help="Only this partition's, such as region=NW,date=2026-02-11.")
+@click.option("--lake", metavar="NAME", help="Which lake, where the config has several.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first.")
+@format_option
+@click.option("--json", "form", flag_value="json", help="The same as --format json.")
+@click.pass_obj
+def ledger(  # noqa: PLR0913, PLR0917 - one argument an option
+    options: Options, stream: str | None, partition: str | None, lake: str | None, limit: int, form: Format | None
+) -> None:
+    """Show the newest runs: what was committed, skipped or failed, and why."""
+    from lake_assets.lake.ledger import COLUMNS, read_ledger
+
+    config = options.load()
+    ducklake = lake_named(config, lake, stream)
+    path = _partition_path(config, stream, partition) if partition else None
+    with ducklake.open(read_only=True) as session:
+        rows = read_ledger(session, stream, path, limit)
+    form = chosen(form)
+    if form == "json":
+        write_json(json.dumps(dataclasses.asdict(row), default=_iso) for row in rows)
+    elif form == "csv":
+        write_csv(list(COLUMNS), ([_csv_text(getattr(row, name)) for name in COLUMNS] for row in rows))
+    else:
+        print_ledger(rows)
+
+
+def print_ledger(rows: "list[LedgerRow]") -> None:
+    """The rows as a table of what one looks for first."""
+    columns = ["finished (UTC)", "stream", "partition", "status", "rows", "before", "files", "snapshot", "run"]
+    numbers = {"rows", "before", "files", "snapshot"}
+    errors = any(row.error for row in rows)
+    texts = [
+        [
+            f"{row.finished_at:%Y-%m-%d %H:%M:%S}" if row.finished_at else "",
+            row.stream,
+            row.load_partition,
+            row.status,
+            *(
+                "" if n is None else f"{n:,}"
+                for n in (row.row_count, row.rows_before, row.files_written, row.snapshot_id)
+            ),
+            row.run_id[:8],
+            *([row.error or ""] if errors else []),
+        ]
+        for row in rows
+    ]
+    print_table(table_of(columns + ["error"] * errors, texts, right=numbers))
+
+
+def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
+    """The partition as the ledger writes it; without a stream's name, by the first stream that it fits."""
+    names = [stream] if stream else list(config.streams)
+    for name in names[:-1]:
+        try:
+            return config.streams[name].partition(text).path
+        except LakeAssetsError:  # another stream has other columns
+            continue
+    return partition_of(config.streams[names[-1]], text).path
+
+
+def _iso(value: object) -> str:
+    assert isinstance(value, dt.datetime)  # noqa: S101 - the ledger has no other type that JSON lacks
+    return value.isoformat()
+
+
+def _csv_text(value: object) -> str | None:
+    if value is None:
+        return None
+    return value.isoformat() if isinstance(value, dt.datetime) else str(value)

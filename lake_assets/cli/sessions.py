@@ -1,0 +1,51 @@
+"""A Spark session for the time of a command, started when there is work for it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from lake_assets.spark.session import spark_config, start_session
+
+
+class Session:
+    """Starts the session at the first call and gives the same one at the later ones.
+
+    Args:
+        settings: the config's Spark settings.
+        announce: called with a sentence before Spark is started and with None after it.
+    """
+
+    def __init__(self, settings: Mapping[str, str], announce: Callable[[str | None], None]) -> None:
+        self._settings = settings
+        self._announce = announce
+        self._session: SparkSession | None = None
+        self.seconds = 0.0
+        """How long the start took."""
+
+    def __call__(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
+        """
+        if self._session is None:
+            start = time.perf_counter()
+            self._announce("starting Spark")
+            try:
+                self._session = start_session(spark_config(settings=self._settings))
+            finally:
+                self._announce(None)
+            self.seconds = time.perf_counter() - start
+        return self._session
+
+    @contextmanager
+    def stopped(self) -> Iterator["Session"]:
+        """Stop what was started when the block ends; a session that ran before goes on."""
+        running = SparkSession.getActiveSession() is not None
+        try:
+            yield self
+        finally:
+            if self._session is not None and not running:
+                self._session.stop()

@@ -1,0 +1,230 @@
+"""What a machine needs, checked one thing at a time; nothing is written but a file in the cache folder for a moment."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+import duckdb
+import platformdirs
+from packaging.requirements import Requirement
+
+from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
+from lake_assets.config.models import Lake, LakeConfig, LocalStorage, PostgresCatalog
+from lake_assets.errors import CatalogError, LakeAssetsError, StorageError
+from lake_assets.lake.ducklake import DuckLake, catalog_place
+from lake_assets.lake.engine import open_engine
+from lake_assets.lake.lock import commit_lock
+from lake_assets.spark.java import find_java
+from lake_assets.storage.store import Store
+from lake_assets.stream import OpenStream, open_streams
+
+Status = Literal["ok", "warning", "failed"]
+
+DISTRIBUTION = "lake-assets"
+EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
+EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL"}
+LOCK_PATIENCE = 5.0  # seconds that a commit of another process may take
+DISK_NEEDED = 500 * 10**6  # bytes; Spark's own scratch files and a partition's new files
+DISK_WANTED = 5 * 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    subject: str
+    status: Status
+    text: str
+    mend: str = ""
+
+
+def examine(config_file: Path | None = None) -> Iterator[Finding]:
+    """Look at everything, each finding as soon as it is known.
+
+    Args:
+        config_file: the config; when None, where `load_config` looks.
+    """
+    yield _checked("Python", _python)
+    yield _checked("Java", _java)
+    yield from _packages()
+    yield from _extensions()
+    yield _checked("cache folder", _cache)
+    yield _checked("disk for Spark", lambda: _disk("disk for Spark", Path(tempfile.gettempdir())))
+    yield from _config(config_file)
+
+
+def _checked(subject: str, check: Callable[[], Finding | str]) -> Finding:
+    """The check's finding; a text means that all is well, and an error becomes a finding too."""
+    try:
+        found = check()
+    except LakeAssetsError as error:
+        return Finding(subject, "failed", *_one_line(error))
+    except (OSError, ImportError) as error:
+        return Finding(subject, "failed", f"{type(error).__name__}: {error}")
+    return found if isinstance(found, Finding) else Finding(subject, "ok", found)
+
+
+def _one_line(error: LakeAssetsError) -> tuple[str, str]:
+    return " ".join(error.problem.split()), error.mend
+
+
+def _python() -> Finding | str:
+    version = platform.python_version()
+    wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
+    if not Requirement(f"python{wanted}").specifier.contains(version, prereleases=True):
+        return Finding("Python", "failed", f"{version}, and {wanted} is needed:", "make another virtual environment.")
+    return f"{version} ({sys.executable})"
+
+
+def _java() -> str:
+    java = find_java()
+    return f"{java.version}, from {java.origin} ({java.home})"
+
+
+def _packages() -> Iterator[Finding]:
+    """The packages that the installed distribution asks for, by name and version."""
+    requirements = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
+    wrong = list(_unmet(requirements, extra=""))
+    for requirement, installed in wrong:
+        text = f"{installed or 'not installed'}, and {requirement.specifier or 'any version'} is needed:"
+        yield Finding(requirement.name, "failed", text, f"pip install '{requirement.name}{requirement.specifier}'.")
+    if not wrong:
+        shown = ", ".join(f"{name} {metadata.version(name)}" for name in ("pyspark", "duckdb", "dagster", "pyarrow"))
+        yield Finding("packages", "ok", shown)
+    for extra, purpose in EXTRAS.items():
+        missing = ", ".join(requirement.name for requirement, _ in _unmet(requirements, extra=extra))
+        if missing:
+            text = f"{missing}, for {purpose}, not installed as needed:"
+            yield Finding(f"extra {extra}", "warning", text, f"pip install '{DISTRIBUTION}[{extra}]'.")
+
+
+def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Requirement, str | None]]:
+    """The requirements (of the extra, or of none) that are not met, with the version that is installed."""
+    for requirement in requirements:
+        marker = requirement.marker
+        wanted = marker is None or marker.evaluate({"extra": ""})
+        if extra:
+            wanted = not wanted and marker is not None and marker.evaluate({"extra": extra})
+        if not wanted:
+            continue
+        try:
+            installed = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield requirement, None
+            continue
+        if not requirement.specifier.contains(installed, prereleases=True):
+            yield requirement, installed
+
+
+def _extensions() -> Iterator[Finding]:
+    """Each extension's wheel, by loading it."""
+    for name in EXTENSIONS:
+        if name == "postgres_scanner" and importlib.util.find_spec(f"duckdb_extension_{name}") is None:
+            continue  # an extra's, which has been told
+        yield _checked(f"DuckDB {name}", lambda name=name: _loads(name))  # type: ignore[misc]
+
+
+def _loads(name: str) -> str:
+    with open_engine((name,)):
+        return f"loads into DuckDB {duckdb.__version__}"
+
+
+def _cache() -> Finding | str:
+    folder = platformdirs.user_cache_path(DISTRIBUTION)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return f"{folder} can be written to"
+    except OSError as error:
+        return Finding("cache folder", "warning", f"{folder}: {error.strerror}:", "set XDG_CACHE_HOME to a folder that can; Spark starts faster then.")
+
+
+def _disk(subject: str, folder: Path) -> Finding | str:
+    folder = _existing(folder)
+    free = shutil.disk_usage(folder).free
+    text = f"{free / 10**9:.1f} GB free at {folder}"
+    if free < DISK_WANTED:
+        status: Status = "failed" if free < DISK_NEEDED else "warning"
+        return Finding(subject, status, f"{text}, and at least {DISK_WANTED / 10**9:g} GB are good to have:", "make room.")
+    return text
+
+
+def _config(file: Path | None) -> Iterator[Finding]:
+    """The config, and all that it names."""
+    named = file or os.environ.get(CONFIG_VARIABLE)
+    if named is None and not Path(DEFAULT_FILE).exists():
+        text = f"no {DEFAULT_FILE} in this folder, so neither lakes nor streams were looked at:"
+        yield Finding("config", "warning", text, f"write one, name it with --config, or set {CONFIG_VARIABLE}.")
+        return
+    try:
+        config = load_config(file)
+    except LakeAssetsError as error:
+        yield Finding("config", "failed", *_one_line(error))
+        return
+    yield Finding("config", "ok", f"{named or DEFAULT_FILE} is valid")
+    yield from _places(config)
+
+
+def _places(config: LakeConfig) -> Iterator[Finding]:
+    for name, lake in config.lakes.items():
+        yield _checked(f"catalog of {name}", lambda lake=lake: _catalog(lake))  # type: ignore[misc]
+        yield _checked(f"storage of {name}", lambda lake=lake: _storage(lake))  # type: ignore[misc]
+        if isinstance(lake.storage, LocalStorage):
+            subject, folder = f"disk of {name}", Path(lake.storage.path)
+            yield _checked(subject, lambda subject=subject, folder=folder: _disk(subject, folder))  # type: ignore[misc]
+    for name, stream in open_streams(config).items():
+        yield _checked(f"source of {name}", lambda stream=stream: _source(stream))  # type: ignore[misc]
+
+
+def _catalog(lake: Lake) -> str:
+    place = catalog_place(lake)
+    if not isinstance(lake.catalog, PostgresCatalog) and not Path(lake.catalog.path).exists():
+        _refuse_unwritable(Path(lake.catalog.path).parent)
+        return f"{place}: none yet, the first ingest makes it"
+    # Of PostgreSQL this also tells an unreachable server, in the time that the config gives it.
+    with commit_lock(lake, LOCK_PATIENCE):
+        pass
+    try:
+        with DuckLake(lake).open(read_only=True) as session:
+            ((snapshot,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
+    except CatalogError as error:
+        if "there is no lake" not in error.problem:
+            raise
+        return f"{place}: reachable, the first ingest makes the lake in it"
+    return f"{place}: snapshot {snapshot}"
+
+
+def _storage(lake: Lake) -> str:
+    store = Store(lake.storage)
+    if isinstance(lake.storage, LocalStorage):
+        _refuse_unwritable(Path(lake.storage.path))
+        return f"{store.root}: can be written to"
+    store.probe()
+    return f"{store.root}: reachable"
+
+
+def _source(stream: OpenStream) -> Finding | str:
+    text = stream.source.uri(stream.layout.text)
+    if stream.source.probe():
+        return text
+    return Finding(f"source of {stream.name}", "warning", f"{text}: reachable, and nothing has landed yet.")
+
+
+def _refuse_unwritable(folder: Path) -> None:
+    """Refuse a folder that cannot be written to, or cannot be made."""
+    existing = _existing(folder)
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise StorageError(f"{existing} cannot be written to:", "correct its permissions, or the path in the config.")
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    return next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -1,0 +1,146 @@
+"""Paths for the rows of an Arrow table: distinct values are rendered once, and only codes are made for rows."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import repeat
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.grammar import Part, Placeholder, Static
+
+Codes = npt.NDArray[np.int64]
+
+
+def render_rows(
+    parts: Sequence[Part],
+    rows: pa.Table | pa.RecordBatch,
+    now: datetime,
+    zone: ZoneInfo,
+    write: Callable[[Placeholder, object], str],
+    whole: Callable[[str], str],
+) -> pa.DictionaryArray:
+    """The path of every row; see `Template.render`.
+
+    Args:
+        parts: of the template.
+        rows: a column that is missing has NULL in every row.
+        now: the time of the run.
+        zone: whose clock parts of timestamps are of.
+        write: makes the text of one placeholder for one value.
+        whole: makes the path of all the texts.
+
+    Raises:
+        LayoutError: a column's type or value is none that a path can name.
+    """
+    columns = [p.column for p in parts if isinstance(p, Placeholder) and not p.is_now and p.column in rows.schema.names]
+    codes: Codes = np.zeros(rows.num_rows, np.int64)
+    keys: dict[str, Codes] = {}
+    values: dict[str, list[object]] = {}
+    for column in dict.fromkeys(columns):
+        places = [p.granularity for p in parts if isinstance(p, Placeholder) and p.column == column]
+        span = None if None in places else "hour" if "HH" in places else "day"
+        new, values[column] = _distinct(column, rows.column(column), span, zone)
+        codes, keys = _combine(codes, keys, column, new, len(values[column]))
+    count = min(1, rows.num_rows) if not keys else len(next(iter(keys.values())))
+
+    def texts(part: Part) -> Iterable[str]:
+        if isinstance(part, Static):
+            return repeat(part.text, count)
+        if part.is_now or part.column not in keys:
+            return repeat(write(part, now if part.is_now else None), count)
+        written = [write(part, value) for value in values[part.column]]
+        return [written[code] for code in keys[part.column].tolist()]
+
+    paths = [whole("".join(path)) for path in zip(*map(texts, parts), strict=True)]
+    # Two values may have one path, as NULL and a text that is no timestamp.
+    distinct = pa.array(paths, pa.string()).dictionary_encode()
+    indices = distinct.indices.to_numpy().astype(np.int32)[codes]
+    return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
+
+
+def _combine(
+    codes: Codes, keys: dict[str, Codes], column: str, new: Codes, size: int
+) -> tuple[Codes, dict[str, Codes]]:
+    """One code for each combination that occurs of the columns so far and another, and their codes by column."""
+    if not keys:
+        return new, {column: np.arange(size)}
+    both = pa.array(codes * size + new).dictionary_encode()
+    pairs = both.dictionary.to_numpy()
+    before, last = np.divmod(pairs, size)
+    return _codes(both), {**{name: key[before] for name, key in keys.items()}, column: last}
+
+
+def _distinct(
+    name: str, column: pa.ChunkedArray | pa.Array, span: str | None, zone: ZoneInfo
+) -> tuple[Codes, list[object]]:
+    """A code for each row, and the value of each code, all of which occur.
+
+    Args:
+        name: of the column, for errors.
+        column: the values.
+        span: `hour` or `day`, within which timestamps count as equal; None to tell all apart.
+        zone: whose hours and days these are.
+    """
+    if isinstance(column, pa.ChunkedArray):
+        column = column.unify_dictionaries().combine_chunks()
+    if types.is_dictionary(column.type):
+        # Its dictionary may hold values of other rows.
+        codes, positions = _distinct(name, column.indices, None, zone)
+        values = column.dictionary.take(pa.array(positions, column.indices.type))
+        inner, distinct = _distinct(name, values, span, zone)
+        return inner[codes], distinct
+    if types.is_timestamp(column.type):
+        column = _wall_clock(column, zone)
+        column = column if span is None else pc.floor_temporal(column, unit=span)
+    elif not _names_a_path(column.type):
+        raise LayoutError(
+            f"column {name} is of type {column.type}, which no path can name:",
+            "cast it to a string, an integer, a decimal, a date or a timestamp.",
+        )
+    elif types.is_string_view(column.type):
+        column = column.cast(pa.large_string())
+    encoded = column.dictionary_encode(null_encoding="encode")
+    return _codes(encoded), _python(name, encoded.dictionary)
+
+
+def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
+    """What a clock in the zone shows, without a zone; in microseconds at most, which Python has."""
+    unit = "us" if column.type.unit == "ns" else column.type.unit
+    if column.type.tz is None:
+        return column.cast(pa.timestamp(unit), safe=False)
+    return pc.local_timestamp(column.cast(pa.timestamp(unit, zone.key), safe=False))
+
+
+def _python(name: str, values: pa.Array) -> list[object]:
+    try:
+        return list(values.to_pylist())
+    except (OverflowError, ValueError) as error:
+        raise LayoutError(
+            f"column {name} has a time before year 1 or after year 9999:", "make it NULL or a time within."
+        ) from error
+
+
+def _codes(encoded: pa.DictionaryArray) -> Codes:
+    return np.asarray(encoded.indices).astype(np.int64)
+
+
+def _names_a_path(kind: pa.DataType) -> bool:
+    """Whether a path can be made of the type; floating point numbers are for `compat: olake` to take or refuse."""
+    checks = (
+        types.is_string,
+        types.is_large_string,
+        types.is_string_view,
+        types.is_integer,
+        types.is_boolean,
+        types.is_decimal,
+        types.is_date,
+        types.is_floating,
+        types.is_null,
+    )
+    return any(check(kind) for check in checks)

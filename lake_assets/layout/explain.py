@@ -1,0 +1,78 @@
+"""How a layout template is read, in words, and the paths that rows take by it."""
+
+import datetime as dt
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lake_assets.layout.grammar import Part, Static
+from lake_assets.layout.template import Template
+from lake_assets.layout.timestamps import GRANULARITIES
+
+_SHOWN = 20
+
+
+def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
+    """How each part of the template is read, and which paths the sample's rows would take; lines of text.
+
+    The most frequent paths come first, at most 20 of them, each with its count of rows.
+
+    Args:
+        template: the template.
+        sample: rows to render.
+        now: the time of the run, an instant; the present when None.
+
+    Raises:
+        LayoutError: the sample lacks a column, or has one of a type that no path can name.
+    """
+    return "\n".join(_lines(template, sample, now))
+
+
+def _lines(template: Template, sample: pa.Table | None, now: dt.datetime | None) -> Iterator[str]:
+    yield template.text
+    yield ""
+    written = [
+        part.text if isinstance(part, Static) else template.text[part.start : part.end] for part in template.parts
+    ]
+    width = max(map(len, written), default=0)
+    for text, part in zip(written, template.parts, strict=True):
+        yield f"  {text:<{width}}  {_meaning(template, part)}"
+    yield ""
+    yield f"Partition columns: {', '.join(template.columns) or 'none'}."
+    if template.compat:
+        yield f"Paths are those of {template.compat}: UTC, nothing encoded, and `/` in a value makes folders."
+    else:
+        nested = "folders" if template.nested else "no folders"
+        yield f"Times are those of {template.time_zone}; `/` in a value makes {nested}."
+    if sample is not None:
+        yield from _paths(template, sample, now)
+
+
+def _meaning(template: Template, part: Part) -> str:
+    if isinstance(part, Static):
+        return "as it is"
+    source = "the time of the run" if part.is_now else f"column {part.column}"
+    year = "ISO year" if part.iso_year else GRANULARITIES["YY"]
+    words = f"{year if part.granularity == 'YY' else GRANULARITIES[part.granularity]} of " if part.granularity else ""
+    if part.is_now:
+        return f"{words}{source}" + ("" if part.name is None else f", as partition column {part.name}")
+    cases = ["NULL"]
+    if not template.compat:
+        cases.append("no timestamp" if part.granularity else "empty")
+    if part.optional:
+        cases.append("missing")
+    return f"{words}{source}; {part.null} if it is {' or '.join(cases)}"
+
+
+def _paths(template: Template, sample: pa.Table, now: dt.datetime | None) -> Iterator[str]:
+    paths = template.render(sample, now=now)
+    counts = pc.value_counts(paths.indices).to_pylist() if len(paths) else []
+    counts.sort(key=lambda count: (-count["counts"], count["values"]))
+    yield ""
+    yield f"Paths of the sample's {sample.num_rows:,} rows:"
+    names = paths.dictionary.to_pylist()
+    for count in counts[:_SHOWN]:
+        yield f"  {count['counts']:>12,}  {names[count['values']]}"
+    if len(counts) > _SHOWN:
+        yield f"  and {len(counts) - _SHOWN:,} more"

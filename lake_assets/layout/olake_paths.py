@@ -1,0 +1,146 @@
+"""`compat: olake`: templates read, and paths written, as OLake's own Parquet writer does.
+
+Source: `getPartitionedFilePath` of OLake's `destination/parquet/parquet.go` and `ReformatDate` of its
+`utils/typeutils/reformat.go`. What it does and we do not is in the table of docs/layout.md.
+"""
+
+import datetime as dt
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+from lake_assets.layout import codec
+from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
+from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+from lake_assets.layout.timestamps import DIGITS, Granularity, compose, read_timestamp
+from lake_assets.layout.timestamps import part as part_of
+from lake_assets.layout.values import go_text, value_time
+
+_PLACEHOLDER = re.compile(r"\{([^}]+)\}")
+_GRANULARITIES: dict[str, Granularity] = {"YYYY": "YY", "MM": "MM", "WW": "WW", "DD": "DD", "HH": "HH"}
+_DATE_LIKE = re.compile("[0-9]{1,4}-[0-9]{1,4}-[0-9]{1,4}")
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a clock's face in UTC
+_CYCLE = dt.timedelta(days=146097)  # 400 years, after which the calendar repeats
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """The parts as OLake reads them: any text is a template, and what is no placeholder stands as it is."""
+    parts: list[Part] = []
+    at = 0
+    for match in _PLACEHOLDER.finditer(text):
+        parts.append(Static(text[at : match.start()]))
+        parts += _placeholder(match)
+        at = match.end()
+    parts.append(Static(text[at:].removesuffix("/")))
+    return tuple(part for part in parts if part != Static(""))
+
+
+def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
+    fields = [field.strip("'").strip() for field in match[0].strip("{}").split(",")]
+    if len(fields) < 3:
+        return  # OLake leaves such a placeholder out of the path
+    column, default, word = fields[:3]
+    is_now = column == NOW
+    yield Placeholder(
+        column,
+        default or f"default_{column}",
+        _GRANULARITIES.get(word),
+        match.start(),
+        match.end(),
+        is_now=is_now,
+        optional=True,
+        name=None if is_now else column,
+    )
+
+
+def write(placeholder: Placeholder, value: object) -> str:
+    """What the path holds for a row's value: not encoded, so that it may hold slashes, be empty, or climb.
+
+    Raises:
+        LayoutError: the value is of a type that no path can name.
+    """
+    if value is None:
+        return placeholder.null
+    time = _time(placeholder.column, value) if placeholder.granularity else None
+    if placeholder.granularity is None or time is None:
+        return go_text(placeholder.column, value)
+    written = part_of(time, placeholder.granularity, iso_year=False)
+    return str(int(written)) if placeholder.granularity == "YY" else written
+
+
+def _time(column: str, value: object) -> dt.datetime | None:
+    if isinstance(value, str):
+        if len(value) < 10 or not _DATE_LIKE.fullmatch(value[:10]):
+            return None
+        return read_timestamp(value, dt.UTC) or _EPOCH
+    if isinstance(value, bool | float | Decimal):
+        return None
+    if isinstance(value, int):
+        return _from_seconds(value)
+    return value_time(column, value, dt.UTC)
+
+
+def _from_seconds(seconds: int) -> dt.datetime:
+    """The time so many seconds after 1970; a year after 9999 is made 9999, and one before 1 the epoch."""
+    cycles, rest = divmod(seconds, int(_CYCLE.total_seconds()))
+    time = _EPOCH + dt.timedelta(seconds=rest)
+    year = time.year + 400 * cycles
+    if year < 1:
+        return _EPOCH
+    if year > 9999 and (time.month, time.day) == (2, 29):  # 9999 has none, and Go goes on to March
+        time += dt.timedelta(days=1)
+    return time.replace(year=min(year, 9999))
+
+
+def write_partition(placeholder: Placeholder, text: str, together: Sequence[Granularity]) -> str:
+    """What the path holds for a partition's value; as `codec.write_partition`.
+
+    Raises:
+        LayoutError: the place is for a part of a time, and the text is no time.
+    """
+    if text in {"", HIVE_NULL}:
+        return placeholder.null
+    if placeholder.granularity is None:
+        return unescape(text)
+    digits = codec.write_partition(placeholder, text, together, dt.UTC, nested=True)
+    return str(int(digits)) if placeholder.granularity == "YY" else digits
+
+
+def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
+    """The template as a regular expression with one group a placeholder, for a folder without a slash at its end."""
+    text = ""
+    for part in parts:
+        if isinstance(part, Static):
+            text += re.escape(re.sub("/+", "/", part.text))
+        elif part.granularity is None:
+            text += "(.+?)"
+        else:
+            digits = "[0-9]{1,4}" if part.granularity == "YY" else DIGITS[part.granularity]
+            text += f"({digits}|{re.escape(part.null)})"
+    return re.compile(text.removeprefix("/"), re.DOTALL)
+
+
+def read(found: Sequence[tuple[Placeholder, str]]) -> str | None:
+    """The encoded value of a partition column from all its places in a path.
+
+    OLake writes defaults that may be values as well. A whole value equal to the default is taken as NULL; a part of
+    a time, such as 2025, is taken as a time.
+    """
+    whole = [(placeholder, text) for placeholder, text in found if placeholder.granularity is None]
+    if whole:
+        placeholder, text = whole[0]
+        return HIVE_NULL if text == placeholder.null else escape(text)
+    digits: dict[Granularity, str] = {}
+    for placeholder, text in found:
+        if not text.isdecimal():
+            return HIVE_NULL
+        if placeholder.granularity:
+            digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
+    return compose(digits)
+
+
+def clean(path: str) -> str:
+    """The path as Go's `filepath.Join` leaves it below the stream's folder; it may begin with `..`."""
+    path = posixpath.normpath(f"./{path}")
+    return "" if path == "." else path

@@ -1,0 +1,88 @@
+"""Typed values as texts for paths: Spark's form, and Go's `%v` for `compat: olake`."""
+
+import datetime as dt
+import math
+from decimal import Decimal
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.timestamps import in_zone, read_timestamp
+
+Value = str | int | bool | Decimal | dt.date | dt.datetime | float | None
+
+
+def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
+    """The value as Spark casts it to a string for a path, not encoded; None for NULL.
+
+    Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are what a
+    clock in `zone` shows, `YYYY-MM-DD HH:MM:SS` with a fraction of the second as far as there is one.
+
+    Raises:
+        LayoutError: the value is of a type that no path can name: floating point numbers, bytes, lists and structs.
+    """
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case Decimal():
+            return f"{value:f}"
+        case dt.datetime():
+            time = in_zone(value, zone)
+            fraction = f".{time.microsecond:06d}".rstrip("0").rstrip(".")
+            return f"{time:%H:%M:%S}".join((f"{time.date().isoformat()} ", fraction))
+        case dt.date():
+            return value.isoformat()
+    raise LayoutError(
+        f"column {column} has the value {value!r} of type {type(value).__name__}, which no path can name:",
+        "cast the column to a string, an integer, a decimal, a date or a timestamp.",
+    )
+
+
+def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
+    """What a clock in `zone` shows at the value's instant; None for NULL and for a text that is no timestamp.
+
+    Raises:
+        LayoutError: the value is neither a text nor a date nor a timestamp.
+    """
+    match value:
+        case None:
+            return None
+        case str():
+            return read_timestamp(value, zone)
+        case dt.datetime():
+            return in_zone(value, zone)
+        case dt.date():
+            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a clock's face
+    raise LayoutError(
+        f"column {column} has the value {value!r} of type {type(value).__name__}, and its granularity asks for a time:",
+        "cast the column to a timestamp, or leave the granularity out.",
+    )
+
+
+def go_text(column: str, value: object) -> str:
+    """The value as Go's `%v` prints what OLake holds for it; times in UTC.
+
+    Raises:
+        LayoutError: as `value_text`, but floating point numbers have a form in Go.
+    """
+    if isinstance(value, float):
+        return _go_float(value)
+    if isinstance(value, dt.date):  # OLake holds a date as the time of its midnight
+        if not isinstance(value, dt.datetime):
+            value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - made UTC by what follows
+        return f"{value_text(column, value, dt.UTC)} +0000 UTC"
+    return value_text(column, value, dt.UTC) or ""
+
+
+def _go_float(value: float) -> str:
+    """Go's `%v`: the shortest digits that give the number again, with an exponent below 1e-4 and from 1e21."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    if value == 0 or 1e-4 <= abs(value) < 1e21:
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"

@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.load import load_config, parse_config
+from lake_assets.config.models import LocalStorage, PostgresCatalog, S3Storage
+from lake_assets.errors import ConfigError
+
+FILE = Path("/etc/lake/lake.yaml")
+
+GOOD = """
+lakes:
+  retail:
+    catalog: {type: sqlite, path: catalog.sqlite}
+    storage: data
+streams:
+  sales:
+    source: s3://landing/sales
+    partitions:
+      region: {values: [NW, "NO"]}
+      date: {type: date, start: 2026-01-01}
+    destination: {table: sales}
+"""
+
+
+def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
+    config = parse_config(GOOD, FILE, {})
+
+    lake, stream = config.lakes["retail"], config.streams["sales"]
+    assert lake.storage == LocalStorage(path="/etc/lake/data")
+    assert stream.source == S3Storage(bucket="landing", prefix="sales")
+    assert stream.partition("region=NO,date=2026-01-01").path == "region=NO/date=2026-01-01"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("    source:", "    sorce:", 8, "streams.sales.sorce: unknown key: did you mean source?"),
+        ("    source: s3://landing/sales\n", "", 7, "streams.sales.source: is missing"),
+        ("  sales:\n", "  sa-les:\n", 7, "'sa-les' is not an identifier"),
+        ("region: {", "re gion: {", 10, "'re gion' is not an identifier"),
+        ("{table: sales}", '{table: "sales; DROP"}', 12, "'sales; DROP' is not an identifier"),
+        ('"NO"', "NO", 10, "put the value in quotes"),
+        ("type: date", "type: dat", 11, "streams.sales.partitions.date.type"),
+        (", start: 2026-01-01", "", 11, "needs start"),
+        ("2026-01-01", "2026-01-01, end: 2025-01-01", 11, "lies before start"),
+        ("type: sqlite", "type: oracle", 4, "lakes.retail.catalog"),
+        ("storage: data", "storage: ftp://x/y", 5, "ftp:// is not a storage"),
+        ("s3://landing/sales", "s3://Landing/sales", 8, "streams.sales.source.bucket"),
+        ("s3://landing/sales", "s3://landing/../sales", 8, "may not climb"),
+        ("table: sales}", "table: sales}\n    lake: other", 13, "names the lake 'other'"),
+        ("table: sales}", "table: ingest_runs}", 12, "the lake's own table"),
+        ("table: sales}", "table: sales}\n    target_file_size: 1KB", 13, "1 MiB to 4 GiB"),
+        ("table: sales}", "table: sales}\n    transform: {}", 13, "give either sql or function"),
+        ("table: sales}", "table: sales}\n    owners: [me]", 13, "neither an e-mail address"),
+        ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "stands here twice"),
+    ],
+)
+def test_an_error_names_file_line_field_and_mend(old: str, new: str, line: int, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigError) as refused:
+        parse_config(GOOD.replace(old, new), FILE, {})
+
+    told = next(text for text in str(refused.value).splitlines() if message in text)
+    # What concerns several entries has the file's first line.
+    assert told.startswith((f"{FILE}:{line}: ", f"{FILE}:2: "))
+
+
+def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = GOOD.replace("type: sqlite", "type: oracle").replace("type: date", "type: dat")
+    with pytest.raises(ConfigError) as refused:
+        parse_config(text, FILE, {})
+
+    lines = str(refused.value).splitlines()
+    assert [line.split(":")[1] for line in lines] == ["4", "11"]
+
+
+@pytest.mark.parametrize("text", ["", "lakes: [", "- a", "lakes: {retail: 1}", "\t"])
+def test_what_is_no_config_at_all_is_refused_in_words(text: str) -> None:
+    with pytest.raises(ConfigError, match=str(FILE)):
+        parse_config(text, FILE, {})
+
+
+def test_an_absent_file_is_named_with_the_mend(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="LAKE_CONFIG"):
+        load_config(tmp_path / "lake.yaml")
+
+
+def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
+    text = GOOD.replace(
+        "{type: sqlite, path: catalog.sqlite}",
+        "{type: postgres, database: '${DB:-lake}', user: me, password: '${SECRET}'}",
+    )
+    config = parse_config(text, FILE, {"SECRET": "it's a \"secret\""})
+
+    catalog = config.lakes["retail"].catalog
+    assert isinstance(catalog, PostgresCatalog)
+    assert catalog.database == "lake"
+    assert catalog.password is not None
+    assert catalog.password.get_secret_value() == "it's a \"secret\""
+    assert "it's" not in repr(config)
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_field() -> None:
+    with pytest.raises(ConfigError, match=r"lake.yaml:5: lakes.retail.storage: the environment has no DATA"):
+        parse_config(GOOD.replace("storage: data", "storage: ${DATA}"), FILE, {})
+
+
+def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:
+    text = GOOD.replace("storage: data", "storage: {type: s3, bucket: b-1, secret: [hunter2]}")
+    with pytest.raises(ConfigError) as refused:
+        parse_config(text, FILE, {})
+
+    assert "secret" in str(refused.value)
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,88 @@
+"""Writers at once: the lake ends as if one had run after the other."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.errors import CatalogError
+from lake_assets.lake.conflicts import is_conflict
+from lake_assets_tests.faults.test_kill import start
+from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.world import NW, SW, World
+
+pytestmark = pytest.mark.slow
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True
+)
+
+
+def run_all(world: World, folder: Path, *commands: list[str]) -> None:
+    children = [start(world, folder, *command) for command in commands]
+    for child in children:
+        _, errors = child.communicate(timeout=240)
+        assert child.returncode == 0, errors
+
+
+@CATALOGS
+def test_writers_of_the_same_new_partition_do_not_double_it(world: World, tmp_path: Path) -> None:
+    make_table(world)
+
+    run_all(world, tmp_path, *[["--partition", NW, "--times", "5"]] * 4)
+
+    assert len(world.totals()) == ROWS
+    assert len(set(world.totals())) == 1
+    rows = [row for row in world.ledger() if row.status == "committed"]
+    assert len(rows) == 20
+    assert sorted(row.rows_before or 0 for row in rows) == [0] + [ROWS] * 19
+    # Each ledger row names the snapshot that it is part of.
+    assert len({row.snapshot_id for row in rows}) == 20
+    real = world.query("SELECT run_id, snapshot_id FROM (SELECT *, snapshot_id AS real FROM lake.ingest_runs)")
+    assert len(real) == 20
+
+
+@CATALOGS
+def test_writers_of_different_partitions_all_commit(world: World, tmp_path: Path) -> None:
+    make_table(world)
+
+    run_all(world, tmp_path, *[["--partition", f"region=R{i},date=2026-02-11", "--times", "5"] for i in range(4)])
+
+    assert len(world.totals()) == 4 * ROWS
+    assert len(set(world.totals())) == 4
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
+def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_mends(world: World, tmp_path: Path) -> None:
+    make_table(world)
+
+    run_all(world, tmp_path, *[["--partition", NW, "--times", "3", "--no-lock"]] * 3)
+
+    assert len(world.totals()) == ROWS
+    assert len(set(world.totals())) == 1
+    assert len([row for row in world.ledger() if row.status == "committed"]) == 9
+
+
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+def test_the_claim_row_makes_two_overlapping_first_commits_conflict(world: World) -> None:
+    """The case that DuckLake lets pass by itself: each of two deletes matches nothing."""
+    make_table(world)
+    first, second = world.stream.lake, world.stream.lake
+    claim = "UPDATE lake.ingest_claims SET run_id = ?"
+    with first.open() as one, second.open() as two:
+        with pytest.raises(CatalogError) as refused, two.transaction():
+            two.rows(claim, ["two"])
+            with one.transaction():
+                one.rows(claim, ["one"])
+        assert is_conflict(refused.value)
+    assert world.query("SELECT run_id FROM lake.ingest_claims") == [("one",)]
+
+
+def test_a_partition_can_be_replaced_while_another_is_read(local_world: World) -> None:
+    make_table(local_world)
+    write(local_world, NW)
+    write(local_world, SW)
+    with local_world.stream.lake.open() as reader, reader.transaction():
+        before = reader.rows("SELECT sum(total) FROM lake.sales")
+        other = World(local_world.catalog, local_world.storage, local_world.source, local_world.sessions)
+        write(other, NW)
+        assert reader.rows("SELECT sum(total) FROM lake.sales") == before

@@ -1,0 +1,108 @@
+"""`kill -9` at any moment: a reader sees the old partition or the new one, and the next run needs no cleaning."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.world import NW, World, sales
+
+pytestmark = pytest.mark.slow
+
+STATEMENTS = [
+    "BEGIN",
+    "after BEGIN",
+    "UPDATE",
+    "DELETE",
+    "after DELETE",
+    "ducklake_add_data_files",
+    "after ducklake_add_data_files",
+    "set_commit_message",
+    "COMMIT",
+    "after COMMIT",
+]
+
+
+def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
+    """The writer as a process of its own."""
+    file = folder / "world.json"
+    file.write_text(json.dumps({"catalog": world.catalog, "storage": world.storage, "source": world.source}))
+    command = [sys.executable, "-m", "lake_assets_tests.faults.writer", str(file), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
+    local_world: World, tmp_path: Path, statement: str
+) -> None:
+    make_table(local_world)
+    write(local_world, NW)
+    before = local_world.totals()
+
+    child = start(local_world, tmp_path, "--partition", NW, "--die-at", statement)
+    _, errors = child.communicate(timeout=60)
+
+    assert child.returncode == -signal.SIGKILL, errors
+    after = local_world.totals()
+    assert len(set(after)) == 1
+    assert len(after) == ROWS
+    assert (after == before) == (statement != "after COMMIT")
+    committed = [row for row in local_world.ledger() if row.status == "committed"]
+    assert len(committed) == (2 if statement == "after COMMIT" else 1)
+    row = write(local_world, NW)
+    assert row.rows_before == ROWS
+    assert len(local_world.totals()) == ROWS
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
+def test_death_at_random_moments_never_shows_a_mixture(world: World, tmp_path: Path) -> None:
+    make_table(world)
+    write(world, NW)
+    moments = random.Random(7)  # noqa: S311 - a seed, not a secret
+
+    for _ in range(6):
+        child = start(world, tmp_path, "--partition", NW, "--times", "1000")
+        assert child.stdout is not None
+        assert child.stdout.readline() == "committed\n"
+        time.sleep(moments.random() * 0.2)
+        child.kill()
+        child.communicate(timeout=60)
+
+        totals = world.totals()
+        assert len(totals) == ROWS
+        assert len(set(totals)) == 1
+        committed = world.query("SELECT count(*) FROM lake.ingest_runs WHERE status = 'committed'")
+        messages = world.query("SELECT count(*) FROM lake.snapshots() WHERE author = 'lake_assets'")
+        assert committed == messages
+
+    assert write(world, NW).rows_before == ROWS
+
+
+def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succeeds(
+    local_world: World, tmp_path: Path
+) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(*range(2_000_000)))
+    config = tmp_path / "lake.yaml"
+    config.write_text(local_world.config.model_dump_json(by_alias=True, exclude_none=True))
+    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(config), "ingest", "sales", "--partition", NW]
+
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    orphans = local_world.data_files()
+    deadline = time.monotonic() + 60
+    while local_world.data_files() == orphans and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.kill()
+    child.wait(timeout=60)
+
+    assert child.returncode == -signal.SIGKILL
+    assert local_world.totals() == [1, 2]
+    local_world.ingest(NW)
+    assert len(local_world.totals()) == 2_000_000

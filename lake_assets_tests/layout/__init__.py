@@ -1,0 +1,1 @@
+"""Tests of lake_assets/layout."""

@@ -1,0 +1,77 @@
+"""Hypothesis strategies: layout templates, and rows that fit them."""
+
+import datetime as dt
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from lake_assets.layout.grammar import quoted
+
+TEXT_COLUMNS = ("a", "region", "地域", "größe", "it's", "x, {y}")
+# Each timestamp column with the parts that templates take of it, and what the parts are composed to.
+TIME_COLUMNS = {
+    "ts": (("YY", "MM", "DD"), "%Y-%m-%d"),
+    "hourly": (("YY", "MM", "DD", "HH"), "%Y-%m-%dT%H"),
+    "monthly": (("YY", "MM"), "%Y-%m"),
+    "weekly": (("YY", "WW"), "%G-W%V"),
+    "yearly": (("YY",), "%Y"),
+    "time of day": (("HH",), "%H"),
+}
+
+_FORBIDDEN = "/\\{}*?[]\x7f"
+# Much of what can go wrong, and whatever else hypothesis thinks of.
+values = st.one_of(
+    st.none(),
+    st.text(),
+    st.text(alphabet="ab-_./%=\\: 0FdeAult'\n\0é語", max_size=8),
+    st.sampled_from(["", ".", "..", "...", "/", "a/b", "../x", "default_a", "default_u", "%41", "NULL", "%2e%2e"]),
+)
+times = st.one_of(st.none(), st.datetimes(dt.datetime(1000, 1, 8), dt.datetime(9999, 12, 20)))  # noqa: DTZ001
+_static = st.one_of(
+    st.sampled_from(["-", "_", "=", "k=", ".", "..", " ", "%2F", "d", "default_", "city-", "年", "'"]),
+    st.text(st.characters(codec="utf-8", categories=["L", "N", "P", "S"], exclude_characters=_FORBIDDEN), min_size=1),
+)
+_default = st.one_of(st.none(), st.sampled_from(["", "unknown", "u", "default_a", "d-e", "a/b", "..", "x.y", "2025"]))
+
+
+def _placeholder(column: str, default: str | None, granularity: str = "") -> str:
+    if default is None and not granularity:
+        return f"{{{quoted(column)}}}"
+    return f"{{{quoted(column)},{default or ''},{granularity}}}"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A placeholder's text; `whole` where its value may be of any length."""
+
+    text: str
+    whole: bool
+
+
+@st.composite
+def templates(draw: Callable[..., object]) -> str:
+    """The text of a template that is not malformed."""
+    pieces: list[Piece] = []
+    for column in draw(st.lists(st.sampled_from(TEXT_COLUMNS), unique=True, max_size=4)):  # type: ignore[attr-defined]
+        pieces.append(Piece(_placeholder(column, draw(_default)), whole=True))  # type: ignore[arg-type]
+    for column in draw(st.lists(st.sampled_from(sorted(TIME_COLUMNS)), unique=True, max_size=2)):  # type: ignore[attr-defined]
+        default = draw(_default)
+        pieces += [Piece(_placeholder(column, default, part), whole=False) for part in TIME_COLUMNS[column][0]]  # type: ignore[arg-type]
+    pieces = draw(st.permutations(pieces)) if pieces else [Piece("{a}", whole=True)]  # type: ignore[assignment]
+    text = draw(st.sampled_from(["", "/", "raw/", "v1.0/"]))
+    return str(text) + "".join(map(str, _joined(draw, pieces)))
+
+
+def _joined(draw: Callable[..., object], pieces: list[Piece]) -> list[str]:
+    text: list[str] = []
+    for index, piece in enumerate(pieces):
+        lead = str(draw(_static)) if draw(st.booleans()) else ""
+        behind_whole = bool(index) and pieces[index - 1].whole
+        if index and draw(st.booleans()):
+            text.append("/")
+        elif behind_whole and not set(lead) - set("0123456789ABCDEF%"):
+            lead = f"{lead}-"
+        text += [lead, piece.text]
+    text.append(str(draw(_static)) if draw(st.booleans()) else "")
+    return text

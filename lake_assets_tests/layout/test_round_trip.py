@@ -1,0 +1,98 @@
+"""What is rendered is read back: for any template, any row."""
+
+import datetime as dt
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.template import Template
+from lake_assets.partition import PartitionColumn
+from lake_assets_tests.layout.strategies import TEXT_COLUMNS, TIME_COLUMNS, templates, times, values
+
+rows = st.fixed_dictionaries(
+    {**dict.fromkeys(TEXT_COLUMNS, values), **dict.fromkeys(TIME_COLUMNS, times)}
+)
+
+
+def partition_texts(template: Template, row: dict[str, object]) -> dict[str, str]:
+    """What `match` has to give for the row's path."""
+    texts = {}
+    for name in template.columns:
+        value = row[name]
+        if isinstance(value, dt.datetime):
+            texts[name] = value.strftime(TIME_COLUMNS[name][1])
+        else:
+            texts[name] = PartitionColumn(name, "string").text(value or None)  # type: ignore[arg-type]
+    return texts
+
+
+@given(templates(), rows)
+@settings(max_examples=400, deadline=None)
+def test_match_gives_the_values_that_were_rendered(text: str, row: dict[str, object]) -> None:
+    template = Template.parse(text)
+    path = template.render_row(row)
+    expected = partition_texts(template, row)
+    assert template.match(path) == expected
+    assert template.match(f"{path}/part-0.parquet", file=True) == expected
+
+
+@given(templates(), rows)
+@settings(max_examples=200, deadline=None)
+def test_a_value_makes_no_folder_and_never_climbs(text: str, row: dict[str, object]) -> None:
+    folders = Template.parse(text).render_row(row).split("/")
+    assert len(folders) == text.strip("/").count("/") + 1 - text.count("a/b")  # `a/b` is a default
+    assert not {"", ".", ".."} & set(folders)
+    assert not any(character < " " for character in "".join(folders))
+
+
+@given(templates(), rows, st.data())
+@settings(max_examples=200, deadline=None)
+def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
+    text: str, row: dict[str, object], data: st.DataObject
+) -> None:
+    template = Template.parse(text)
+    path = template.render_row(row)
+    texts = partition_texts(template, row)
+    assert template.prefix(texts) == f"{path}/"
+    some = {name: texts[name] for name in data.draw(st.sets(st.sampled_from(template.columns)))}
+    assert path.startswith(template.prefix(some))
+
+
+@given(templates(), st.lists(rows, max_size=8))
+@settings(max_examples=100, deadline=None)
+def test_a_table_renders_as_its_rows_do(text: str, table: list[dict[str, object]]) -> None:
+    template = Template.parse(text)
+    schema = pa.schema(
+        [(name, pa.string()) for name in TEXT_COLUMNS] + [(name, pa.timestamp("us")) for name in TIME_COLUMNS]
+    )
+    paths = template.render(pa.Table.from_pylist(table, schema))
+    assert paths.to_pylist() == [template.render_row(row) for row in table]
+
+
+@given(st.lists(st.text("ab=/-", max_size=6), min_size=2, max_size=2))
+@settings(max_examples=200, deadline=None)
+def test_a_nested_value_is_read_back_where_a_name_follows(pair: list[str]) -> None:
+    template = Template.parse("x={a}/y={b}", nested=True)
+    path = template.render_row({"a": pair[0], "b": pair[1]})
+    assert not {"", ".", ".."} & set(path.split("/"))
+    found = template.match(f"{path}/")
+    assert found is not None
+    assert {name: PartitionColumn(name, "string").parse(text) for name, text in found.items()} == {
+        "a": pair[0] or None,
+        "b": pair[1] or None,
+    }
+
+
+@given(st.text(max_size=30))
+@settings(max_examples=300, deadline=None)
+def test_any_path_is_read_or_refused_and_a_read_one_is_where_its_partition_is_listed(path: str) -> None:
+    template = Template.parse("k={a}/{ts,,YY}-{ts,,MM}")
+    for candidate in (path, f"k={path}/2026-02", f"k={path}/default_ts-default_ts/x"):
+        found = template.match(candidate)
+        if found is None:
+            continue
+        prefix = template.prefix(found)
+        assert template.match(prefix) == found
+        assert HIVE_NULL not in prefix or found["a"] == HIVE_NULL

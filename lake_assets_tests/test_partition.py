@@ -1,0 +1,69 @@
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lake_assets.errors import PartitionError
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.partition import Partition, PartitionColumn
+
+REGION_AND_DATE = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
+
+
+def test_the_command_lines_text_gives_typed_values_and_hives_path() -> None:
+    partition = Partition.parse(REGION_AND_DATE, "date=2026-02-11,region=NW")
+
+    assert partition.values == ("NW", dt.date(2026, 2, 11))
+    assert partition.path == "region=NW/date=2026-02-11"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "path"),
+    [
+        ("N/A x", "N/A x", "region=N%2FA x"),
+        ("a=b", "a=b", "region=a%3Db"),
+        ("O'Hare", "O'Hare", "region=O%27Hare"),
+        ("ünïcode", "ünïcode", "region=ünïcode"),
+        ("a%2Cb", "a,b", "region=a,b"),
+        ("..", "..", "region=%2E%2E"),
+        (HIVE_NULL, None, f"region={HIVE_NULL}"),
+    ],
+)
+def test_awkward_values_survive_text_and_path(text: str, value: str | None, path: str) -> None:
+    columns = REGION_AND_DATE[:1]
+    partition = Partition.parse(columns, f"region={text}")
+
+    assert partition.values == (value,)
+    assert partition.path == path
+    assert Partition.of(columns, partition.texts()) == partition
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda v: v != HIVE_NULL))
+def test_any_string_value_survives_its_path(value: str) -> None:
+    column = PartitionColumn("region", "string")
+    text = column.text(value)
+
+    assert "/" not in text
+    assert column.parse(text) == value
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "names"),
+    [
+        (REGION_AND_DATE, "region=NW,date=notadate", "date='notadate'"),
+        (REGION_AND_DATE, "region=NW,date=20260211", "YYYY-MM-DD"),
+        (REGION_AND_DATE, "region=NW", "region=…,date=…"),
+        (REGION_AND_DATE, "region=NW,date=2026-02-11,city=X", "region, date"),
+        (REGION_AND_DATE, "NW", "column=value"),
+        (REGION_AND_DATE, "region=NW,region=SW,date=2026-02-11", "each column once"),
+        (REGION_AND_DATE, "region=,date=2026-02-11", HIVE_NULL),
+        ((PartitionColumn("year", "integer"),), "year=20x6", "year='20x6'"),
+        ((PartitionColumn("year", "integer"),), "year=9999999999999999999", "integer"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(columns: tuple[PartitionColumn, ...], text: str, names: str) -> None:
+    with pytest.raises(PartitionError) as refused:
+        Partition.parse(columns, text)
+
+    assert names in str(refused.value)

@@ -1,0 +1,117 @@
+"""A whole small world for tests: a landing zone, a lake, a stream between them, and readers that are not ours."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from lake_assets.config.models import LakeConfig, LocalStorage, S3Storage
+from lake_assets.ingest import IngestResult, ingest
+from lake_assets.lake.attach import attach_statement, extensions, secret_statements
+from lake_assets.lake.engine import extension_file
+from lake_assets.lake.ledger import LedgerRow, read_ledger
+from lake_assets.partition import Partition
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets.stream import OpenStream, open_stream
+
+NW = "region=NW,date=2026-02-11"
+SW = "region=SW,date=2026-02-11"
+
+STREAM: dict[str, Any] = {
+    "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
+    "destination": {"table": "sales"},
+}
+
+
+def sales(*totals: float) -> pa.Table:
+    """Some rows: id 0, 1, … and these totals."""
+    return pa.table({"id": pa.array(range(len(totals)), pa.int64()), "total": pa.array(totals, pa.float64())})
+
+
+@dataclass
+class World:
+    """One stream `sales` with all that it needs."""
+
+    catalog: dict[str, Any]
+    storage: dict[str, Any]
+    source: dict[str, Any]
+    sessions: Callable[[], SparkSession]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def config(self) -> LakeConfig:
+        lake = {"catalog": self.catalog, "storage": self.storage}
+        stream = STREAM | {"source": self.source} | self.options
+        return LakeConfig.model_validate({"lakes": {"test": lake}, "streams": {"sales": stream}})
+
+    @property
+    def stream(self) -> OpenStream:
+        return open_stream(self.config, "sales")
+
+    def partition(self, text: str) -> Partition:
+        return self.config.streams["sales"].partition(text)
+
+    def land(self, text: str, rows: pa.Table | bytes, name: str = "batch_1.parquet", **writer: Any) -> str:
+        """Put one object into a partition's folder; returns its URI."""
+        if isinstance(rows, bytes):
+            body = rows
+        else:
+            buffer = io.BytesIO()
+            pq.write_table(rows, buffer, **writer)
+            body = buffer.getvalue()
+        key = f"{self.partition(text).path}/{name}"
+        with self.landing.create(key) as file:
+            file.write(body)
+        return self.landing.uri(key)
+
+    @property
+    def landing(self) -> ArrowStore:
+        if isinstance(self.config.streams["sales"].source, LocalStorage):
+            Path(self.source["path"]).mkdir(parents=True, exist_ok=True)
+        return ArrowStore(self.config.streams["sales"].source)
+
+    def unland(self, text: str, name: str = "batch_1.parquet") -> None:
+        Store(self.config.streams["sales"].source).delete((f"{self.partition(text).path}/{name}",))
+
+    def ingest(self, text: str, **options: Any) -> IngestResult:
+        return ingest(self.stream, self.partition(text), self.sessions, **options)
+
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """The lake as a plain DuckDB client sees it, through a connection of its own."""
+        with duckdb.connect() as client:
+            lake = self.config.lakes["test"]
+            for name in extensions(lake):
+                client.execute(f"LOAD '{extension_file(name)}'")
+            for statement in secret_statements(lake):
+                client.execute(statement)
+            client.execute(attach_statement(lake, read_only=True))
+            return client.execute(sql, parameters).fetchall()
+
+    def totals(self, text: str | None = None) -> list[float]:
+        """The totals in the lake, sorted; of one partition or of all."""
+        found = self.query("SELECT region, date::VARCHAR, total FROM lake.sales ORDER BY total")
+        wanted = [None if text is None else tuple(self.partition(text).values)]
+        return [
+            total
+            for region, date, total in found
+            if wanted[0] is None or (region, date) == tuple(None if v is None else str(v) for v in wanted[0])
+        ]
+
+    def ledger(self, text: str | None = None) -> list[LedgerRow]:
+        """The ledger's rows, newest first."""
+        with self.stream.lake.open() as lake:
+            return read_ledger(lake, load_partition=self.partition(text).path if text else None)
+
+    def data_files(self) -> set[str]:
+        """The keys of all Parquet files below the lake's storage, registered or not."""
+        storage: LocalStorage | S3Storage = self.config.lakes["test"].storage
+        if isinstance(storage, LocalStorage) and not Path(storage.path).exists():
+            return set()
+        return {o.key for o in Store(storage).list(files="*.parquet")}

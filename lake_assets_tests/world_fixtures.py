@@ -1,0 +1,73 @@
+"""Fixtures that make worlds: `local_world` on files alone, `world` on every catalog and storage there is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lake_assets_tests.world import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COMBINATIONS = [
+    ("sqlite", "local"),
+    ("duckdb", "local"),
+    ("postgres", "local"),
+    ("sqlite", "s3"),
+    ("duckdb", "s3"),
+    ("postgres", "s3"),
+]
+
+
+@pytest.fixture
+def sessions(request: pytest.FixtureRequest) -> Callable[[], "SparkSession"]:
+    """The run's one Spark session, started by the first test that has work for it."""
+    return lambda: request.getfixturevalue("spark")
+
+
+@pytest.fixture
+def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World:
+    return World(
+        {"type": "sqlite", "path": str(tmp_path / "catalog.sqlite")},
+        {"type": "local", "path": str(tmp_path / "data")},
+        {"type": "local", "path": str(tmp_path / "landing")},
+        sessions,
+    )
+
+
+@pytest.fixture
+def s3_location(request: pytest.FixtureRequest) -> Callable[[], dict[str, Any]]:
+    """Gives a storage config for a new bucket on the real S3 server."""
+    server = request.getfixturevalue("s3")
+    return lambda: {
+        "type": "s3",
+        "bucket": server.new_bucket(),
+        "prefix": "some/prefix",
+        "endpoint": server.endpoint,
+        "key_id": server.access_key,
+        "secret": server.secret_key,
+        "region": server.region,
+    }
+
+
+@pytest.fixture(params=COMBINATIONS, ids="-".join)
+def world(request: pytest.FixtureRequest, local_world: World, tmp_path: Path) -> World:
+    catalog, storage = request.param
+    if storage == "s3":
+        location = request.getfixturevalue("s3_location")
+        local_world.storage, local_world.source = location(), location()
+    if catalog == "duckdb":
+        local_world.catalog = {"type": "duckdb", "path": str(tmp_path / "catalog.duckdb")}
+    if catalog == "postgres":
+        server = request.getfixturevalue("postgres")
+        local_world.catalog = {
+            "type": "postgres",
+            "host": server.host,
+            "port": server.port,
+            "user": server.user,
+            "password": server.password,
+            "database": server.new_database(),
+        }
+    return local_world
