@@ -144,7 +144,12 @@ def _cache() -> Finding | str:
         with tempfile.TemporaryFile(dir=folder):
             return f"{folder} can be written to"
     except OSError as error:
-        return Finding("cache folder", "warning", f"{folder}: {error.strerror}:", "set XDG_CACHE_HOME to a folder that can; Spark starts faster then.")
+        return Finding(
+            "cache folder",
+            "warning",
+            f"{folder}: {error.strerror}:",
+            "set XDG_CACHE_HOME to a folder that can; Spark starts faster then.",
+        )
 
 
 def _disk(subject: str, folder: Path) -> Finding | str:
@@ -153,7 +158,9 @@ def _disk(subject: str, folder: Path) -> Finding | str:
     text = f"{free / 10**9:.1f} GB free at {folder}"
     if free < DISK_WANTED:
         status: Status = "failed" if free < DISK_NEEDED else "warning"
-        return Finding(subject, status, f"{text}, and at least {DISK_WANTED / 10**9:g} GB are good to have:", "make room.")
+        return Finding(
+            subject, status, f"{text}, and at least {DISK_WANTED / 10**9:g} GB are good to have:", "make room."
+        )
     return text
 
 

@@ -7,5 +7,6 @@ from lake_assets_tests.servers.postgres import postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
 from lake_assets_tests.spark_fixture import spark
+from lake_assets_tests.world_fixtures import local_world, s3_location, sessions, world
 
-__all__ = ["postgres", "s3", "s3_proxy", "spark"]
+__all__ = ["local_world", "postgres", "s3", "s3_location", "s3_proxy", "sessions", "spark", "world"]

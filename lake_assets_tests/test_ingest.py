@@ -268,6 +268,15 @@ def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -
     assert local_world.totals() == [1, 6]
 
 
+def test_a_lake_whose_path_looks_like_a_pattern_registers_its_own_files_only(local_world: World) -> None:
+    path = local_world.storage["path"]
+    local_world.storage["path"] = f"{path}[12]*"
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [1]
+
+
 def test_a_table_whose_partition_column_has_another_type_is_refused(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         lake.rows("CREATE TABLE lake.sales (region VARCHAR, total DOUBLE, date VARCHAR, id BIGINT)")

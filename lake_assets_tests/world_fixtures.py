@@ -11,6 +11,8 @@ from lake_assets_tests.world import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lake_assets_tests.servers.s3 import S3Server
+
 COMBINATIONS = [
     ("sqlite", "local"),
     ("duckdb", "local"),
@@ -19,6 +21,19 @@ COMBINATIONS = [
     ("duckdb", "s3"),
     ("postgres", "s3"),
 ]
+
+
+def bucket_on(server: "S3Server") -> dict[str, Any]:
+    """A storage config for a new bucket of this server."""
+    return {
+        "type": "s3",
+        "bucket": server.new_bucket(),
+        "prefix": "some/prefix",
+        "endpoint": server.endpoint,
+        "key_id": server.access_key,
+        "secret": server.secret_key,
+        "region": server.region,
+    }
 
 
 @pytest.fixture
@@ -41,15 +56,7 @@ def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World
 def s3_location(request: pytest.FixtureRequest) -> Callable[[], dict[str, Any]]:
     """Gives a storage config for a new bucket on the real S3 server."""
     server = request.getfixturevalue("s3")
-    return lambda: {
-        "type": "s3",
-        "bucket": server.new_bucket(),
-        "prefix": "some/prefix",
-        "endpoint": server.endpoint,
-        "key_id": server.access_key,
-        "secret": server.secret_key,
-        "region": server.region,
-    }
+    return lambda: bucket_on(server)
 
 
 @pytest.fixture(params=COMBINATIONS, ids="-".join)

@@ -33,12 +33,12 @@ class Application(click.Group):
         except KeyboardInterrupt:
             click.echo("\nInterrupted.", err=True)
             code = INTERRUPTED
-        except Exception as error:  # noqa: BLE001 - the last place where an error can be told as a sentence
+        except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read our output has gone, `| head` for one; click ends quietly
             report(error, debug=ctx.params["debug"])
             code = 1
-        ctx.exit(code)
+        raise click.exceptions.Exit(code)
 
 
 @click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})

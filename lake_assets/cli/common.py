@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,7 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
     return DuckLake(config.lakes[name])
 
 
-def _among(known: "dict[str, object] | dict[str, Stream]", kind: str, name: str) -> None:
+def _among(known: Iterable[str], kind: str, name: str) -> None:
     if name not in known:
         raise _wrong(f"there is no {kind} {name!r}: the config has {', '.join(known)}.")
 

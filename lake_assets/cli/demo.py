@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import time
 from pathlib import Path
 
 import click
@@ -17,9 +16,10 @@ import click
     help="Where landing zone and lake are made; a folder of an earlier demo is made anew.",
 )
 def demo(folder: Path) -> None:
-    """Land real flights, ingest some partitions with Spark, change one, ingest again, query.
+    """Run the main job for real, on flights of 2013.
 
-    Takes less than a minute, and needs no server and no network.
+    Real flights land as Parquet, Spark ingests some partitions into a new lake, one of them changes and is ingested
+    again, and the lake and its ledger are read. Takes less than a minute, and needs no server and no network.
     """
     from lake_assets.cli.demo_run import run
 

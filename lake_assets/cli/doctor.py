@@ -10,9 +10,9 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 @click.command()
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
-    """Check everything that lake-assets needs, one line each, with the mend.
+    """Check all that is needed, with the mend.
 
-    Fails if anything that is needed is missing; `!` marks what only some need.
+    One line each. Fails if anything that is needed is missing; `!` marks what only some need.
     """
     from lake_assets.doctor import examine
 
@@ -21,7 +21,7 @@ def doctor(ctx: click.Context) -> None:
         mark, color = _MARKS[finding.status]
         failed += finding.status == "failed"
         text = f"{finding.text} {finding.mend}".rstrip()
-        click.echo(f"{click.style(mark, fg=color)} {finding.subject:20} {text}")
+        click.echo(f"{click.style(mark, fg=color)} {finding.subject:23} {text}")
     if failed:
         click.echo(f"{failed} to mend.", err=True)
         ctx.exit(1)

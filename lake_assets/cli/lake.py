@@ -15,6 +15,7 @@ import click
 
 from lake_assets.cli.common import Options, lake_named, partition_of
 from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
+from lake_assets.cli.words import count
 from lake_assets.errors import CatalogError, LakeAssetsError
 
 if TYPE_CHECKING:
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
 
+_TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
+
 # These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
-_MAINTENANCE = re.compile(
-    r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE
-)
+_MAINTENANCE = re.compile(r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE)
 
 
 @click.command()
@@ -39,9 +40,9 @@ _MAINTENANCE = re.compile(
 @format_option
 @click.pass_obj
 def query(options: Options, sql: str, lake: str | None, form: Format | None) -> None:
-    """Run a query over the lake; SQL of - reads it from standard input.
+    """Run a query over the lake; SQL may be - for standard input.
 
-    The lake is the current database, so `select count(*) from flights` works, and it is attached read-only: a query
+    The lake is the current database, so `select count(*) from flights` works. It is attached read-only: a query
     cannot change it.
     """
     import duckdb
@@ -51,12 +52,11 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     ducklake = lake_named(options.load(), lake)
     with ducklake.open(read_only=True) as session:
         _check_reads_only(sql)
-        with _current(session):
+        with current(session):
             try:
-                relation = session.connection.sql(sql)
-                _write(relation, chosen(form))
+                _write(session.connection.sql(sql), chosen(form))
             except duckdb.Error as error:
-                raise CatalogError(f"the query failed: {str(error).strip()}") from error
+                raise _failed(error) from error
 
 
 def _check_reads_only(sql: str) -> None:
@@ -74,23 +74,28 @@ def _check_reads_only(sql: str) -> None:
         statements = duckdb.extract_statements(sql)
         kinds = [s.type for s in statements if s.query.strip()] or [s.type for s in statements][-1:]
     except duckdb.Error as error:
-        raise CatalogError(f"the query failed: {str(error).strip()}") from error
+        raise _failed(error) from error
     context = click.get_current_context()
     if len(kinds) != 1:
         raise click.UsageError(f"one statement at a time: this text has {len(kinds)}.", context)
     maintenance = _MAINTENANCE.search(sql)
     if kinds[0] not in reads or maintenance:
-        what = maintenance[0] if maintenance else f"a statement of the kind {kinds[0].name}"
         raise click.UsageError(
-            f"`query` only reads, and {what} is more: use SELECT (also DESCRIBE, SHOW, SUMMARIZE, EXPLAIN). "
-            "Rows come into the lake by `lake-assets ingest`.",
+            f"`query` only reads, so {maintenance[0] if maintenance else kinds[0].name} is refused: use SELECT, "
+            "DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake by `lake-assets ingest`.",
             context,
         )
 
 
+def _failed(error: "duckdb.Error") -> CatalogError:
+    """DuckDB's own words, which point at the place in the query."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
+
+
 @contextmanager
-def _current(session: "LakeSession") -> Iterator[None]:
-    """Make the lake the current database; what is current cannot be detached."""
+def current(session: "LakeSession") -> Iterator[None]:
+    """Make the lake the current database for the block; what is current cannot be detached."""
     from lake_assets.lake.attach import ALIAS
 
     session.rows(f"USE {ALIAS}")
@@ -102,19 +107,22 @@ def _current(session: "LakeSession") -> Iterator[None]:
 
 def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
     """Write the relation's rows; DuckDB itself makes the text of each value."""
-    columns = relation.columns
     if form == "json":
         write_json(text for (text,) in _rows(relation.query("result", "SELECT to_json(result) FROM result")))
-        return
-    texts = relation.query("result", "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result")
-    if form == "csv":
-        write_csv(columns, _rows(texts))
-        return
-    shown = texts.fetchmany(TABLE_ROWS)
-    right = {name for name, kind in zip(columns, relation.types, strict=True) if _is_number(kind)}
-    print_table(table_of(columns, shown, right=right))
+    elif form == "csv":
+        write_csv(relation.columns, _rows(relation.query("result", _TEXTS)))
+    else:
+        print_relation(relation)
+
+
+def print_relation(relation: "duckdb.DuckDBPyRelation") -> None:
+    """Print the first rows as a table, and how many there are."""
+    texts = relation.query("result", _TEXTS)
+    rows = texts.fetchmany(TABLE_ROWS)
+    right = {name for name, kind in zip(relation.columns, relation.types, strict=True) if _is_number(kind)}
+    print_table(table_of(relation.columns, rows, right=right))
     more = texts.fetchone() is not None
-    click.echo(f"first {len(shown):,} rows; --format csv has all" if more else f"{len(shown):,} rows")
+    click.echo(f"the first {len(rows)} rows; --format csv gives all" if more else count(len(rows), "row"))
 
 
 def _rows(relation: "duckdb.DuckDBPyRelation") -> Iterator[tuple[Any, ...]]:
@@ -138,10 +146,10 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
 @format_option
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.pass_obj
-def ledger(  # noqa: PLR0913, PLR0917 - one argument an option
+def ledger(
     options: Options, stream: str | None, partition: str | None, lake: str | None, limit: int, form: Format | None
 ) -> None:
-    """Show the newest runs: what was committed, skipped or failed, and why."""
+    """Show the newest runs and what became of them."""
     from lake_assets.lake.ledger import COLUMNS, read_ledger
 
     config = options.load()

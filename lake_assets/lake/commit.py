@@ -11,7 +11,7 @@ import tenacity
 from lake_assets.errors import CatalogError, CommitConflictError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.engine import identifier
+from lake_assets.lake.engine import glob_literal, identifier
 from lake_assets.lake.ledger import CLAIMS, LedgerRow, insert_ledger_row, insert_manifest, ledger_table
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
@@ -120,7 +120,7 @@ def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
     """The statement that registers files; the partition's values are taken from their paths."""
     return (
         "CALL ducklake_add_data_files('lake', ?, ?, schema => ?, hive_partitioning => true)",
-        [table.table, list(files), table.schema],
+        [table.table, [glob_literal(file) for file in files], table.schema],
     )
 
 

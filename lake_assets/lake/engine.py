@@ -4,6 +4,7 @@ Nothing is downloaded at run time: `LOAD` takes the extension file of the wheel,
 """
 
 import importlib.util
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +21,11 @@ def identifier(name: str) -> str:
 def literal(text: str) -> str:
     """The text as a string literal, for the statements that take no bound parameters (ATTACH, CREATE SECRET)."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def glob_literal(path: str) -> str:
+    """The path as a glob that matches it alone: DuckDB takes every file name as a pattern."""
+    return re.sub(r"[\[*?]", lambda m: f"[{m[0]}]", path)
 
 
 def extension_file(name: str) -> Path:

@@ -13,6 +13,7 @@ from pyarrow import types
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.grammar import Part, Placeholder, Static
+from lake_assets.layout.values import out_of_range
 
 Codes = npt.NDArray[np.int64]
 
@@ -88,6 +89,8 @@ def _distinct(
         zone: whose hours and days these are.
     """
     if isinstance(column, pa.ChunkedArray):
+        if types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
+            column = column.cast(column.type.value_type)  # Arrow cannot unify dictionaries that hold NULL
         column = column.unify_dictionaries().combine_chunks()
     if types.is_dictionary(column.type):
         # Its dictionary may hold values of other rows.
@@ -121,9 +124,7 @@ def _python(name: str, values: pa.Array) -> list[object]:
     try:
         return list(values.to_pylist())
     except (OverflowError, ValueError) as error:
-        raise LayoutError(
-            f"column {name} has a time before year 1 or after year 9999:", "make it NULL or a time within."
-        ) from error
+        raise out_of_range(name) from error
 
 
 def _codes(encoded: pa.DictionaryArray) -> Codes:

@@ -59,9 +59,9 @@ def write_partition(
     value = unescape(text)
     if placeholder.granularity is None or not together:
         return write(placeholder, value, zone, nested=nested)
-    parts = take_apart(value, together, zone)
+    parts = take_apart(value, together, zone, iso_year=placeholder.iso_year)
     if parts is None:
-        example = compose({name: EXAMPLE[name] for name in together})
+        example = compose({name: EXAMPLE[name] for name in together}, iso_year=placeholder.iso_year)
         raise LayoutError(f"partition value {placeholder.name}={value!r} is no time:", f"write it as {example}.")
     return parts[placeholder.granularity]
 
@@ -105,4 +105,4 @@ def read(found: Sequence[tuple[Placeholder, str]], zone: dt.tzinfo) -> str | Non
     for placeholder, text in found:
         if placeholder.granularity and digits.setdefault(placeholder.granularity, text) != text:
             return None
-    return compose(digits)
+    return compose(digits, iso_year=found[0][0].iso_year)

@@ -21,7 +21,7 @@ def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datet
     Args:
         template: the template.
         sample: rows to render.
-        now: the time of the run, an instant; the present when None.
+        now: the time of the run, with a time zone; the present when None.
 
     Raises:
         LayoutError: the sample lacks a column, or has one of a type that no path can name.

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import LayoutError
-from lake_assets.layout.hive import HIVE_NULL, escape_characters, unescape
+from lake_assets.layout.hive import HIVE_NULL, escape_characters
 from lake_assets.layout.timestamps import GRANULARITIES, Granularity, has_iso_year
 
 NOW = "now()"
@@ -48,7 +48,7 @@ class Placeholder:
         name: the partition column that `match` gives its value to; the column's name, or for `now()` the
             `name` of its segment `name={now(),…}`; None for `now()` in another segment.
         separator: the character by which the value's end is known; encoded in the value.
-        iso_year: a year that belongs to a week.
+        iso_year: the column's year is that of its week.
         bare: nothing else in its segment keeps a value of dots from being `.` or `..`.
     """
 
@@ -97,11 +97,11 @@ def parse(text: str) -> tuple[Part, ...]:
         _check_names(text, parts, names, len(segments) + 1)
         segments.append(parts)
         start = until + 1
-    return finish([part for segment in segments for part in (Static("/"), *segment)][1:])
+    return _finish([part for segment in segments for part in (Static("/"), *segment)][1:])
 
 
-def finish(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with neighbouring static texts joined, and the years that belong to weeks marked."""
+def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts with neighbouring static texts joined, and the columns marked whose years are those of weeks."""
     granularities: dict[str | None, set[Granularity]] = {}
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
@@ -109,7 +109,7 @@ def finish(parts: Sequence[Part]) -> tuple[Part, ...]:
     result: list[Part] = []
     for part in parts:
         if isinstance(part, Placeholder):
-            result.append(replace(part, iso_year=part.granularity == "YY" and has_iso_year(granularities[part.name])))
+            result.append(replace(part, iso_year=has_iso_year(granularities.get(part.name, ()))))
         elif result and isinstance(result[-1], Static):
             result[-1] = Static(result[-1].text + part.text)
         else:
@@ -214,7 +214,7 @@ def _with_now_name(parts: list[Part]) -> list[Part]:
         or not all(p.is_now for p in placeholders)
     ):
         return parts
-    name = unescape(first.text[:-1])
+    name = first.text[:-1]
     return [replace(part, name=name) if isinstance(part, Placeholder) else part for part in parts]
 
 

@@ -137,7 +137,7 @@ def read(found: Sequence[tuple[Placeholder, str]]) -> str | None:
             return HIVE_NULL
         if placeholder.granularity:
             digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
-    return compose(digits)
+    return compose(digits, iso_year=False)
 
 
 def clean(path: str) -> str:

@@ -96,10 +96,11 @@ class Template:
 
         Args:
             row: values by column: str, int, bool, Decimal, date, datetime or None.
-            now: the time of the run, an instant; the present when None.
+            now: the time of the run, with a time zone; the present when None.
 
         Raises:
-            LayoutError: the row lacks a column that has no default, or a value's type is none of these.
+            LayoutError: the row lacks a column that has no default, a value's type is none of these, or a time
+                lies outside the years 1 to 9999.
         """
         for placeholder in self.placeholders:
             self._require(placeholder, row.keys())
@@ -119,11 +120,11 @@ class Template:
 
         Args:
             rows: columns of type string, integer, boolean, decimal, date or timestamp, or dictionaries of these.
-            now: the time of the run, an instant; the present when None.
+            now: the time of the run, with a time zone; the present when None.
 
         Raises:
-            LayoutError: a column without a default is missing or has another type, or a date lies outside the
-                years 1 to 9999.
+            LayoutError: a column without a default is missing, a column is of another type, or a time lies outside
+                the years 1 to 9999.
         """
         for placeholder in self.placeholders:
             self._require(placeholder, rows.schema.names)
@@ -157,7 +158,7 @@ class Template:
         return None if None in values.values() else {name: text for name, text in values.items() if text is not None}
 
     def prefix(self, texts: Mapping[str, str]) -> str:
-        """The prefix, below the source root, that lists a partition's objects and as few others as can be.
+        """The shortest prefix, below the source root, that lists a partition's objects and as few others as can be.
 
         It ends in `/` where it names a whole folder: always, unless a column without a value, or `now()`, stands
         in the same folder's name as the last value. Listed objects outside the partition do not `match` its values.
@@ -192,7 +193,11 @@ class Template:
         return ZoneInfo(self.time_zone)
 
     def _now(self, now: dt.datetime | None) -> dt.datetime:
-        return dt.datetime.now(self._zone) if now is None else now.astimezone(self._zone)
+        if now is None:
+            return dt.datetime.now(self._zone)
+        if now.tzinfo is None:
+            raise LayoutError(f"the time of the run {now} has no time zone:", "give it one, such as datetime.UTC.")
+        return now.astimezone(self._zone)
 
     def _whole(self, path: str) -> str:
         return olake_paths.clean(path) if self.compat else path

@@ -131,16 +131,18 @@ def has_iso_year(granularities: Collection[Granularity]) -> bool:
     return "WW" in granularities and "MM" not in granularities
 
 
-def compose(parts: Mapping[Granularity, str]) -> str | None:
+def compose(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | None:
     """The text of a column's parts, such as `2026-02-11`; None where no time has them, as 30 February."""
-    if not _exists(parts):
+    if not _exists(parts, iso_year=iso_year):
         return None
     if len(parts) == 1:
         return next(iter(parts.values()))
     return "".join(_MARKS[name] + parts[name] for name in GRANULARITIES if name in parts).removeprefix("-")
 
 
-def take_apart(text: str, granularities: Collection[Granularity], zone: dt.tzinfo) -> dict[Granularity, str] | None:
+def take_apart(
+    text: str, granularities: Collection[Granularity], zone: dt.tzinfo, *, iso_year: bool
+) -> dict[Granularity, str] | None:
     """The parts of a text that `compose` made, or of any timestamp that is read; None for another text."""
     names = [name for name in GRANULARITIES if name in granularities]
     if len(names) == 1 and names[0] != "YY" and re.fullmatch("[0-9]", text):
@@ -149,20 +151,19 @@ def take_apart(text: str, granularities: Collection[Granularity], zone: dt.tzinf
     pattern = "".join(f"{marks[name]}(?P<{name}>{DIGITS[name]})" for name in names).removeprefix("-")
     if match := re.fullmatch(pattern, text):
         parts = {name: match[name] for name in names}
-        return parts if _exists(parts) else None
+        return parts if _exists(parts, iso_year=iso_year) else None
     time = read_timestamp(text, zone)
     if time is None:
         return None
-    iso_year = has_iso_year(granularities)
     return {name: part(time, name, iso_year=iso_year) for name in names}
 
 
-def _exists(parts: Mapping[Granularity, str]) -> bool:
+def _exists(parts: Mapping[Granularity, str], *, iso_year: bool) -> bool:
     if "YY" not in parts:
         return True
     year = int(parts["YY"])
     try:
-        if has_iso_year(parts):
+        if iso_year:
             dt.date.fromisocalendar(year, int(parts["WW"]), 1)
         else:
             dt.date(year, int(parts.get("MM", 1)), int(parts.get("DD", 1)))

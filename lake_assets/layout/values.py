@@ -7,8 +7,6 @@ from decimal import Decimal
 from lake_assets.errors import LayoutError
 from lake_assets.layout.timestamps import in_zone, read_timestamp
 
-Value = str | int | bool | Decimal | dt.date | dt.datetime | float | None
-
 
 def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     """The value as Spark casts it to a string for a path, not encoded; None for NULL.
@@ -17,7 +15,8 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     clock in `zone` shows, `YYYY-MM-DD HH:MM:SS` with a fraction of the second as far as there is one.
 
     Raises:
-        LayoutError: the value is of a type that no path can name: floating point numbers, bytes, lists and structs.
+        LayoutError: the value is of a type that no path can name: floating point numbers, bytes, lists and structs;
+            or its time in `zone` lies outside the years 1 to 9999.
     """
     match value:
         case None | str():
@@ -29,7 +28,7 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
         case Decimal():
             return f"{value:f}"
         case dt.datetime():
-            time = in_zone(value, zone)
+            time = _clock(column, value, zone)
             fraction = f".{time.microsecond:06d}".rstrip("0").rstrip(".")
             return f"{time:%H:%M:%S}".join((f"{time.date().isoformat()} ", fraction))
         case dt.date():
@@ -44,7 +43,8 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
     """What a clock in `zone` shows at the value's instant; None for NULL and for a text that is no timestamp.
 
     Raises:
-        LayoutError: the value is neither a text nor a date nor a timestamp.
+        LayoutError: the value is neither a text nor a date nor a timestamp, or its time in `zone` lies outside the
+            years 1 to 9999.
     """
     match value:
         case None:
@@ -52,13 +52,27 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
         case str():
             return read_timestamp(value, zone)
         case dt.datetime():
-            return in_zone(value, zone)
+            return _clock(column, value, zone)
         case dt.date():
             return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a clock's face
     raise LayoutError(
         f"column {column} has the value {value!r} of type {type(value).__name__}, and its granularity asks for a time:",
         "cast the column to a timestamp, or leave the granularity out.",
     )
+
+
+def out_of_range(column: str) -> LayoutError:
+    """The error for a time that Python's calendar does not have."""
+    return LayoutError(
+        f"column {column} has a time before year 1 or after year 9999:", "make it NULL or a time within these years."
+    )
+
+
+def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
+    try:
+        return in_zone(time, zone)
+    except OverflowError as error:
+        raise out_of_range(column) from error
 
 
 def go_text(column: str, value: object) -> str:

@@ -17,6 +17,7 @@ class Share:
     """The part of an object that one task reads: row groups `part·n/parts` up to `(part+1)·n/parts` of its n."""
 
     key: str
+    etag: str
     size: int  # bytes, of the whole object
     part: int = 0
     parts: int = 1
@@ -83,6 +84,6 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
             # A share goes to the next task when more of it would lie above this task's limit than below.
             if bins[-1] and filled + size / 2 > limit * len(bins):
                 bins.append([])
-            bins[-1].append(Share(o.key, o.size, part, parts))
+            bins[-1].append(Share(o.key, o.etag, o.size, part, parts))
             filled += size
     return bins

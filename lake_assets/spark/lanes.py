@@ -21,7 +21,6 @@ from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares
 from lake_assets.spark.read import read_shares
 from lake_assets.spark.write import write_files
-from lake_assets.storage.arrow import ArrowStore
 
 VIEW = "source"
 
@@ -109,7 +108,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in read_shares(ArrowStore(job.source), bins[number], target, partition.partition):
+                for rows in read_shares(job.source, bins[number], target, partition.partition):
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
@@ -159,7 +158,7 @@ def first_sentence(error: Exception) -> str:
 
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
     partition = job.partitions[index]
-    rows = read_shares(ArrowStore(job.source), mine, job.schema, partition.partition)
+    rows = read_shares(job.source, mine, job.schema, partition.partition)
     return write_files(rows, job, partition.destination)
 
 

@@ -5,12 +5,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from obstore import Bytes
 
+from lake_assets.config.models import LocalStorage, S3Storage
 from lake_assets.errors import SchemaError, SourceChangedError, SourceError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 
 BATCH_ROWS = 131_072
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
@@ -18,18 +21,20 @@ AHEAD = 4
 
 
 def read_shares(
-    store: ArrowStore, shares: Sequence[Share], schema: pa.Schema, partition: Partition
+    storage: LocalStorage | S3Storage, shares: Sequence[Share], schema: pa.Schema, partition: Partition
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
 
     Raises:
         SourceError: an object is no Parquet file, or is damaged; the message names it.
         SchemaError: an object's columns or values do not fit.
-        SourceChangedError: an object is gone.
-        OSError: the store failed; trying again may help.
+        SourceChangedError: an object is gone, or another than was listed.
+        StorageError: the store fails, also after its client's own retries.
+        OSError: the store failed while a large object was read; Spark tries the task again.
     """
+    store = Store(storage)
     with ThreadPoolExecutor(AHEAD) as pool:
-        for share, file in _opened(store, shares, pool):
+        for share, file in _opened(storage, shares, pool):
             uri = store.uri(share.key)
             try:
                 yield from _batches(file, share, schema, partition, uri)
@@ -62,24 +67,25 @@ def read_schema(store: ArrowStore, key: str) -> pa.Schema:
 
 
 def _opened(
-    store: ArrowStore, shares: Sequence[Share], pool: ThreadPoolExecutor
+    storage: LocalStorage | S3Storage, shares: Sequence[Share], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[Share, pa.NativeFile]]:
     """Each share with its open file; small objects are fetched ahead while others are worked on."""
-    fetched: dict[int, Future[pa.Buffer]] = {}
+    whole, ranges = Store(storage), ArrowStore(storage)
+    fetched: dict[int, Future[Bytes]] = {}
     requested = 0
     for index, share in enumerate(shares):
         while requested < min(index + AHEAD, len(shares)):
             if shares[requested].size <= WHOLE:
-                fetched[requested] = pool.submit(store.read, shares[requested].key)
+                fetched[requested] = pool.submit(whole.get, shares[requested].key, shares[requested].etag)
             requested += 1
         try:
             if index in fetched:
-                yield share, pa.BufferReader(fetched.pop(index).result())
+                yield share, pa.BufferReader(pa.py_buffer(fetched.pop(index).result()))
             else:
-                with store.open(share.key) as file:
+                with ranges.open(share.key) as file:
                     yield share, file
         except FileNotFoundError as error:
-            raise _gone(store.uri(share.key)) from error
+            raise _gone(whole.uri(share.key)) from error
 
 
 def _batches(

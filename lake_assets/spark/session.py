@@ -15,6 +15,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import find_java
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
@@ -60,8 +61,10 @@ def spark_config(
     return config
 
 
-def prepare_environment(conf: Mapping[str, str] | None = None) -> None:
+def prepare_environment(conf: Mapping[str, str]) -> None:
     """Set the environment variables of this process with which a Spark session starts; may be called again.
+
+    `start_session` does it by itself. Call it where another part starts the session, such as Dagster's resource.
 
     Args:
         conf: the settings that the session will have.
@@ -69,17 +72,19 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> None:
     Raises:
         SparkUnavailableError: there is no usable Java.
     """
-    conf = conf or {}
     # A worker with another Python than the driver's lacks its packages, or refuses to work.
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "spark.remote" in conf:
-        return  # the JVM runs already: started by spark-submit, or a Spark Connect server
-    os.environ["JAVA_HOME"] = os.fspath(find_java().home)
-    wanted = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"]
+        return  # the JVM runs already: spark-submit started it, or it is a Spark Connect server's
+    java = find_java()
+    os.environ["JAVA_HOME"] = os.fspath(java.home)
+    ours = [f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}", *sharing_options(java, conf)]
+    # Spark's launcher splits this variable as a shell does and puts it before the options of the settings. What the
+    # user set in either stands behind ours, and so wins.
     present = shlex.split(os.environ.get("SPARK_SUBMIT_OPTS", ""))
-    # What the user set stands last, and so wins.
-    os.environ["SPARK_SUBMIT_OPTS"] = shlex.join([o for o in wanted if o not in present] + present)
+    if ours != present[: len(ours)]:
+        os.environ["SPARK_SUBMIT_OPTS"] = shlex.join(ours + present)
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:

@@ -25,19 +25,6 @@ class ArrowStore:
         """The key as a URI, the same as `Store.uri` gives."""
         return f"{'' if isinstance(self._storage, LocalStorage) else 's3://'}{self._root}/{key}"
 
-    def read(self, key: str) -> pa.Buffer:
-        """A whole object, by one request.
-
-        Raises:
-            OSError: the object is absent or the store fails.
-        """
-        if isinstance(self._storage, LocalStorage):
-            # A file that is rewritten in place must not change under a memory map: read it.
-            with self._fs.open_input_file(f"{self._root}/{key}") as file:
-                return file.read_buffer()
-        with self._fs.open_input_stream(f"{self._root}/{key}") as stream:
-            return stream.read_buffer()
-
     def open(self, key: str) -> pa.NativeFile:
         """An object for random access.
 
@@ -68,6 +55,8 @@ def _s3(storage: S3Storage) -> fs.S3FileSystem:
         endpoint_override=endpoint.netloc if endpoint else None,
         scheme=endpoint.scheme if endpoint else "https",
         force_virtual_addressing=endpoint is None,
+        # A small file is one request, and not a multipart upload of three.
+        allow_delayed_open=True,
         connect_timeout=5,
         request_timeout=60,
     )

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import fnmatch
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,11 +10,15 @@ from pathlib import Path
 
 import obstore
 from obstore.exceptions import BaseError as ObstoreError
-from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import NotFoundError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import LocalStore, S3Store
 
 from lake_assets.config.models import LocalStorage, S3Storage
-from lake_assets.errors import StorageError
+from lake_assets.errors import SourceChangedError, StorageError
+
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REFUSED = (PermissionDeniedError, UnauthenticatedError, PermissionError)
+_REFUSED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
 
 _RETRY: "obstore.store.RetryConfig" = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=30)}
 
@@ -88,6 +93,21 @@ class Store:
         with self._errors():
             return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
 
+    def get(self, key: str, etag: str) -> obstore.Bytes:
+        """The bytes of a whole object, by one request.
+
+        Raises:
+            SourceChangedError: the object is gone, or is not the one that was listed with this ETag.
+            StorageError: the store is unreachable or refuses.
+        """
+        with self._errors():
+            try:
+                return obstore.get(self._open(), key, options={"if_match": f'"{etag}"'}).bytes()
+            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
+                raise SourceChangedError(
+                    f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
+                ) from error
+
     def delete(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is gone already is no error.
 
@@ -134,21 +154,24 @@ class Store:
         """What the store says, as one sentence that names it and the mend."""
         try:
             yield
-        except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise StorageError(
-                f"{self.root} refuses access:", "check key_id and secret, or the role of the credential chain."
-            ) from error
-        except (NotFoundError, FileNotFoundError) as error:
-            if isinstance(self.storage, S3Storage):
-                raise StorageError(
-                    f"the bucket {self.storage.bucket!r} does not exist at {self.storage.endpoint or 'AWS'}:",
-                    "create it, or correct `bucket` in the config.",
-                ) from error
-            raise StorageError(f"{self.root} has vanished while it was read: {error}.") from error
         except (ObstoreError, OSError) as error:
-            raise StorageError(
-                f"{self.root} cannot be reached: {_first_line(error)}:", "check endpoint and network."
-            ) from error
+            raise self._translated(error) from error
+
+    def _translated(self, error: Exception) -> StorageError:
+        # The client leaves S3's own code inside the text of most errors of a listing.
+        code = _CODE.search(str(error))
+        if isinstance(error, _REFUSED) or (code and code[1] in _REFUSED_CODES):
+            return StorageError(
+                f"{self.root} refuses access:", "check key_id and secret, or the role of the credential chain."
+            )
+        if isinstance(self.storage, S3Storage) and code and code[1] == "NoSuchBucket":
+            return StorageError(
+                f"the bucket {self.storage.bucket!r} does not exist at {self.storage.endpoint or 'AWS'}:",
+                "create it, or correct `bucket` in the config.",
+            )
+        if isinstance(error, (NotFoundError, FileNotFoundError)):
+            return StorageError(f"{self.root} vanished while it was being read:", "run it again.")
+        return StorageError(f"{self.root} cannot be reached: {_first_line(error)}:", "check endpoint and network.")
 
 
 def _counts(below: list[str], files: str) -> bool:

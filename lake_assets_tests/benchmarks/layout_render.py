@@ -1,6 +1,6 @@
 """How many rows a second a two-column template renders, on one core.
 
-    python -m lake_assets_tests.benchmarks.layout_render [ROWS]
+python -m lake_assets_tests.benchmarks.layout_render [ROWS]
 """
 
 import datetime as dt
@@ -33,7 +33,7 @@ def rows_per_second(template: Template, rows: pa.Table) -> float:
         start = time.perf_counter()
         template.render(rows)
         best = min(best, time.perf_counter() - start)
-    return rows.num_rows / best
+    return float(rows.num_rows / best)
 
 
 def main(count: int = 5_000_000) -> None:

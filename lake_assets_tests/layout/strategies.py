@@ -1,7 +1,6 @@
 """Hypothesis strategies: layout templates, and rows that fit them."""
 
 import datetime as dt
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
@@ -50,28 +49,20 @@ class Piece:
 
 
 @st.composite
-def templates(draw: Callable[..., object]) -> str:
+def templates(draw: st.DrawFn) -> str:
     """The text of a template that is not malformed."""
-    pieces: list[Piece] = []
-    for column in draw(st.lists(st.sampled_from(TEXT_COLUMNS), unique=True, max_size=4)):  # type: ignore[attr-defined]
-        pieces.append(Piece(_placeholder(column, draw(_default)), whole=True))  # type: ignore[arg-type]
-    for column in draw(st.lists(st.sampled_from(sorted(TIME_COLUMNS)), unique=True, max_size=2)):  # type: ignore[attr-defined]
+    columns = draw(st.lists(st.sampled_from(TEXT_COLUMNS), unique=True, max_size=4))
+    pieces = [Piece(_placeholder(column, draw(_default)), whole=True) for column in columns]
+    for column in draw(st.lists(st.sampled_from(sorted(TIME_COLUMNS)), unique=True, max_size=2)):
         default = draw(_default)
-        pieces += [Piece(_placeholder(column, default, part), whole=False) for part in TIME_COLUMNS[column][0]]  # type: ignore[arg-type]
-    pieces = draw(st.permutations(pieces)) if pieces else [Piece("{a}", whole=True)]  # type: ignore[assignment]
+        pieces += [Piece(_placeholder(column, default, part), whole=False) for part in TIME_COLUMNS[column][0]]
+    pieces = draw(st.permutations(pieces or [Piece("{a}", whole=True)]))
     text = draw(st.sampled_from(["", "/", "raw/", "v1.0/"]))
-    return str(text) + "".join(map(str, _joined(draw, pieces)))
-
-
-def _joined(draw: Callable[..., object], pieces: list[Piece]) -> list[str]:
-    text: list[str] = []
     for index, piece in enumerate(pieces):
-        lead = str(draw(_static)) if draw(st.booleans()) else ""
-        behind_whole = bool(index) and pieces[index - 1].whole
+        static = draw(st.just("") | _static)
         if index and draw(st.booleans()):
-            text.append("/")
-        elif behind_whole and not set(lead) - set("0123456789ABCDEF%"):
-            lead = f"{lead}-"
-        text += [lead, piece.text]
-    text.append(str(draw(_static)) if draw(st.booleans()) else "")
-    return text
+            static = f"/{static}"
+        elif index and pieces[index - 1].whole and not set(static) - set("0123456789ABCDEF%"):
+            static = f"{static}-"
+        text += static + piece.text
+    return text + draw(st.just("") | _static)

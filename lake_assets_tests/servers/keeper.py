@@ -1,10 +1,11 @@
 """Runs a server for as long as its own standard input stays open, then stops it and removes its files.
 
-`process.start` holds the other end of that pipe. The system closes it however the test run ends, by SIGKILL
+`process.running` holds the other end of that pipe. The system closes it however the test run ends, by SIGKILL
 too, so no server and no file of it outlives the tests. Run as a file of its own: it imports the standard library only.
 """
 
 import argparse
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from threading import Thread
 
 def stop_at_end_of_input(server: subprocess.Popen[bytes], grace: float) -> None:
     """Wait until nobody holds the pipe any more, then end the server."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1):  # and not sys.stdin, whose lock would abort the interpreter at its end
+        pass
     server.send_signal(signal.SIGINT)  # PostgreSQL's fast shutdown; SIGTERM would wait for its clients
     try:
         server.wait(grace)

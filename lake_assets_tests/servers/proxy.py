@@ -117,7 +117,7 @@ class S3Proxy(ThreadingHTTPServer):
     def down(self) -> Iterator[None]:
         """Within the `with`, nothing listens on the port (connections are refused), and open ones are cut."""
         address = self.server_address
-        self._stop()
+        self.close()
         try:
             yield
         finally:
@@ -126,10 +126,6 @@ class S3Proxy(ThreadingHTTPServer):
             self.server_bind()
             self.server_activate()
             self._serve()
-
-    def close(self) -> None:
-        """Stop listening and cut all connections."""
-        self._stop()
 
     def note(self, request: Request) -> None:
         """Add a request to the list."""
@@ -147,7 +143,8 @@ class S3Proxy(ThreadingHTTPServer):
     def _serve(self) -> None:
         Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def _stop(self) -> None:
+    def close(self) -> None:
+        """Stop listening and cut all connections."""
         self.shutdown()
         self.server_close()
         with self._lock:
@@ -209,14 +206,30 @@ class _Handler(BaseHTTPRequestHandler):
         return Request(self.command, unquote(bucket), unquote(key), query, self.headers["Range"])
 
     def _body(self) -> Iterator[bytes]:
-        """The request's body, in blocks."""
+        """The request's body as it came, in blocks."""
+        if "chunked" in self.headers.get("Transfer-Encoding", ""):
+            yield from self._chunks()
+            return
         left = int(self.headers["Content-Length"] or 0)
         while left:
-            block = self.rfile.read(min(left, _BLOCK))
-            if not block:
-                raise ConnectionAbortedError("the client left before the end of its request")
+            block = self._read(min(left, _BLOCK))
             left -= len(block)
             yield block
+
+    def _chunks(self) -> Iterator[bytes]:
+        """A body in chunks (pyarrow sends them), with their framing: RFC 9112, section 7.1."""
+        while size := int((head := self.rfile.readline()).split(b";")[0], 16):
+            yield head + self._read(size + len(b"\r\n"))
+        yield head
+        while (trailer := self.rfile.readline()) not in {b"\r\n", b""}:
+            yield trailer
+        yield trailer
+
+    def _read(self, size: int) -> bytes:
+        block = self.rfile.read(size)
+        if len(block) < size:
+            raise ConnectionAbortedError("the client left before the end of its request")
+        return block
 
     def _pass_on(self, upstream: http.client.HTTPConnection, request: Request) -> None:
         upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

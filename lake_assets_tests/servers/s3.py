@@ -112,6 +112,7 @@ def _seaweedfs(weed: Path) -> Iterator[S3Server]:
         command,
         folder=folder,
         ready=lambda: _takes_objects(server),
+        # It always puts these there, and does not remove them all itself.
         remove=[Path(f"/tmp/seaweedfs-{service}-grpc-{number}.sock") for service, number in grpc.items()],
         environment={"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"},  # one volume a bucket, not seven
         # Stopping in order takes it 15 s, and nobody needs its data.

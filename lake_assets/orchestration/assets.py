@@ -1,0 +1,171 @@
+"""A stream as a Dagster asset: a run ingests one partition, or each partition of a range."""
+
+import datetime as dt
+import warnings
+from collections.abc import Iterator
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from lake_assets.errors import ConfigError, LakeAssetsError
+from lake_assets.ingest import IngestResult, Sessions, ingest
+from lake_assets.orchestration.metadata import (
+    Metadata,
+    default_description,
+    definition_metadata,
+    materialization_metadata,
+    view_partition,
+)
+from lake_assets.orchestration.partitions import partition_of, partitions_definition
+from lake_assets.orchestration.resources import sessions
+from lake_assets.partition import Partition
+from lake_assets.stream import OpenStream
+
+NAMED_FAILURES = 20  # of a range, in the text of its one failure; the log and the ledger have them all
+
+Events = Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]
+
+
+class IngestConfig(dg.Config):
+    """What may be said of a run in the launchpad."""
+
+    force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
+
+
+def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
+    """The asset whose partitions are those of the stream.
+
+    A backfill over a range is one run with one Spark session (`BackfillPolicy.single_run`), for a run costs seconds
+    to start and a partition a fraction of one. It commits partition by partition: one that fails does not stop the
+    others, each committed one has its own materialization, and the run then fails with the list of those that did
+    not. `multi_run(n)` is no choice with two dimensions: Dagster cuts its list of keys into ranges whose ends do not
+    describe the keys between them, and partitions are left out.
+
+    Raises:
+        ConfigError: Dagster does not take the stream's name, owners or kinds.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy
+
+            @dg.asset(
+                name=stream.name,
+                description=stream.config.description or default_description(stream),
+                group_name=stream.config.group,
+                owners=stream.config.owners,
+                kinds=set(stream.config.kinds),
+                metadata=definition_metadata(stream),
+                partitions_def=partitions_definition(stream),
+                backfill_policy=dg.BackfillPolicy.single_run(),
+            )
+            def materialize(
+                context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource
+            ) -> Events:
+                yield from _Run(stream, context, config, sessions(pyspark)).events()
+
+    except dg.DagsterInvalidDefinitionError as error:
+        raise ConfigError(f"streams.{stream.name}: Dagster does not take it: {error}") from error
+    return materialize
+
+
+class _Run:
+    """One run over the partitions it was launched for."""
+
+    def __init__(
+        self, stream: OpenStream, context: dg.AssetExecutionContext, config: IngestConfig, spark: Sessions
+    ) -> None:
+        self.stream = stream
+        self.context = context
+        self.config = config
+        self.spark = spark
+        self.run_at = dt.datetime.now(dt.UTC)
+        self.done: dict[str, Metadata] = {}
+        self.failed: dict[str, Exception] = {}
+
+    def events(self) -> Events:
+        keys = self.context.partition_keys
+        try:
+            for number, key in enumerate(keys, 1):
+                self._ingest(key, f"{key} ({number} of {len(keys)})")
+        except BaseException:  # the run is being cancelled
+            yield from self._materializations()
+            raise
+        if self.failed:
+            yield from self._materializations()
+            unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
+            # An error of ours says all in its text; of another the UI shows where it came from.
+            raise self._failure(len(keys)) from (unforeseen[0] if unforeseen else None)
+        # Dagster itself makes the events of a run that succeeds, one for each partition.
+        for key, metadata in self.done.items():
+            self.context.add_asset_metadata(metadata, partition_key=key)
+        yield dg.MaterializeResult()
+
+    def _ingest(self, key: str, label: str) -> None:
+        try:
+            partition = partition_of(self.stream.config.columns, key)
+            result = ingest(
+                self.stream,
+                partition,
+                self.spark,
+                force=self.config.force,
+                run_id=self.context.run.run_id,
+                run_at=self.run_at,
+            )
+        except LakeAssetsError as error:
+            self.failed[key] = error
+            self.context.log.error(f"{label} failed: {error}")  # noqa: TRY400 - its text says it all
+        except Exception as error:
+            # Not foreseen, but neither a reason to give up the partitions that follow.
+            self.failed[key] = error
+            self.context.log.exception(f"{label} failed unexpectedly")
+        else:
+            self.done[key] = self._describe(result, partition)
+            self.context.log.info(f"{label} {_figures(result)}")
+
+    def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
+        view = None
+        try:
+            with self.stream.lake.open(read_only=True) as lake:
+                view = view_partition(lake, self.stream.table, partition)
+        except LakeAssetsError as error:
+            # What was committed is committed, with or without a preview.
+            self.context.log.warning(f"No preview of {partition}: {error}")
+        return materialization_metadata(result, view, partition)
+
+    def _materializations(self) -> Iterator[dg.AssetMaterialization]:
+        """The events of what is done in a run that does not succeed, for which Dagster makes none."""
+        for key, metadata in self.done.items():
+            tags = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
+            yield dg.AssetMaterialization(
+                asset_key=self.context.asset_key,
+                partition=key,
+                metadata=metadata,
+                tags={f"dagster/partition/{dimension}": text for dimension, text in tags.items()},
+            )
+
+    def _failure(self, partitions: int) -> dg.Failure:
+        """One failure for the run. What failed would fail again, so Dagster is told not to retry."""
+        texts = {key: _text(error) for key, error in self.failed.items()}
+        if partitions == 1:
+            (text,) = texts.values()
+            return dg.Failure(text, allow_retries=False)
+        lines = [f"{key}: {text}" for key, text in texts.items()][:NAMED_FAILURES]
+        if len(texts) > len(lines):
+            lines.append(f"and {len(texts) - len(lines)} more; the log and the ledger name them all.")
+        summary = f"{len(texts)} of {partitions} partitions failed, {len(self.done)} are done."
+        return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
+
+
+def _figures(result: IngestResult) -> str:
+    row = result.row
+    if row.status == "skipped":
+        return "skipped: its objects are those of the last commit" if not row.on_empty else "skipped: no rows landed"
+    return (
+        f"{row.status}: {row.row_count:,} rows (before: {row.rows_before:,}) of {row.source_files:,} objects, "
+        f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
+    )

@@ -1,0 +1,24 @@
+"""All of Dagster's definitions for one config."""
+
+import dagster as dg
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.stream import open_streams
+
+
+def build_definitions(config: LakeConfig) -> dg.Definitions:
+    """An asset for each stream, with the resources that they need. Nothing is connected or started yet.
+
+    The in-process executor is the default because a run has one step: a process of its own for that would start
+    Python and Dagster twice.
+
+    Raises:
+        ConfigError: Dagster does not take what the config says of a stream.
+    """
+    return dg.Definitions(
+        assets=[stream_asset(stream) for stream in open_streams(config).values()],
+        resources={"pyspark": pyspark_resource(config)},
+        executor=dg.in_process_executor,
+    )

@@ -1,0 +1,147 @@
+"""What a materialization shows in Dagster's UI: figures by name, the table's schema, a preview, the ledger row.
+
+Figures are numbers under plain names, one meaning a name, so that Dagster plots them by partition: `rows`,
+`rows_before`, `files`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with `seconds_<step>`.
+"""
+
+import dataclasses
+import datetime as dt
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.ingest import IngestResult
+from lake_assets.lake.commit import where
+from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.ledger import ledger_table
+from lake_assets.partition import Partition
+from lake_assets.storage.store import Store
+from lake_assets.stream import OpenStream
+
+PREVIEW_ROWS = 10
+_PREVIEW_CHARACTERS = 80  # of one value
+
+Metadata = dict[str, dg.MetadataValue[Any]]
+
+
+def default_description(stream: OpenStream) -> str:
+    """What is said of an asset whose stream has no description of its own."""
+    return f"Table `{stream.table}`, kept true to `{stream.source.root}` one partition at a time."
+
+
+def definition_metadata(stream: OpenStream) -> Metadata:
+    """What the asset shows before it has run: where its rows come from, where they go, and the rules between."""
+    root = Store(stream.lake_config.storage).root
+    return {
+        "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
+        "source": dg.MetadataValue.path(stream.source.uri(f"{stream.layout.text}/{stream.config.files}")),
+        "destination": dg.MetadataValue.path(f"{root}/{stream.table.schema}/{stream.table.table}/"),
+        "catalog": dg.MetadataValue.text(stream.lake.place),
+        "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
+        "on_empty": dg.MetadataValue.text(stream.config.on_empty),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition as the lake has it: its table's columns, how many rows it has, and the first of them as text."""
+
+    columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
+    rows: int
+    preview: tuple[tuple[str | None, ...], ...]
+
+
+def view_partition(session: LakeSession, table: TableName, partition: Partition) -> PartitionView | None:
+    """Look at a partition; None where its table does not exist.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    if not session.exists(table):
+        return None
+    columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
+    condition, parameters = where(partition)
+    ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
+    # Cast and cut by DuckDB: any type has a text, and a value of megabytes stays there.
+    preview = session.rows(
+        f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
+        f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
+        parameters,
+    )
+    return PartitionView(columns, rows, tuple(preview))
+
+
+def materialization_metadata(result: IngestResult, view: PartitionView | None, partition: Partition) -> Metadata:
+    """What one partition's materialization event carries.
+
+    Args:
+        result: what the ingest did.
+        view: the partition as the lake has it now, for rows, schema and preview; None where there is no table.
+        partition: which partition it is.
+    """
+    row = result.row
+    numbers: dict[str, int | None] = {
+        "rows": row.row_count if row.row_count is not None or view is None else view.rows,
+        "rows_before": row.rows_before,
+        "files": row.files_written,
+        "bytes": row.bytes_written,
+        "source_objects": row.source_files,
+        "source_bytes": row.source_bytes,
+        "snapshot": row.snapshot_id,
+    }
+    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)}
+    metadata |= {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
+    metadata["seconds"] = dg.MetadataValue.float(round(sum(result.seconds.values()), 6))
+    for step, seconds in result.seconds.items():
+        metadata[f"seconds_{step}"] = dg.MetadataValue.float(round(seconds, 6))
+    metadata["source"] = dg.MetadataValue.path(row.source_glob)
+    metadata["destination"] = dg.MetadataValue.path(result.destination)
+    if row.source_fingerprint is not None:
+        metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
+    if view is not None:
+        partitioned = [column.name for column in partition.columns]
+        metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
+        # Under this name Dagster shows it as the asset's columns.
+        metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(table_schema(view.columns, partitioned))
+    metadata["ledger"] = dg.MetadataValue.json(_ledger(result))
+    return metadata
+
+
+def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str]) -> dg.TableSchema:
+    """A table's columns for Dagster, those of the partition marked as such."""
+    names = {name.lower() for name in partitioned}
+    return dg.TableSchema(
+        columns=[
+            dg.TableColumn(name, sql, description="Partition column" if name.lower() in names else None)
+            for name, sql in columns
+        ]
+    )
+
+
+def preview_markdown(view: PartitionView) -> str:
+    """The first rows as a Markdown table; what a value holds is shown, never obeyed. NULL is in italics."""
+    lines = [
+        [markdown(name) for name, _ in view.columns],
+        ["---" for _ in view.columns],
+        *(["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview),
+    ]
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return f"{table}\n\nfirst {len(view.preview):,} of {view.rows:,} rows"
+
+
+def markdown(text: str) -> str:
+    """The text as it stands in a cell of a Markdown table: one line, every mark of Markdown and HTML escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(text.split()))
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _PREVIEW_CHARACTERS else f"{value[:_PREVIEW_CHARACTERS]}…"
+
+
+def _ledger(result: IngestResult) -> dict[str, object]:
+    """The ledger row with its times as ISO 8601."""
+    return dict(json.loads(json.dumps(dataclasses.asdict(result.row), default=dt.datetime.isoformat)))

@@ -1,0 +1,103 @@
+"""Dagster's partitions of a stream, and the way between a Dagster key and a `Partition`.
+
+A column is a dimension, its name the dimension's, and a value's key is its text as a path writes it:
+percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`. What Dagster forbids in keys, or splits them at, is
+percent-encoded too: `,` and `|` (and brackets, which a path encodes already) and `...`. So each partition has one
+key and each key one partition.
+
+With two columns Dagster joins the dimensions by `|` in the order of their names, whatever order the path has.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+
+import dagster as dg
+
+from lake_assets.config.models import PartitionField
+from lake_assets.errors import PartitionError
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.stream import OpenStream
+
+# `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
+_FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
+_JOINT = "|"
+
+
+def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
+    """The partitions that Dagster offers for a stream: one dimension for each partition column.
+
+    A date column has a partition for each day (UTC) from `start` to `end`, or to today, both included. Any other
+    column has its configured values, or, where the config has none, the keys that were added to the dynamic
+    partitions `dynamic_name` names. A partition whose date is NULL is no day, and is ingested by the command line.
+    """
+    dimensions = {column.name: _dimension(stream, column) for column in stream.config.columns}
+    if len(dimensions) == 1:
+        return next(iter(dimensions.values()))
+    return dg.MultiPartitionsDefinition(dimensions)
+
+
+def dynamic_name(stream: str, column: str) -> str:
+    """The name of the dynamic partitions that hold the keys of a column without configured values."""
+    return f"{stream}_{column}"
+
+
+def partition_key(partition: Partition) -> str:
+    """A partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
+    keys = {name: _key(text) for name, text in partition.texts().items()}
+    return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
+
+
+def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
+    """The partition that a key names.
+
+    Args:
+        columns: the stream's partition columns.
+        key: as Dagster gives it.
+
+    Raises:
+        PartitionError: a value is not of its column's type, or is not written as `partition_key` writes it, so
+            that the same partition would have two keys.
+    """
+    names = sorted(column.name for column in columns)
+    texts = key.split(_JOINT)
+    if len(texts) != len(names):
+        raise PartitionError(
+            f"partition key {key!r} has {len(texts)} values, and the partition columns are {', '.join(names)}:",
+            f"write one value for each, joined by {_JOINT} (a {_JOINT} inside a value as %7C).",
+        )
+    partition = Partition.of(columns, dict(zip(names, texts, strict=True)))
+    canonical = partition_key(partition)
+    if key != canonical:
+        raise PartitionError(
+            f"partition key {key!r} is not written as a path writes it:", f"use the key {canonical!r} instead."
+        )
+    return partition
+
+
+def _key(text: str) -> str:
+    for forbidden, encoded in _FORBIDDEN.items():
+        text = text.replace(forbidden, encoded)
+    return text
+
+
+def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
+    field = stream.config.partitions[column.name]
+    if column.type == "date":
+        return _days(field)
+    if field.values is None:
+        return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
+    values = (column.parse(column.text(value)) for value in field.values)
+    # 7 and 07 are one integer.
+    return dg.StaticPartitionsDefinition(list(dict.fromkeys(_key(column.text(value)) for value in values)))
+
+
+def _days(field: PartitionField) -> dg.PartitionsDefinition[str]:
+    end = field.end
+    # 9999-12-31, which some write for "never", has no day after it.
+    last = end if end is not None and end < dt.date.max else None
+    return dg.DailyPartitionsDefinition(
+        start_date=str(field.start),  # which the config requires of a date
+        end_date=str(last + dt.timedelta(days=1)) if last else None,  # Dagster's end is exclusive
+        timezone="UTC",
+        end_offset=1,  # today is a partition too; without it Dagster offers a day when it is over
+    )

@@ -1,0 +1,29 @@
+"""Dagster's resources: the Spark session, started only when there is work for it."""
+
+from dagster_pyspark import LazyPySparkResource
+from dagster_spark.utils import flatten_dict
+from pyspark.sql import SparkSession
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.ingest import Sessions
+from lake_assets.spark.session import spark_config, start_session
+
+
+def pyspark_resource(config: LakeConfig) -> LazyPySparkResource:
+    """The Spark session's settings: ours, and those under `spark` in the config over them."""
+    return LazyPySparkResource(spark_config=spark_config(app_name="lake-assets on Dagster", settings=config.spark))
+
+
+def sessions(pyspark: LazyPySparkResource) -> Sessions:
+    """What gives the resource's session, starting it at the first call.
+
+    The function that is returned raises `SparkUnavailableError` where Spark cannot start.
+    """
+
+    def session() -> SparkSession:
+        # Ours goes first, for Java must be found before; the resource then takes the session that runs.
+        start_session(dict(flatten_dict(pyspark.spark_config)))  # type: ignore[no-untyped-call]
+        running: SparkSession = pyspark.spark_session
+        return running
+
+    return session

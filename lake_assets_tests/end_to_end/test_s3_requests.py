@@ -1,0 +1,114 @@
+"""What a run asks of S3, counted by a proxy before the real server, and what it does when S3 fails."""
+
+import pytest
+
+from lake_assets.errors import LakeAssetsError, StorageError
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+
+@pytest.fixture
+def s3_world(local_world: World, s3_proxy: S3Proxy) -> World:
+    """Landing zone and lake on S3, behind the proxy."""
+    local_world.source, local_world.storage = bucket_on(s3_proxy.s3), bucket_on(s3_proxy.s3)
+    return local_world
+
+
+def landing_requests(world: World, proxy: S3Proxy) -> list[tuple[str, str]]:
+    """Method and key, or the prefix of a listing, of each request to the landing bucket."""
+    return [
+        (r.method, r.key or f"list {r.query.get('prefix')}")
+        for r in proxy.requests()
+        if r.bucket == world.source["bucket"]
+    ]
+
+
+def test_only_the_target_partition_is_listed_and_read(s3_world: World, s3_proxy: S3Proxy) -> None:
+    for text in (NW, SW, "region=NW,date=2026-02-12", "region=NWX,date=2026-02-11"):
+        for name in ("a.parquet", "b.parquet"):
+            s3_world.land(text, sales(1, 2), name)
+    s3_world.ingest(SW)
+    s3_proxy.forget()
+
+    s3_world.ingest(NW)
+
+    folder = "some/prefix/region=NW/date=2026-02-11/"
+    asked = landing_requests(s3_world, s3_proxy)
+    # A listing before and one after the job, to see that nothing moved; one request for each small object.
+    assert sorted(asked) == [
+        ("GET", f"list {folder}"),
+        ("GET", f"list {folder}"),
+        ("GET", f"{folder}a.parquet"),
+        ("GET", f"{folder}b.parquet"),
+    ]
+
+
+def test_an_unchanged_partition_costs_one_listing(s3_world: World, s3_proxy: S3Proxy) -> None:
+    s3_world.land(NW, sales(1, 2))
+    s3_world.ingest(NW)
+    s3_proxy.forget()
+
+    s3_world.ingest(NW)
+
+    assert landing_requests(s3_world, s3_proxy) == [("GET", "list some/prefix/region=NW/date=2026-02-11/")]
+    assert [r for r in s3_proxy.requests() if r.bucket == s3_world.storage["bucket"] and r.method != "GET"] == []
+
+
+def test_nothing_but_new_files_of_the_partition_is_written(s3_world: World, s3_proxy: S3Proxy) -> None:
+    s3_world.land(NW, sales(1, 2))
+    s3_world.ingest(NW)
+    s3_world.land(NW, sales(3))
+    s3_proxy.forget()
+
+    row = s3_world.ingest(NW).row
+
+    writes = [r for r in s3_proxy.requests() if r.bucket == s3_world.storage["bucket"] and r.method not in {"GET", "HEAD"}]
+    assert {r.method for r in writes} <= {"PUT", "POST"}
+    assert len({r.key for r in writes}) == 1
+    assert writes[0].key.startswith(f"some/prefix/main/sales/region=NW/date=2026-02-11/{row.run_id}-")
+
+
+@pytest.mark.parametrize("fault", ["status", "hang_up", "reset_body"])
+def test_a_passing_fault_of_the_store_is_ridden_out(s3_world: World, s3_proxy: S3Proxy, fault: str) -> None:
+    s3_world.land(NW, sales(1, 2))
+    rule = s3_proxy.inject(Rule(fault, when=lambda r: r.method == "GET" and bool(r.key), times=1))  # type: ignore[arg-type]
+
+    s3_world.ingest(NW)
+
+    assert rule.times == 0
+    assert s3_world.totals() == [1, 2]
+
+
+def test_an_upload_whose_answer_is_lost_does_not_double_rows(s3_world: World, s3_proxy: S3Proxy) -> None:
+    s3_world.land(NW, sales(1, 2))
+    rule = s3_proxy.inject(Rule("lose_answer", when=lambda r: r.method in {"PUT", "POST"}, times=1))
+
+    s3_world.ingest(NW)
+
+    assert rule.times == 0
+    assert s3_world.totals() == [1, 2]
+
+
+def test_a_store_that_stays_away_fails_the_run_and_the_partition_stays(s3_world: World, s3_proxy: S3Proxy) -> None:
+    s3_world.land(NW, sales(1, 2))
+    s3_world.ingest(NW)
+    s3_world.land(NW, sales(3))
+    rule = s3_proxy.inject(Rule("status", when=lambda r: r.method in {"PUT", "POST"}, times=1000))
+
+    with pytest.raises(LakeAssetsError) as raised:
+        s3_world.ingest(NW)
+    rule.times = 0
+
+    assert "\n" not in str(raised.value)
+    assert s3_world.ledger()[0].status == "failed"
+    assert s3_world.totals() == [1, 2]
+
+
+def test_a_missing_bucket_is_named_and_the_ledger_tells(s3_world: World) -> None:
+    s3_world.source["bucket"] = "not-there"
+
+    with pytest.raises(StorageError, match="the bucket 'not-there' does not exist"):
+        s3_world.ingest(NW)
+
+    assert s3_world.ledger()[0].status == "failed"

@@ -1,0 +1,115 @@
+"""Rendering the rows of Arrow tables."""
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.template import Compat, Template
+
+DAY = dt.date(2026, 2, 11)
+INSTANT = dt.datetime(2026, 2, 11, 23, 30, 0, 500_000, tzinfo=dt.UTC)
+
+COLUMNS = [
+    pa.array(["x", None, "", "a/b", "x"]),
+    pa.array(["x", None], pa.large_string()),
+    pa.array(["x", None], pa.string_view()),
+    pa.array(["x", None, "x"]).dictionary_encode(),
+    pa.array([1, None, 1], pa.int8()),
+    pa.array([2**63 - 1, -(2**63)], pa.int64()),
+    pa.array([2**64 - 1], pa.uint64()),
+    pa.array([True, None, False]),
+    pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+    pa.array([DAY, None], pa.date32()),
+    pa.array([DAY, None], pa.date64()),
+    pa.array([INSTANT, None], pa.timestamp("us", "UTC")),
+    pa.array([INSTANT, None], pa.timestamp("ns", "America/New_York")),
+    pa.array([INSTANT.replace(tzinfo=None), None], pa.timestamp("ms")),
+    pa.array([-1, None], pa.timestamp("s")),
+    pa.nulls(3),
+]
+
+
+@pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.type))
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_a_type_renders_as_its_values_do_one_by_one(column: pa.Array, zone: str) -> None:
+    template = Template.parse("k={k}", time_zone=zone)
+    # Nanoseconds are beyond Python's datetime.
+    values = column.cast(pa.timestamp("us", column.type.tz)) if column.type == COLUMNS[12].type else column
+    paths = template.render(pa.table({"k": column}))
+    assert paths.type == pa.dictionary(pa.int32(), pa.string())
+    assert paths.to_pylist() == [template.render_row({"k": value}) for value in values.to_pylist()]
+
+
+@pytest.mark.parametrize("column", COLUMNS[9:], ids=lambda column: str(column.type))
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Asia/Kolkata"])
+@pytest.mark.parametrize("text", ["{k,,YY}-{k,,MM}-{k,,DD}", "{k,,HH}", "{k,,YY}-{k,,WW}", "{k}/{k,,HH}"])
+def test_the_parts_of_a_time_render_as_its_values_do_one_by_one(column: pa.Array, zone: str, text: str) -> None:
+    template = Template.parse(text, time_zone=zone)
+    values = column.cast(pa.timestamp("us", column.type.tz)) if column.type == COLUMNS[12].type else column
+    rows = [template.render_row({"k": value}) for value in values.to_pylist()]
+    assert template.render(pa.table({"k": column})).to_pylist() == rows
+
+
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_many_rows_of_chunks_render_as_they_do_one_by_one(compat: Compat | None) -> None:
+    random = np.random.default_rng(3)
+    table = pa.table(
+        {
+            "a": random.choice(np.array(["x", "y/z", "..", ""]), 1000),
+            "b": pa.array(random.integers(0, 50, 1000), mask=random.random(1000) < 0.1),
+            "ts": pa.array(random.integers(0, 10**10, 1000), pa.timestamp("s", "UTC")),
+            "unused": pa.nulls(1000),
+        }
+    )
+    chunked = pa.concat_tables([table.slice(0, 10), table.slice(10, 0), table.slice(10)])
+    template = Template.parse("a={a,,}/{b,none,}-{ts,,MM}/{ts,,DD}/{now(),,HH}/{gone,,}", compat=compat)
+    rows = [template.render_row(row, now=INSTANT) for row in table.to_pylist()]
+    paths = template.render(chunked, now=INSTANT)
+    assert paths.to_pylist() == rows
+    assert sorted(paths.dictionary.to_pylist()) == sorted(set(rows))
+
+
+def test_dictionaries_of_chunks_may_differ_and_hold_more_than_occurs() -> None:
+    first = pa.DictionaryArray.from_arrays(pa.array([0, None]), pa.array(["x", "unused"]))
+    second = pa.DictionaryArray.from_arrays(pa.array([1, 0]), pa.array(["x", None]))
+    paths = Template.parse("{k,,}").render(pa.table({"k": pa.chunked_array([first, second])}))
+    assert paths.to_pylist() == ["x", "default_k", "default_k", "x"]
+    assert sorted(paths.dictionary.to_pylist()) == ["default_k", "x"]
+
+
+def test_a_batch_and_no_rows_render() -> None:
+    batch = pa.record_batch({"a": ["x"]})
+    assert Template.parse("{a}").render(batch).to_pylist() == ["x"]
+    assert Template.parse("{a}").render(batch.slice(0, 0)).to_pylist() == []
+    assert Template.parse("{now(),,YY}").render(batch, now=INSTANT).to_pylist() == ["2026"]
+    assert Template.parse("{now(),,YY}").render(batch.slice(0, 0), now=INSTANT).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([1.5]), pa.array([b"x"]), pa.array([["x"]]), pa.array([{"x": 1}]), pa.array([dt.time(9)])],
+    ids=lambda column: str(column.type),
+)
+def test_a_type_that_no_path_can_name_is_refused_with_its_column(column: pa.Array) -> None:
+    with pytest.raises(LayoutError, match=r"column k .* cast"):
+        Template.parse("{k}").render(pa.table({"k": column}))
+
+
+def test_a_missing_column_and_a_time_beyond_the_calendar_are_refused() -> None:
+    with pytest.raises(LayoutError, match="no column 'k'"):
+        Template.parse("{k}").render(pa.table({"a": ["x"]}))
+    for column in (pa.array([10**7], pa.date32()), pa.array([10**13], pa.timestamp("s"))):
+        with pytest.raises(LayoutError, match="column k has a time before year 1 or after year 9999"):
+            Template.parse("{k}").render(pa.table({"k": column}))
+
+
+def test_two_columns_of_many_values_render_each_combination() -> None:
+    count = 70_000
+    table = pa.table({"a": np.arange(count), "b": np.arange(count)[::-1]})
+    paths = Template.parse("{a}/{b}").render(table).to_pylist()
+    assert paths[:2] == ["0/69999", "1/69998"]
+    assert len(set(paths)) == count

@@ -1,0 +1,138 @@
+"""What is a template, and the errors of what is none."""
+
+import random
+
+import pytest
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.template import Compat, Template
+
+# Template, characters before the caret, the problem's words, the mend.
+FAULTS = [
+    ("", 0, "it is empty", "region={region}"),
+    ("//", 0, "it is empty", "region={region}"),
+    ("{title},,}/{now(),2025,DD}/{latest_version,,}", 6, "closes too early", "write {title,,}"),
+    ("x/a={age},unknown,}", 8, "closes too early", "write {age,unknown,}"),
+    ("a}", 1, "closes nothing", "{column,default,granularity}"),
+    ("{a}-}", 4, "closes nothing", "{column,default,granularity}"),
+    ("x/{a", 2, "not closed", "{column,default,granularity}"),
+    ("{a,b,c", 0, "not closed", "{column,default,granularity}"),
+    ("{a{b}", 0, "not closed", "{column,default,granularity}"),
+    ("{}", 1, "name is missing", "{column}"),
+    ("x/{ ,b,}", 4, "name is missing", "{column}"),
+    ("{a,b,YY,}", 7, "three fields", "{column,default,granularity}"),
+    ("{a,b,yy}", 5, "granularity 'yy'", "write YY"),
+    ("{a, b , Day}", 8, "granularity 'Day'", "YY, MM, WW, DD or HH"),
+    ("{a,b,'YY'}", 5, "granularity 'YY'", "write YY"),
+    ("{now()}", 1, "now() needs a granularity", "{now(),,YY}"),
+    ("dt={now(),2025,}", 4, "now() needs a granularity", "{now(),,YY}"),
+    ("{today(),,DD}", 6, "one function", "{now(),,YY}"),
+    ("{'a}", 1, "quote is not closed", "twice"),
+    ("{'a'b}", 1, "quote is not closed", "twice"),
+    ("a//{b}", 2, "no name", "one /"),
+    ("//{b}", 1, "no name", "one /"),
+    ("a/../{b}", 2, "climb", "below the source"),
+    ("./{b}", 0, "climb", "below the source"),
+    ("region=*/d={d}", 7, "file pattern", "region={region}"),
+    ("a\\{b}", 1, "this character", "take it away"),
+    ("a\n{b}", 1, "this character", "take it away"),
+    ("{a}{b}", 3, "nothing parts", "such as -"),
+    ("{a}0F{b}", 3, "cannot be told", "such as -"),
+    ("{d}/d={now(),,YY}", 6, "two values are named 'd'", "another name"),
+    ("d={now(),,YY}/d={now(),,MM}", 16, "two values are named 'd'", "another name"),
+]
+
+
+@pytest.mark.parametrize(("text", "caret", "problem", "mend"), FAULTS)
+def test_a_fault_is_shown_with_a_caret_and_the_mend(text: str, caret: int, problem: str, mend: str) -> None:
+    with pytest.raises(LayoutError) as caught:
+        Template.parse(text)
+    headline, shown, pointer = str(caught.value).split("\n")
+    assert problem in headline
+    assert shown == "  " + text.replace("\n", "␊")
+    assert pointer.startswith(f"  {' ' * caret}^ ")
+    assert mend in pointer
+
+
+def test_the_caret_stands_under_the_fault_after_wide_letters() -> None:
+    with pytest.raises(LayoutError) as caught:
+        Template.parse("地域={x,,Q}")
+    assert str(caught.value).split("\n")[2].index("^") == 2 + len("----={x,,")
+
+
+@pytest.mark.parametrize("text", ["{a}", "/{a}", "{a}/", "/{a}/", "{ a }"])
+def test_slashes_at_the_ends_and_blanks_around_fields_mean_nothing(text: str) -> None:
+    template = Template.parse(text)
+    assert template.columns == ("a",)
+    assert template.render_row({"a": "x"}) == "x"
+
+
+@pytest.mark.parametrize("name", ["größe", "地域", "région", "a b", "l'année", "Ünïcödé-名"])
+def test_a_column_has_a_name_in_any_language(name: str) -> None:
+    assert Template.parse(f"{name}={{{name},,}}").render_row({name: "é"}) == f"{name}=é"
+
+
+def test_a_name_in_quotes_has_any_character() -> None:
+    template = Template.parse("{'a,{b}''(c)', 'x, y',}")
+    assert template.columns == ("a,{b}'(c)",)
+    assert template.render_row({"a,{b}'(c)": None}) == "default_x, y"
+    assert Template.parse("{'now()'}").columns == ("now()",)
+
+
+def test_columns_are_in_the_order_of_the_path_each_once() -> None:
+    template = Template.parse("dt={now(),,YY}/{b}/{a,,YY}-{a,,MM}/{now(),,HH}/again={b}")
+    assert template.columns == ("dt", "b", "a")
+    assert template.row_columns == ("b", "a")
+
+
+def test_the_layout_of_hive_is_made_of_column_names() -> None:
+    assert Template.hive(["region", "date"]).text == "region={region}/date={date}"
+    odd = Template.hive(["a:b", "x,y", "né"])
+    assert odd.columns == ("a:b", "x,y", "né")
+    assert odd.render_row({"a:b": 1, "x,y": 2, "né": 3}) == "a%3Ab=1/x,y=2/né=3"
+
+
+@pytest.mark.parametrize("zone", ["Europe/Nowhere", "", "../etc/passwd", "/etc/localtime"])
+def test_a_time_zone_that_is_none_is_an_error(zone: str) -> None:
+    with pytest.raises(LayoutError, match="there is no time zone"):
+        Template.parse("{a}", time_zone=zone)
+
+
+def test_the_reference_system_has_no_time_zone() -> None:
+    with pytest.raises(LayoutError, match="in UTC"):
+        Template.parse("{a}", time_zone="Europe/Berlin", compat="olake")
+
+
+TOKENS = [*"{{{}}},,,///--=.'% ", "now()", "ts", "a", "é", "YY", "MM", "WW", "YYYY", "..", "F0", "default_", "\n", "*"]
+
+
+def parsed(text: str, compat: Compat | None) -> Template | str:
+    """The template, or the text of the error."""
+    try:
+        return Template.parse(text, compat=compat)
+    except LayoutError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_no_text_of_100_000_raises_anything_but_the_layouts_own_error(compat: Compat | None) -> None:
+    chance = random.Random(11)
+    row = {"ts": "2026-02-11 09:30:00", "a": "x/.."}
+    read = refused = 0
+    for _ in range(100_000):
+        text = "".join(chance.choices(TOKENS, k=chance.randrange(1, 12)))
+        template = parsed(text, compat)
+        if isinstance(template, str):
+            assert "^" in template
+            refused += 1
+            continue
+        read += 1
+        for placeholder in template.placeholders:
+            row.setdefault(placeholder.column, "")
+        path = template.render_row(row)
+        if compat is None:
+            found = template.match(path)
+            assert found is not None, (text, path)
+            assert set(found) == set(template.columns)
+    assert read > 10_000
+    assert compat or refused > 10_000

@@ -1,0 +1,119 @@
+"""Ours and OLake's paths side by side: each cell of the table in docs/layout.md."""
+
+import datetime as dt
+import json
+from pathlib import Path
+
+import pytest
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.template import Compat, Template
+
+NOW = dt.datetime(2026, 2, 11, 9, 30, tzinfo=dt.UTC)
+DOCS = Path(__file__).parents[2] / "docs" / "layout.md"
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    section = DOCS.read_text().split("\n## As OLake's\n")[1]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    return [(template.strip("`"), value.strip("`"), ours, theirs) for template, value, ours, theirs in rows]
+
+
+def test_the_table_is_there() -> None:
+    assert len(table()) > 30
+
+
+@pytest.mark.parametrize("row", table(), ids=lambda row: f"{row[0]} of {row[1]}")
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_a_cell_of_the_table_holds(row: tuple[str, str, str, str], compat: Compat | None) -> None:
+    text, value, ours, theirs = row
+    values = {} if value == "missing" else {"v": json.loads(value)}
+    expected = theirs if compat else ours
+    if expected == "error":
+        with pytest.raises(LayoutError):
+            Template.parse(text, compat=compat).render_row(values, now=NOW)
+    else:
+        path = Template.parse(text, compat=compat).render_row(values, now=NOW)
+        assert f"`{path}`" == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (dt.datetime(2026, 2, 11, 9, 30, 0, 120_000, tzinfo=dt.UTC), "2026-02-11 09:30:00.12 +0000 UTC"),
+        (dt.datetime(2026, 2, 11, 9, 30), "2026-02-11 09:30:00 +0000 UTC"),  # noqa: DTZ001
+        (dt.date(2026, 2, 11), "2026-02-11 00:00:00 +0000 UTC"),
+        (1e21, "1e+21"),
+        (1.25e-7, "1.25e-07"),
+        (1e20, "100000000000000000000"),
+        (0.0001, "0.0001"),
+        (-3.0, "-3"),
+        (0.0, "0"),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Inf"),
+    ],
+)
+def test_a_value_is_printed_as_go_prints_it(value: object, text: str) -> None:
+    assert Template.parse("{v,,}", compat="olake").render_row({"v": value}) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (0, "1970-01-01"),
+        (-1, "1969-12-31"),
+        (1770800000000, "9999-06-01"),  # milliseconds taken for seconds: year 58084, which becomes 9999
+        (-(10**15), "1970-01-01"),
+        (True, "true-true-true"),
+        ("999-01-01", "999-01-01-999-01-01-999-01-01"),
+        ("0999-01-01", "999-01-01"),
+        ("1-2-3-4-5-6", "1-2-3-4-5-6-1-2-3-4-5-6-1-2-3-4-5-6"),
+        ("2026-02-11 soon", "1970-01-01"),
+    ],
+)
+def test_the_parts_of_a_value_are_those_of_the_reference(value: object, path: str) -> None:
+    assert Template.parse("{v,,YYYY}-{v,,MM}-{v,,DD}", compat="olake").render_row({"v": value}) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "found"),
+    [
+        ("/{a,,}/{b,,}", "x/y/part.parquet", {"a": "x", "b": "y"}),
+        ("{a,,}", "Hi/my name is / priyansh/part.parquet", {"a": "Hi%2Fmy name is %2F priyansh"}),
+        ("age={a,unknown,}", "age=unknown/part.parquet", {"a": HIVE_NULL}),
+        ("age={a,,}", "age=default_a/part.parquet", {"a": HIVE_NULL}),
+        ("{t,2025,YYYY}-{t,12,MM}-{t,13,DD}", "2025-12-13/part.parquet", {"t": "2025-12-13"}),
+        ("{t,,YYYY}-{t,,MM}", "default_t-default_t/part.parquet", {"t": HIVE_NULL}),
+        ("{t,,YYYY}-{t,,MM}", "999-01/part.parquet", {"t": "0999-01"}),
+        ("{t,,YYYY}/{t,,WW}", "2021/53/part.parquet", {"t": "2021-W53"}),
+        ("dt={now(),,YYYY}/{a,,}", "dt=2026/x/part.parquet", {"a": "x"}),
+        ("a={a,,}", "a=%41/part.parquet", {"a": "%2541"}),
+        ("{t,,YYYY}-{t,,MM}", "soon-soon/part.parquet", None),
+        ("{a,,}/{b,,}", "x/part.parquet", None),
+    ],
+)
+def test_a_path_of_the_reference_is_read(text: str, path: str, found: dict[str, str] | None) -> None:
+    assert Template.parse(text, compat="olake").match(path) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "prefix"),
+    [
+        ("/age={a,unknown,}/{b,,}", {"a": HIVE_NULL, "b": "x"}, "age=unknown/x/"),
+        ("/age={a,unknown,}/{b,,}", {"a": "30"}, "age=30/"),
+        ("{t,,YYYY}/{t,,MM}", {"t": "2026-02-11"}, "2026/02/"),
+        ("{t,,YYYY}/{t,,MM}", {"t": "0999-02"}, "999/02/"),
+        ("{t,,YYYY}/{t,,WW}", {"t": "2021-01-01"}, "2021/53/"),
+        ("{t,,YYYY}/{t,,WW}", {"t": "2021-W53"}, "2021/53/"),
+        ("a//{a,,}", {"a": "b%2Fc"}, "a/b/c/"),
+        ("{a,,}-{b,,}", {"a": "x"}, "x-"),
+    ],
+)
+def test_a_partition_of_the_reference_is_listed(text: str, texts: dict[str, str], prefix: str) -> None:
+    assert Template.parse(text, compat="olake").prefix(texts) == prefix
+
+
+def test_a_prefix_outside_the_source_is_refused() -> None:
+    with pytest.raises(LayoutError, match="outside the source"):
+        Template.parse("{a,,}", compat="olake").prefix({"a": "%2E%2E%2Fb"})

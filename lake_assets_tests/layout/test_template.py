@@ -1,0 +1,278 @@
+"""Rendering, matching and listing by examples: those of the reference, and what it leaves open."""
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+
+import pytest
+
+from lake_assets.errors import LayoutError
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.template import Template
+from lake_assets.partition import Partition, PartitionColumn
+
+NOW = dt.datetime(2025, 2, 18, 23, 30, tzinfo=dt.UTC)
+DAILY = "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}"
+
+# The templates of the reference's document, a row, and its path.
+REFERENCE = [
+    ("/{title,,}/{now(),2025,DD}/{latest_version,,}", {"title": "a", "latest_version": 7}, "a/18/7"),
+    ("{title,,}/{now(),2025,DD}/{latest_version,,}", {"title": "a", "latest_version": 7}, "a/18/7"),
+    (f"{{title,,}}/{DAILY}/{{latest_revision,,}}", {"title": "a", "latest_revision": "r"}, "a/2025-02-18/r"),
+    (f"{DAILY}/{{string_change_language,,}}", {"string_change_language": "de"}, "2025-02-18/de"),
+    ("{col_name}", {"col_name": "x"}, "x"),
+    ("{now(),2025,YY}", {}, "2025"),
+    ("{now(),2025,MM}", {}, "02"),
+    ("{now(),2025,YY}-{now(),06,MM}", {}, "2025-02"),
+    (
+        "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}",
+        {"timestamp_column": dt.datetime(2024, 12, 31, 8)},  # noqa: DTZ001
+        "2024-12-31",
+    ),
+    (
+        "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}",
+        {"age_column": 26, "city_column": "delhi", "type_column": "new"},
+        "age=26/city=delhi/type=new",
+    ),
+    (
+        "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}",
+        {"age_column": None, "city_column": "", "type_column": None},
+        "age=default_age/city=default_city/type=default_type",
+    ),
+    (
+        "/age={age,unknown,}/location=city-{city,unknown,}/type={type,default,}",
+        {"age": "30", "city": "mumbai", "type": "existing"},
+        "age=30/location=city-mumbai/type=existing",
+    ),
+    (
+        f"/dt={DAILY}/country={{country,default_country,}}/city={{city,default_city,}}",
+        {"country": "USA", "city": "NewYork"},
+        "dt=2025-02-18/country=USA/city=NewYork",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "row", "path"), REFERENCE)
+def test_the_references_templates_render(text: str, row: dict[str, object], path: str) -> None:
+    assert Template.parse(text).render_row(row, now=NOW) == path
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (7, "7"),
+        (-7, "-7"),
+        (True, "true"),
+        (Decimal("1.50"), "1.50"),
+        (Decimal("1E+3"), "1000"),
+        (dt.date(999, 1, 2), "0999-01-02"),
+        (dt.datetime(2026, 2, 11, 9, 30), "2026-02-11 09%3A30%3A00"),  # noqa: DTZ001
+        (dt.datetime(2026, 2, 11, 9, 30, 0, 120_000, tzinfo=dt.UTC), "2026-02-11 10%3A30%3A00.12"),
+        ("a/b\\c=d\n", "a%2Fb%5Cc%3Dd%0A"),
+        ("São 東京", "São 東京"),
+        ("..", ".."),
+    ],
+)
+def test_a_typed_value_has_sparks_text(value: object, text: str) -> None:
+    template = Template.parse("k={k}", time_zone="Europe/Berlin")
+    assert template.render_row({"k": value}) == f"k={text}"
+
+
+@pytest.mark.parametrize("value", [1.5, b"x", ["x"], dt.time(9)])
+def test_a_value_of_another_type_is_refused_with_its_column(value: object) -> None:
+    with pytest.raises(LayoutError, match=r"column k .* cast the column"):
+        Template.parse("k={k}").render_row({"k": value})
+
+
+def test_a_number_is_no_time() -> None:
+    with pytest.raises(LayoutError, match=r"column ts .* granularity"):
+        Template.parse("{ts,,YY}").render_row({"ts": 1770800000})
+
+
+def test_a_missing_column_has_its_default_or_is_an_error() -> None:
+    assert Template.parse("{a,unknown}/{a,2025,YY}").render_row({}) == "default_unknown/default_2025"
+    with pytest.raises(LayoutError, match="no column 'a'"):
+        Template.parse("{a}").render_row({"b": "x"})
+
+
+def test_now_is_of_the_time_zone() -> None:
+    template = Template.parse(f"dt={DAILY}/{{now(),,HH}}", time_zone="Europe/Berlin")
+    assert template.render_row({}, now=NOW) == "dt=2025-02-19/00"
+
+
+def test_now_has_a_time_zone() -> None:
+    with pytest.raises(LayoutError, match="has no time zone"):
+        Template.parse("{now(),,YY}").render_row({}, now=NOW.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize("text", ["{ts}", "{ts,,HH}"])
+def test_a_time_beyond_the_calendar_in_the_layouts_zone_is_refused(text: str) -> None:
+    last = dt.datetime(9999, 12, 31, 23, 30, tzinfo=dt.UTC)
+    assert Template.parse(text).render_row({"ts": last}) in {"9999-12-31 23%3A30%3A00", "23"}
+    with pytest.raises(LayoutError, match="column ts has a time before year 1 or after year 9999"):
+        Template.parse(text, time_zone="Europe/Berlin").render_row({"ts": last})
+
+
+def test_now_is_the_present_unless_given() -> None:
+    before = dt.datetime.now(dt.UTC)
+    path = Template.parse("{now(),,YY}-{now(),,MM}-{now(),,DD}").render_row({})
+    assert before.date().isoformat() <= path <= dt.datetime.now(dt.UTC).date().isoformat()
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "path"),
+    [
+        ("{a,x,}", "default_x", "%64efault_x"),
+        ("{a,x,}d{b}", "default_x", "%64%65fault_xdz"),
+        ("{a,n-y,}-{b}", None, "default_n%2Dy-z"),
+        ("{a,n-y,}-{b}", "default_n-y", "%64efault_n%2Dy-z"),
+        ("{a}_{b}", None, "%5F%5FHIVE%5FDEFAULT%5FPARTITION%5F%5F_z"),
+        ("{a}年{b}", "1年2", "1%E5%B9%B42年z"),
+        ("{a}.{b}", ".", "%2E.z"),
+        ("{a}-{b}", "x-y", "x%2Dy-z"),
+        ("{a}", ".", "%2E"),
+        ("{a}.", ".", "%2E."),
+    ],
+)
+def test_a_value_is_told_from_default_separator_and_climbing(text: str, value: object, path: str) -> None:
+    template = Template.parse(text)
+    assert template.render_row({"a": value, "b": "z"}) == path
+    found = template.match(path)
+    assert found is not None
+    assert PartitionColumn("a", "string").parse(found["a"]) == value
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("region=NW/date=2026-02-11", {"region": "NW", "date": "2026-02-11"}),
+        ("region=NW/date=2026-02-11/", {"region": "NW", "date": "2026-02-11"}),
+        ("region=NW/date=2026-02-11/part-0.parquet", {"region": "NW", "date": "2026-02-11"}),
+        ("region=NW/date=2026-02-11/hour=3/part-0.parquet", {"region": "NW", "date": "2026-02-11"}),
+        ("region=a%2fb%20c/date=x", {"region": "a%2Fb c", "date": "x"}),
+        (f"region={HIVE_NULL}/date=x", {"region": HIVE_NULL, "date": "x"}),
+        ("region=S%C3%A3o/date=x", {"region": "São", "date": "x"}),
+        ("region=NW", None),
+        ("region=/date=x", None),
+        ("_tmp/region=NW/date=x", None),
+        ("/region=NW/date=x", None),
+        ("Region=NW/date=x", None),
+        ("", None),
+    ],
+)
+def test_a_path_matches(path: str, found: dict[str, str] | None) -> None:
+    assert Template.hive(["region", "date"]).match(path) == found
+
+
+def test_a_files_own_name_is_no_value() -> None:
+    template = Template.parse("{title}")
+    assert template.match("README.md") == {"title": "README.md"}
+    assert template.match("README.md", file=True) is None
+    assert template.match("a/README.md", file=True) == {"title": "a"}
+
+
+def test_an_encoding_that_is_not_utf_8_is_an_error() -> None:
+    with pytest.raises(LayoutError, match="not in UTF-8"):
+        Template.parse("k={k}").match("k=%FF")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "found"),
+    [
+        ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-11", {"ts": "2026-02-11"}),
+        ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-02-30", None),
+        ("{ts,,YY}-{ts,,MM}-{ts,,DD}", "2026-2-11", None),
+        ("{ts,1,YY}-{ts,1,MM}", "default_1-default_1", {"ts": HIVE_NULL}),
+        ("{ts,1,YY}-{ts,1,MM}", "2026-default_1", None),
+        ("year={d,,YY}/month={d,,MM}/day={d,,DD}", "year=2026/month=02/day=11", {"d": "2026-02-11"}),
+        ("{ts,,YY}/{ts,,YY}-{ts,,MM}", "2026/2025-01", None),
+        ("{ts}/{ts,,YY}", "2026-02-11 09%3A30%3A00/2026", {"ts": "2026-02-11 09%3A30%3A00"}),
+        ("{ts}/{ts,,YY}", "2026-02-11/2025", None),
+        ("{ts}/{ts,,YY}", "soon/default_ts", {"ts": "soon"}),
+        ("{a}/{a}", "x/x", {"a": "x"}),
+        ("{a}/{a}", "x/y", None),
+        ("dt={now(),,YY}-{now(),,MM}/{a}", "dt=2026-02/x", {"dt": "2026-02", "a": "x"}),
+        ("dt={now(),,YY}/{a}", "dt=soon/x", None),
+        ("{now(),,YY}/{a}", "2026/x", {"a": "x"}),
+        ("x={now(),,YY}-{b}", "x=2026-z", {"b": "z"}),
+    ],
+)
+def test_the_places_of_a_column_are_one_value(text: str, path: str, found: dict[str, str] | None) -> None:
+    assert Template.parse(text).match(path) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "texts", "prefix"),
+    [
+        ("region={r}/date={d}", {"r": "NW", "d": "2026-02-11"}, "region=NW/date=2026-02-11/"),
+        ("region={r}/date={d}", {"r": "NW"}, "region=NW/"),
+        ("region={r}/date={d}", {"d": "2026-02-11"}, ""),
+        ("region={r}/date={d}", {}, ""),
+        ("raw/v1-{r}/{d}", {}, "raw/"),
+        ("{r}-{d}", {"r": "NW"}, "NW-"),
+        ("{r}-x/{d}", {"r": "NW"}, "NW-x/"),
+        ("{r}/{now(),,YY}", {"r": "NW"}, "NW/"),
+        ("{now(),,YY}/{r}", {"r": "NW"}, ""),
+        ("dt={now(),,YY}-{now(),,MM}/{r}", {"r": "NW", "dt": "2026-02"}, "dt=2026-02/NW/"),
+        ("{d,,YY}/{d,,MM}/{d,,DD}", {"d": "2026-02-11"}, "2026/02/11/"),
+        ("{d,,YY}/{d,,MM}", {"d": "2026-02-11"}, "2026/02/"),
+        ("{d,,YY}-{d,,WW}", {"d": "2024-12-30"}, "2025-01/"),
+        ("{d,,MM}", {"d": "2"}, "02/"),
+        ("{d,0,YY}-{d,0,MM}", {"d": HIVE_NULL}, "default_0-default_0/"),
+        ("{r,x}", {"r": HIVE_NULL}, "default_x/"),
+        ("k={r}", {"r": "a%2Fb"}, "k=a%2Fb/"),
+        ("k={r}", {"r": "%2E%2E"}, "k=../"),
+        ("{r}", {"r": "%2E%2E"}, "%2E%2E/"),
+        ("{a}-{b}", {"a": "x-y", "b": "z"}, "x%2Dy-z/"),
+        ("{t}/{t,,YY}", {"t": "soon"}, "soon/default_t/"),
+    ],
+)
+def test_a_partitions_prefix(text: str, texts: dict[str, str], prefix: str) -> None:
+    assert Template.parse(text).prefix(texts) == prefix
+
+
+def test_a_partition_has_its_prefix() -> None:
+    columns = (PartitionColumn("region", "string"), PartitionColumn("d", "date"))
+    partition = Partition.parse(columns, "region=a/b,d=2026-02-11")
+    template = Template.parse("{region}/year={d,,YY}/{d,,MM}-{d,,DD}")
+    assert template.prefix(partition.texts()) == "a%2Fb/year=2026/02-11/"
+    found = template.match("a%2Fb/year=2026/02-11/x.parquet")
+    assert found is not None
+    assert Partition.of(columns, found) == partition
+
+
+def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:
+    template = Template.parse("{r}/{d,,YY}-{d,,MM}")
+    with pytest.raises(LayoutError, match="no partition column 'x'"):
+        template.prefix({"x": "1"})
+    with pytest.raises(LayoutError, match="d='soon' is no time: write it as 2026-02"):
+        template.prefix({"r": "1", "d": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "path"),
+    [
+        ("{a}", "Hi/my name is / priyansh", "Hi/my name is / priyansh"),
+        ("{a}", "/b", "%2Fb"),
+        ("{a}", "b//c", "b%2F%2Fc"),
+        ("{a}", "../b/.", "%2E%2E/b/%2E"),
+        ("x={a}/y=1", "b/c", "x=b/c/y=1"),
+        ("{a}/y=1", "b/y=1", "b/y%3D1/y=1"),
+    ],
+)
+def test_a_nested_value_makes_folders_but_never_climbs(text: str, value: str, path: str) -> None:
+    template = Template.parse(text, nested=True)
+    assert template.render_row({"a": value}) == path
+    found = template.match(f"{path}/part-0.parquet")
+    assert found is not None
+    assert PartitionColumn("a", "string").parse(found["a"]) == value
+    assert template.prefix(found) == f"{path}/"
+
+
+def test_a_template_is_a_value_that_travels() -> None:
+    template = Template.parse("region={region}/{ts,,YY}", time_zone="Europe/Berlin", nested=True)
+    assert template.match("region=NW/2026/") is not None
+    copy = pickle.loads(pickle.dumps(template))
+    assert copy == template
+    assert hash(copy) == hash(template)
+    assert copy.match("region=NW/2026/") == {"region": "NW", "ts": "2026"}

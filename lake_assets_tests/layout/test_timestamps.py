@@ -1,0 +1,159 @@
+"""Timestamp texts, their parts, and the text of a partition's parts."""
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from lake_assets.layout.timestamps import (
+    FORMATS,
+    LATER_FORMATS,
+    Granularity,
+    compose,
+    has_iso_year,
+    part,
+    read_timestamp,
+    take_apart,
+)
+
+# Format, a text of it, and the UTC clock at that instant.
+READ = [
+    ("2006-01-02", "2026-02-11", "2026-02-11 00:00"),
+    ("2006-01-02 15:04:05", "2026-02-11 09:30:59", "2026-02-11 09:30"),
+    ("2006-01-02 15:04:05 -07:00", "2026-02-11 00:30:59 +01:00", "2026-02-10 23:30"),
+    ("2006-01-02 15:04:05-07:00", "2026-02-11 22:30:59-05:30", "2026-02-12 04:00"),
+    ("2006-01-02T15:04:05", "2026-02-11T09:30:59", "2026-02-11 09:30"),
+    ("2006-01-02T15:04:05.000000", "2026-02-11T09:30:59.123456", "2026-02-11 09:30"),
+    ("2006-01-02T15:04:05.999999999Z07:00", "2026-02-11T09:30:59.123456789Z", "2026-02-11 09:30"),
+    ("2006-01-02T15:04:05.999999999Z07:00", "2026-02-11T09:30:59.1+14:00", "2026-02-10 19:30"),
+    ("2006-01-02T15:04:05+0000", "2026-02-11T09:30:59+0000", "2026-02-11 09:30"),
+    ("2020-08-17T05:50:22.895Z", "2026-02-11T09:30:59.895Z", "2026-02-11 09:30"),
+    ("2006-01-02 15:04:05.999999-07", "2026-02-11 09:30:59.123456-07", "2026-02-11 16:30"),
+    ("2006-01-02 15:04:05.999999+00", "2026-02-11 09:30:59.1+00", "2026-02-11 09:30"),
+    ("2006-01-02 15:04:05 -0700 MST", "2026-02-11 09:30:59 -0700 MST", "2026-02-11 16:30"),
+    ("2006-01-02-15.04.05.000000", "2026-02-11-09.30.59.123456", "2026-02-11 09:30"),
+]
+
+
+def utc(text: str) -> dt.datetime:
+    return dt.datetime.strptime(text, "%Y-%m-%d %H:%M")  # noqa: DTZ007 - a clock's face
+
+
+@pytest.mark.parametrize(("layout", "text", "expected"), READ)
+def test_a_format_is_read(layout: str, text: str, expected: str) -> None:
+    assert re.fullmatch({**FORMATS, **LATER_FORMATS}[layout], text)
+    time = read_timestamp(text, dt.UTC)
+    assert time is not None
+    assert time.replace(second=0) == utc(expected)
+
+
+def test_each_format_has_a_test_and_the_reference_has_eleven() -> None:
+    assert len(FORMATS) == 11
+    assert {layout for layout, _, _ in READ} == {*FORMATS, *LATER_FORMATS}
+
+
+def test_the_docs_have_the_formats_with_examples_that_are_read() -> None:
+    section = (Path(__file__).parents[2] / "docs" / "layout.md").read_text().split("\n## Times\n")[1]
+    rows = [line.strip("| `").split("` | `") for line in section.split("| parts |")[0].splitlines() if "` | `" in line]
+    assert [layout for layout, _ in rows] == list(FORMATS)
+    for layout, example in rows:
+        assert re.fullmatch(FORMATS[layout], example)
+        assert read_timestamp(example, dt.UTC) is not None
+    assert all(f"`{layout}`" in section for layout in LATER_FORMATS)
+
+
+@pytest.mark.parametrize("text", ["2026-02-11 9:30:00", "2026-02-11 09:30:00.5", "2026-02-11 09:30:00,5"])
+def test_an_hour_of_one_digit_and_any_fraction_are_read_as_go_does(text: str) -> None:
+    assert read_timestamp(text, dt.UTC) == utc("2026-02-11 09:30")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "soon",
+        "2026",
+        "2026-2-11",
+        "2026-02-30",
+        "0000-01-01",
+        "20260211",
+        "2026-02-11 24:00:00",
+        "2026-02-11 09:60:00",
+        "2026-02-11 09:30",
+        "2026-02-11 09:30:00+25:00",
+        "2026-02-11 09:30:00+01:60",
+        "2026-02-11T09:30:00+0100",
+        "0001-01-01 00:00:00+01:00",
+        "9999-12-31 23:00:00-02:00",
+        " 2026-02-11",
+        "2026-02-11\n",
+        "\u0662\u0660\u0662\u0666-02-11",
+    ],
+)
+def test_another_text_is_no_timestamp(text: str) -> None:
+    assert read_timestamp(text, dt.UTC) is None
+
+
+def test_an_instant_is_taken_to_the_zones_clock_and_a_clocks_time_stays() -> None:
+    zone = ZoneInfo("Asia/Kolkata")
+    assert read_timestamp("2026-02-11T20:00:00Z", zone) == utc("2026-02-12 01:30")
+    assert read_timestamp("2026-02-11T20:00:00", zone) == utc("2026-02-11 20:00")
+    assert read_timestamp("2026-02-11", zone) == utc("2026-02-11 00:00")
+
+
+@pytest.mark.parametrize(
+    ("granularity", "expected"), [("YY", "2024"), ("MM", "12"), ("WW", "01"), ("DD", "30"), ("HH", "07")]
+)
+def test_a_part_has_its_digits(granularity: Granularity, expected: str) -> None:
+    assert part(utc("2024-12-30 07:05"), granularity, iso_year=False) == expected
+
+
+def test_the_year_of_a_week_is_its_iso_year_unless_a_month_has_it() -> None:
+    assert part(utc("2024-12-30 07:05"), "YY", iso_year=True) == "2025"
+    assert has_iso_year({"YY", "WW"})
+    assert not has_iso_year({"YY", "WW", "MM"})
+    assert not has_iso_year({"YY", "MM"})
+
+
+COMPOSED: list[tuple[Mapping[Granularity, str], str]] = [
+    ({"YY": "2026", "MM": "02", "DD": "11"}, "2026-02-11"),
+    ({"DD": "11", "YY": "2026", "MM": "02"}, "2026-02-11"),
+    ({"YY": "2026", "MM": "02", "DD": "11", "HH": "09"}, "2026-02-11T09"),
+    ({"YY": "2026", "MM": "02"}, "2026-02"),
+    ({"YY": "2026", "WW": "07"}, "2026-W07"),
+    ({"YY": "2026", "MM": "02", "WW": "07"}, "2026-02-W07"),
+    ({"MM": "02", "DD": "11"}, "02-11"),
+    ({"WW": "07", "HH": "09"}, "W07T09"),
+    ({"YY": "2026"}, "2026"),
+    ({"WW": "07"}, "07"),
+    ({"HH": "09"}, "09"),
+]
+
+
+@pytest.mark.parametrize(("parts", "text"), COMPOSED)
+def test_parts_are_composed_to_one_text_and_taken_apart_again(parts: Mapping[Granularity, str], text: str) -> None:
+    iso_year = has_iso_year(parts)
+    assert compose(parts, iso_year=iso_year) == text
+    assert take_apart(text, tuple(parts), dt.UTC, iso_year=iso_year) == parts
+
+
+@pytest.mark.parametrize("parts", [{"YY": "2026", "MM": "02", "DD": "30"}, {"YY": "0000"}, {"YY": "2025", "WW": "53"}])
+def test_parts_that_no_time_has_have_no_text(parts: Mapping[Granularity, str]) -> None:
+    assert compose(parts, iso_year=has_iso_year(parts)) is None
+
+
+def test_a_timestamp_is_taken_apart_as_well() -> None:
+    week: tuple[Granularity, ...] = ("WW", "YY")
+    day: tuple[Granularity, ...] = ("DD",)
+    assert take_apart("2024-12-30", week, dt.UTC, iso_year=True) == {"YY": "2025", "WW": "01"}
+    assert take_apart("2024-12-30", week, dt.UTC, iso_year=False) == {"YY": "2024", "WW": "01"}
+    assert take_apart("2024-12-30T23:30:00Z", day, ZoneInfo("Europe/Berlin"), iso_year=False) == {"DD": "31"}
+    assert take_apart("2", day, dt.UTC, iso_year=False) == {"DD": "02"}
+
+
+@pytest.mark.parametrize("text", ["", "2026-13", "2026-02-30", "2026-W07", "soon", "202"])
+def test_a_text_of_other_parts_is_not_taken_apart(text: str) -> None:
+    assert take_apart(text, ("YY", "MM"), dt.UTC, iso_year=False) is None

@@ -1,0 +1,126 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.models import LocalStorage, S3Storage
+from lake_assets.errors import SourceChangedError, StorageError
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world_fixtures import bucket_on
+
+KEYS = [
+    "region=NW/date=2026-02-11/b.parquet",
+    "region=NW/date=2026-02-11/a.parquet",
+    "region=N%2FA x/date=2026-02-11/a.parquet",
+    "region=ünïcode/date=2026-02-11/a.parquet",
+    "region=NW/date=2026-02-110/a.parquet",
+]
+
+
+@pytest.fixture(params=["local", "s3"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> LocalStorage | S3Storage:
+    if request.param == "local":
+        return LocalStorage(path=str(tmp_path))
+    return S3Storage.model_validate(bucket_on(request.getfixturevalue("s3")))
+
+
+def fill(storage: LocalStorage | S3Storage, *keys: str) -> Store:
+    for key in keys:
+        with ArrowStore(storage).create(key) as file:
+            file.write(key.encode())
+    return Store(storage)
+
+
+def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: LocalStorage | S3Storage) -> None:
+    store = fill(storage, *KEYS)
+
+    found = store.list("region=NW/date=2026-02-11/")
+
+    assert [o.key for o in found] == [KEYS[1], KEYS[0]]
+    assert all(o.etag and '"' not in o.etag for o in found)
+    assert [o.size for o in found] == [len(KEYS[1]), len(KEYS[0])]
+    assert all(o.uri == store.uri(o.key) == ArrowStore(storage).uri(o.key) for o in found)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_is_read_as_it_was_listed(storage: LocalStorage | S3Storage, key: str) -> None:
+    store = fill(storage, *KEYS)
+    (listed,) = (o for o in store.list() if o.key == key)
+
+    assert bytes(store.get(key, listed.etag)) == key.encode()
+
+
+def test_an_object_that_is_not_the_listed_one_is_refused(storage: LocalStorage | S3Storage) -> None:
+    store = fill(storage, "a.parquet")
+    etag = store.list()[0].etag
+    with ArrowStore(storage).create("a.parquet") as file:
+        file.write(b"another")
+    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+        store.get("a.parquet", etag)
+    store.delete(("a.parquet",))
+    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+        store.get("a.parquet", etag)
+
+
+def test_hidden_and_other_files_are_not_data(storage: LocalStorage | S3Storage) -> None:
+    store = fill(storage, "d=1/_SUCCESS.parquet", "d=1/.x.parquet", "d=1/_tmp/a.parquet", "d=1/a.csv", "d=1/b.parquet")
+
+    assert [o.key for o in store.list("d=1/", "*.parquet")] == ["d=1/b.parquet"]
+
+
+def test_a_folder_that_is_not_there_is_empty(storage: LocalStorage | S3Storage) -> None:
+    assert fill(storage, *KEYS).list("region=XX/date=2026-02-11/") == ()
+
+
+def test_an_object_that_is_written_again_has_another_etag(storage: LocalStorage | S3Storage) -> None:
+    store = fill(storage, "a.parquet")
+    before = store.list()[0].etag
+    with ArrowStore(storage).create("a.parquet") as file:
+        file.write(b"other")
+
+    assert store.list()[0].etag != before
+
+
+def test_deleting_twice_is_no_error(storage: LocalStorage | S3Storage) -> None:
+    store = fill(storage, "a.parquet", "b.parquet")
+    store.delete(("a.parquet",))
+    store.delete(("a.parquet",))
+
+    assert [o.key for o in store.list()] == ["b.parquet"]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"the folder .*nowhere does not exist: create it"):
+        Store(LocalStorage(path=str(tmp_path / "nowhere"))).list()
+
+
+def test_a_missing_bucket_is_named(s3: S3Server) -> None:
+    storage = S3Storage.model_validate(bucket_on(s3) | {"bucket": "not-there"})
+
+    with pytest.raises(StorageError, match=r"the bucket 'not-there' does not exist"):
+        Store(storage).list()
+
+
+def test_a_wrong_key_is_told_without_the_secret(s3: S3Server) -> None:
+    storage = S3Storage.model_validate(bucket_on(s3) | {"secret": "hunter2hunter2"})
+
+    with pytest.raises(StorageError, match="refuses access: check key_id and secret") as raised:
+        Store(storage).list()
+    assert "hunter2" not in str(raised.value)
+
+
+def test_an_unreachable_server_is_named(s3: S3Server) -> None:
+    storage = S3Storage.model_validate(bucket_on(s3) | {"endpoint": "http://127.0.0.1:9"})
+
+    with pytest.raises(StorageError, match="cannot be reached"):
+        Store(storage).list()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0)
+
+    with pytest.raises(StorageError, match="refuses access|cannot be reached"):
+        Store(LocalStorage(path=str(tmp_path / "shut"))).list()
