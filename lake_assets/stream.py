@@ -26,8 +26,9 @@ class OpenStream:
     @cached_property
     def layout(self) -> Template:
         """How partitions are written as paths in the landing zone."""
-        hive = "/".join(f"{column.name}={{{column.name}}}" for column in self.config.columns)
-        return Template.parse(self.config.layout or hive)
+        if self.config.layout is None:
+            return Template.hive(column.name for column in self.config.columns)
+        return Template.parse(self.config.layout)
 
     @property
     def table(self) -> TableName:
@@ -57,7 +58,10 @@ class OpenStream:
         Raises:
             StorageError: the landing zone cannot be listed.
         """
-        return Manifest(self.source.list(self.prefix(partition), self.config.files))
+        listed = self.source.list(self.prefix(partition), self.config.files)
+        wanted = partition.texts().items()
+        # A layout may say more than the partition does, and then its prefix holds other partitions too.
+        return Manifest(tuple(o for o in listed if wanted <= (self.layout.match(o.key, file=True) or {}).items()))
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""

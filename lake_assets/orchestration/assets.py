@@ -88,8 +88,10 @@ class _Run:
         try:
             for number, key in enumerate(keys, 1):
                 self._ingest(key, f"{key} ({number} of {len(keys)})")
-        except BaseException:  # the run is being cancelled
+        except BaseException as error:
             yield from self._materializations()
+            if _is_interrupt(error):
+                raise dg.DagsterExecutionInterruptedError from error
             raise
         if self.failed:
             yield from self._materializations()
@@ -112,13 +114,15 @@ class _Run:
                 run_id=self.context.run.run_id,
                 run_at=self.run_at,
             )
-        except LakeAssetsError as error:
-            self.failed[key] = error
-            self.context.log.error(f"{label} failed: {error}")  # noqa: TRY400 - its text says it all
         except Exception as error:
-            # Not foreseen, but neither a reason to give up the partitions that follow.
+            if _is_interrupt(error):
+                raise
             self.failed[key] = error
-            self.context.log.exception(f"{label} failed unexpectedly")
+            if isinstance(error, LakeAssetsError):
+                self.context.log.error(f"{label} failed: {error}")  # noqa: TRY400 - its text says it all
+            else:
+                # Not foreseen, but no reason to give up the partitions that follow.
+                self.context.log.exception(f"{label} failed unexpectedly")
         else:
             self.done[key] = self._describe(result, partition)
             self.context.log.info(f"{label} {_figures(result)}")
@@ -159,6 +163,15 @@ class _Run:
 
 def _text(error: Exception) -> str:
     return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether the run is being cancelled. DuckDB makes an error of its own of an interrupt that reaches it."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _figures(result: IngestResult) -> str:

@@ -111,7 +111,8 @@ def _plain(conf: Mapping[str, str]) -> bool:
         conf.get("spark.master", "local").startswith("local")
         and "spark.driver.extraClassPath" not in conf
         and not any(os.environ.get(name) for name in _CLASS_PATH_VARIABLES)
-        # Spark's scripts put it on the class path, and read a spark-defaults.conf there.
+        and _JARS.is_dir()
+        # Spark's scripts put this folder on the class path, and read a spark-defaults.conf there.
         and not (_SPARK / "conf").exists()
     )
 

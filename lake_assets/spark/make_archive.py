@@ -4,12 +4,12 @@ Sessions start this by themselves (see `class_sharing`); the step of an image's 
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 from filelock import FileLock, Timeout
@@ -58,12 +58,9 @@ def _make(archive: ClassArchive, java: Java) -> None:
     classes, made = folder / "classes.list", folder / "archive.jsa"
     command = [os.fspath(java.home / "bin" / "java"), "-cp", archive.class_path, f"-XX:SharedArchiveFile={made}"]
     try:
-        _run(
-            [sys.executable, "-c", _WARM_UP],
-            # The user's options for a driver's JVM, such as a debugger's port, are not for this one.
-            os.environ
-            | {OFF: "1", "SPARK_SUBMIT_OPTS": f"-cp '{archive.class_path}' -XX:DumpLoadedClassList='{classes}'"},
-        )
+        # The user's options for a driver's JVM, such as a debugger's port, are not for this one.
+        listing = shlex.join(["-cp", archive.class_path, f"-XX:DumpLoadedClassList={classes}"])
+        _run([sys.executable, "-c", _WARM_UP], os.environ | {OFF: "1", "SPARK_SUBMIT_OPTS": listing})
         _run([*command, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"])
         # With -Xshare:on a JVM ends when it cannot use the archive.
         _run([*command, "-Xshare:on", "-XX:+VerifySharedSpaces", "-version"])

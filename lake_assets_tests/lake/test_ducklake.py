@@ -1,0 +1,112 @@
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.lake import commit as commit_module
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets_tests.faults.writer import make_table, write
+from lake_assets_tests.world import NW, SW, World, sales
+
+SECRET = "hunter2'\"; DROP"
+
+
+def test_a_lake_that_does_not_exist_is_not_made_by_reading(local_world: World) -> None:
+    with pytest.raises(NoLakeError, match="there is no lake at sqlite:.*ingest a partition first"):
+        with local_world.stream.lake.open(read_only=True):
+            pytest.fail("opened")
+    assert not Path(local_world.catalog["path"]).exists()
+
+
+def test_an_unreachable_catalog_is_named_without_its_password(local_world: World) -> None:
+    local_world.catalog = {
+        "type": "postgres", "host": "127.0.0.1", "port": 9, "user": "me", "database": "lake", "password": SECRET,
+    }  # fmt: skip
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(CatalogError, match="postgres://127.0.0.1:9/lake") as raised:
+        local_world.ingest(NW)
+
+    assert "hunter2" not in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert "No ledger row could be written" in raised.value.__notes__[0]
+
+
+def test_a_catalog_that_is_no_catalog_is_named(local_world: World) -> None:
+    Path(local_world.catalog["path"]).write_text("this is text")
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(CatalogError, match=r"catalog\.sqlite"):
+        local_world.ingest(NW)
+
+
+def test_an_encrypted_lake_is_refused(local_world: World) -> None:
+    make_table(local_world)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_metadata SET value = 'true' WHERE key = 'encrypted'")
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(CatalogError, match="the lake is encrypted"):
+        local_world.ingest(NW)
+
+
+def test_a_read_only_lake_refuses_to_write(local_world: World) -> None:
+    make_table(local_world)
+    with local_world.stream.lake.open(read_only=True) as lake, pytest.raises(CatalogError, match="read-only"):
+        lake.rows("DELETE FROM lake.sales")
+
+
+def test_after_a_failed_statement_nothing_of_the_transaction_stays(local_world: World) -> None:
+    make_table(local_world)
+    write(local_world, NW)
+    with local_world.stream.lake.open() as lake:
+        with pytest.raises(CatalogError, match="nope"), lake.transaction():
+            lake.rows("DELETE FROM lake.sales")
+            lake.rows("SELECT nope FROM lake.sales")
+        assert len(lake.rows("FROM lake.sales")) == 3
+
+
+def test_a_commit_whose_answer_was_lost_is_not_done_twice(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transaction is committed, the client sees a conflict, and the retry must find its own row."""
+    make_table(local_world)
+    replace = commit_module._replace
+    calls = []
+
+    def lost(*arguments: object) -> object:
+        calls.append(replace(*arguments))  # type: ignore[arg-type]
+        raise CatalogError("the answer was lost:") from failure
+
+    failure = duckdb.TransactionException("Failed to commit: database is locked")
+    monkeypatch.setattr(commit_module, "_replace", lost)
+
+    row = write(local_world, NW)
+
+    assert calls == [row]
+    assert len(local_world.totals()) == 3
+    assert len(local_world.ledger()) == 1
+
+
+def test_the_ledger_names_the_snapshot_when_others_commit_in_between(local_world: World) -> None:
+    make_table(local_world)
+    first = write(local_world, NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("CREATE TABLE lake.other (a INTEGER)")
+    second = write(local_world, SW)
+
+    assert second.snapshot_id == (first.snapshot_id or 0) + 2
+    rows = local_world.query(
+        "SELECT r.run_id, s.snapshot_id FROM lake.snapshots() s "
+        "JOIN lake.ingest_runs r ON s.commit_message LIKE '%' || r.run_id"
+    )
+    assert dict(rows) == {row.run_id: row.snapshot_id for row in (first, second)}
+
+
+def test_one_object_serves_many_openings(local_world: World) -> None:
+    make_table(local_world)
+    lake = DuckLake(local_world.config.lakes["test"])
+    for _ in range(3):
+        with lake.open() as session:
+            assert session.rows("SELECT count(*) FROM lake.sales") == [(0,)]

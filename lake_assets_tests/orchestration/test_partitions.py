@@ -1,0 +1,129 @@
+import datetime as dt
+from typing import Any
+
+import dagster as dg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import PartitionError
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.orchestration.partitions import (
+    dynamic_name,
+    partition_key,
+    partition_of,
+    partitions_definition,
+)
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.stream import OpenStream, open_stream
+
+AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "[x]", "1...9", "....", "50%", "%2C", " ", "..", "x\ny"]
+REGION = PartitionColumn("region", "string")
+DATE = PartitionColumn("date", "date")
+DAYS = {"type": "date", "start": "2026-02-01", "end": "2026-02-03"}
+
+
+def stream(partitions: dict[str, dict[str, Any]]) -> OpenStream:
+    config = {
+        "lakes": {"test": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}},
+        "streams": {"sales": {"source": "landing", "partitions": partitions, "destination": {"table": "sales"}}},
+    }
+    return open_stream(LakeConfig.model_validate(config), "sales")
+
+
+def static(key: str) -> dg.StaticPartitionsDefinition:
+    return dg.StaticPartitionsDefinition([key])
+
+
+@pytest.mark.parametrize("value", [*AWKWARD, None])
+def test_awkward_values_survive_dagsters_keys(value: str | None) -> None:
+    for columns, values in (((REGION,), (value,)), ((REGION, DATE), (value, dt.date(2026, 2, 11)))):
+        partition = Partition(columns, values)
+        key = partition_key(partition)
+
+        assert partition_of(columns, key) == partition
+        assert partition_of(columns, str(key)) == partition
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda text: text != HIVE_NULL))
+def test_any_value_has_a_key_that_dagster_takes_and_gives_back(value: str) -> None:
+    columns = (PartitionColumn("z", "string"), REGION)
+    partition = Partition(columns, (value, value))
+    key = partition_key(partition)
+    (one,) = {partition_key(Partition((column,), (value,))) for column in columns}
+
+    definition = dg.MultiPartitionsDefinition({"z": static(one), "region": static(one)})
+
+    assert definition.get_partition_keys() == [key]
+    assert partition_of(columns, definition.get_partition_key_from_str(str(key))) == partition
+
+
+@pytest.mark.parametrize("order", [("region", "date"), ("date", "region")])
+def test_dimensions_are_told_apart_by_name_whatever_their_order(order: tuple[str, str]) -> None:
+    fields: dict[str, dict[str, Any]] = {"region": {"values": ["NW", "SW"]}, "date": DAYS}
+    opened = stream({name: fields[name] for name in order})
+    definition = partitions_definition(opened)
+
+    keys = definition.get_partition_keys()
+    partition = partition_of(opened.config.columns, keys[0])
+
+    assert isinstance(definition, dg.MultiPartitionsDefinition)
+    assert len(keys) == 6
+    assert keys[0] == "2026-02-01|NW"
+    assert partition.path == "/".join({"region": "region=NW", "date": "date=2026-02-01"}[name] for name in order)
+    assert partition_key(partition) == keys[0]
+
+
+def test_static_values_are_keys_in_the_paths_encoding_each_once() -> None:
+    numbers = partitions_definition(stream({"year": {"type": "integer", "values": [2025, "02026", "2026", HIVE_NULL]}}))
+    words = partitions_definition(stream({"region": {"values": [*AWKWARD, HIVE_NULL]}}))
+
+    assert list(numbers.get_partition_keys()) == ["2025", "2026", HIVE_NULL]
+    assert [partition_of([REGION], key).values[0] for key in words.get_partition_keys()] == [*AWKWARD, None]
+
+
+def test_values_that_the_config_does_not_list_are_dynamic() -> None:
+    opened = stream({"region": {}, "date": DAYS})
+    definition = partitions_definition(opened)
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["N%2FA x"])
+
+        keys = definition.get_partition_keys(dynamic_partitions_store=instance)
+
+    assert [partition_of(opened.config.columns, key).values[0] for key in keys] == ["N/A x"] * 3
+
+
+@pytest.mark.parametrize(
+    ("end", "last"),
+    [("2026-02-03", "2026-02-03"), (None, "2026-02-10"), ("2027-01-01", "2026-02-10"), ("9999-12-31", "2026-02-10")],
+    ids=["past", "none", "future", "never"],
+)
+def test_days_go_from_start_to_end_or_today_both_included(end: str | None, last: str) -> None:
+    definition = partitions_definition(stream({"date": {"type": "date", "start": "2026-02-01", "end": end}}))
+
+    for minute in ("00:00", "23:59"):
+        now = dt.datetime.fromisoformat(f"2026-02-10T{minute}+00:00")
+        keys = definition.get_partition_keys(current_time=now)
+        assert (keys[0], keys[-1]) == ("2026-02-01", last)
+    assert partition_of([DATE], keys[-1]).values == (dt.date.fromisoformat(last),)
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "names"),
+    [
+        ((REGION,), "N/A x", "'N%2FA x'"),
+        ((REGION,), "a,b", "'a%2Cb'"),
+        ((REGION,), "a|b", "%7C"),
+        ((REGION, DATE), "NW", "date, region"),
+        ((REGION, DATE), "NW|2026-02-11", "date='NW'"),
+        ((PartitionColumn("year", "integer"),), "007", "'7'"),
+    ],
+)
+def test_a_key_that_is_not_the_partitions_own_is_refused(
+    columns: tuple[PartitionColumn, ...], key: str, names: str
+) -> None:
+    with pytest.raises(PartitionError) as refused:
+        partition_of(columns, key)
+
+    assert names in str(refused.value)

@@ -1,0 +1,108 @@
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.spark.fit import Fitter, widens
+
+NW = Partition.of((PartitionColumn("region", "string"), PartitionColumn("date", "date")), {"region": "NW", "date": "2026-02-11"})
+NULL = Partition.of((PartitionColumn("region", "string"),), {"region": "__HIVE_DEFAULT_PARTITION__"})
+
+
+def fit(batch: pa.RecordBatch, target: pa.Schema, partition: Partition = NW) -> pa.RecordBatch:
+    fitter = Fitter(batch.schema, target, partition, "the object x")
+    return fitter.fit(batch.select([*fitter.columns, *fitter.partition_columns]))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int16(), pa.int64()),
+        (pa.uint8(), pa.int16()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(9, 2), pa.decimal128(12, 3)),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.large_string(), pa.string()),
+        (pa.timestamp("s"), pa.timestamp("us")),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us", "UTC")),
+        (pa.date64(), pa.date32()),
+        (pa.time32("s"), pa.time64("us")),
+        (pa.null(), pa.string()),
+        (pa.json_(), pa.string()),
+        (pa.list_(pa.int16()), pa.list_(pa.int32())),
+        (pa.struct([("b", pa.int8()), ("a", pa.string())]), pa.struct([("a", pa.string()), ("b", pa.int64())])),
+        (pa.map_(pa.string(), pa.int8()), pa.map_(pa.string(), pa.int16())),
+    ],
+    ids=str,
+)
+def test_a_type_that_the_target_can_hold_fits(source: pa.DataType, target: pa.DataType) -> None:
+    assert widens(source, target)
+    batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["x"])
+
+    assert fit(batch, pa.schema([("x", target)])).schema.field("x").type == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int64(), pa.int32()),
+        (pa.int8(), pa.uint8()),
+        (pa.uint64(), pa.int64()),
+        (pa.float64(), pa.float32()),
+        (pa.int64(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+        (pa.decimal128(9, 3), pa.decimal128(9, 2)),
+        (pa.string(), pa.int64()),
+        (pa.int64(), pa.string()),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.struct([("a", pa.int8()), ("b", pa.int8())]), pa.struct([("a", pa.int8())])),
+        (pa.list_(pa.int64()), pa.list_(pa.int32())),
+    ],
+    ids=str,
+)
+def test_a_type_that_the_target_cannot_hold_is_refused_by_column(source: pa.DataType, target: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["x"])
+
+    with pytest.raises(SchemaError, match="column 'x' of the object x"):
+        fit(batch, pa.schema([("x", target)]))
+
+
+def test_columns_are_matched_by_name_not_by_position() -> None:
+    batch = pa.RecordBatch.from_pydict({"b": [1], "a": [2]})
+
+    assert fit(batch, pa.schema([("a", pa.int64()), ("b", pa.int64())])).to_pylist() == [{"a": 2, "b": 1}]
+
+
+def test_a_value_between_the_units_is_refused_and_not_rounded() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.timestamp("ns"))], ["x"])
+
+    with pytest.raises(SchemaError, match="'x' of the object x has a value"):
+        fit(batch, pa.schema([("x", pa.timestamp("us"))]))
+
+
+@pytest.mark.parametrize("dates", [["2026-02-11"], [dt.date(2026, 2, 11)]])
+def test_partition_columns_in_the_rows_are_checked_and_left_out(dates: list[object]) -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1], "Region": ["NW"], "date": dates})
+
+    assert fit(batch, pa.schema([("a", pa.int64())])).to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("region", ["SW", None])
+def test_a_row_of_another_partition_is_refused(region: str | None) -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1, 2], "region": pa.array(["NW", region], pa.string())})
+
+    with pytest.raises(SchemaError, match="belongs to region=NW"):
+        fit(batch, pa.schema([("a", pa.int64())]))
+
+
+def test_in_the_null_partition_only_null_belongs() -> None:
+    target = pa.schema([("a", pa.int64())])
+    fit(pa.RecordBatch.from_pydict({"a": [1], "region": pa.array([None], pa.string())}), target, NULL)
+
+    with pytest.raises(SchemaError, match="region='NW'"):
+        fit(pa.RecordBatch.from_pydict({"a": [1], "region": ["NW"]}), target, NULL)
