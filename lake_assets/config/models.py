@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.fields import FileSize, Identifier
-from lake_assets.errors import PartitionError
+from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.layout.template import Template
 from lake_assets.partition import Partition, PartitionColumn, PartitionType
 
 OnEmpty = Literal["fail", "keep", "clear"]
@@ -212,6 +213,14 @@ class Stream(Model):
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
 
+    @field_validator("layout")
+    @classmethod
+    def _layout_parses(cls, layout: str | None) -> str | None:
+        try:
+            return layout and Template.parse(layout).text
+        except LayoutError as error:
+            raise ValueError(str(error)) from error
+
     @field_validator("owners")
     @classmethod
     def _owner_form(cls, owners: tuple[str, ...]) -> tuple[str, ...]:
@@ -223,7 +232,10 @@ class Stream(Model):
     @model_validator(mode="after")
     def _partition_columns(self) -> Self:
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
-            raise ValueError("partition columns differ by more than the case of their letters")
+            raise ValueError("two partition columns differ only in the case of their letters")
+        in_layout = set(self.partitions) if self.layout is None else set(Template.parse(self.layout).columns)
+        if missing := [name for name in self.partitions if name not in in_layout]:
+            raise ValueError(f"the layout {self.layout!r} has no {{{missing[0]}}}, which is a partition column")
         for column in self.columns:
             for value in self.partitions[column.name].values or ():
                 try:

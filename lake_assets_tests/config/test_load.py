@@ -52,6 +52,8 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
         ("table: sales}", "table: ingest_runs}", 12, "the lake's own table"),
         ("table: sales}", "table: sales}\n    target_file_size: 1KB", 13, "1 MiB to 4 GiB"),
         ("table: sales}", "table: sales}\n    transform: {}", 13, "give either sql or function"),
+        ("table: sales}", "table: sales}\n    layout: 'r={region}/{date'", 13, "streams.sales.layout"),
+        ("table: sales}", "table: sales}\n    layout: 'r={region}'", 7, "has no {date}, which is a partition column"),
         ("table: sales}", "table: sales}\n    owners: [me]", 13, "neither an e-mail address"),
         ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "stands here twice"),
     ],
@@ -113,3 +115,12 @@ def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:
 
     assert "secret" in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+def test_the_production_config_is_valid() -> None:
+    file = Path(__file__).parents[2] / "deploy" / "lake.yaml"
+    environment = {"LAKE_CATALOG_PASSWORD": "x", "LAKE_BUCKET": "lake", "LANDING_BUCKET": "landing"}
+
+    config = load_config(file, environment)
+
+    assert config.streams["transactions"].source == S3Storage(bucket="landing", prefix="transactions")

@@ -1,0 +1,277 @@
+"""A stream as a Dagster asset, materialized in process from landed files to the lake."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.errors import ConfigError
+from lake_assets.ingest import IngestResult, ingest
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.world import NW, SW, World, sales
+
+FEBRUARY_11 = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-13"}}
+REGIONS = {"partitions": {"region": {"values": ["NW", "SW"]}} | FEBRUARY_11}
+FORCE = {"ops": {"sales": {"config": {"force": True}}}}
+
+Materialize = Callable[..., dg.ExecuteInProcessResult]
+
+
+@pytest.fixture
+def materialize(local_world: World, request: pytest.FixtureRequest) -> Materialize:
+    """Materializes partitions of the world's stream as Dagster's in-process executor does."""
+    local_world.options |= REGIONS
+
+    def run(*keys: str, spark: bool = True, **options: Any) -> dg.ExecuteInProcessResult:
+        if spark:
+            request.getfixturevalue("spark")
+        if len(keys) == 1:
+            options["partition_key"] = keys[0]
+        else:
+            first, last = keys
+            options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        resources = {"pyspark": pyspark_resource(local_world.config)}
+        return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
+
+    return run
+
+
+def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str | None, dict[str, Any]]:
+    """The values of each materialization's metadata, by its partition."""
+    events = result.get_asset_materialization_events()
+    found = [event.materialization for event in events]
+    assert len({m.partition for m in found}) == len(found)
+    return {m.partition: {name: value.value for name, value in m.metadata.items()} for m in found}
+
+
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = result.get_step_failure_events()
+    assert event.step_failure_data.user_failure_data is not None
+    return event.step_failure_data.user_failure_data.description or ""
+
+
+def test_a_materialization_shows_what_was_done(materialize: Materialize, local_world: World) -> None:
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, sales(2, 3), "b.parquet")
+
+    result = materialize("2026-02-11|NW")
+
+    assert local_world.totals() == [1, 2, 3]
+    (row,) = local_world.ledger()
+    assert row.run_id == result.run_id
+    ((key, shown),) = metadata_of(result).items()
+    assert key == "2026-02-11|NW"
+    assert shown["status"] == "committed"
+    assert (shown["rows"], shown["rows_before"]) == (3, 0)
+    assert (shown["files"], shown["bytes"]) == (row.files_written, row.bytes_written)
+    assert (shown["source_objects"], shown["source_bytes"]) == (2, row.source_bytes)
+    assert (shown["snapshot"], shown["fingerprint"]) == (row.snapshot_id, row.source_fingerprint)
+    assert shown["source"] == f"{local_world.source['path']}/region=NW/date=2026-02-11/*.parquet"
+    assert shown["destination"] == f"{local_world.storage['path']}/main/sales/region=NW/date=2026-02-11/"
+    steps = [name for name in shown if name.startswith("seconds_")]
+    assert steps == ["seconds_list", "seconds_check", "seconds_job", "seconds_verify", "seconds_commit"]
+    assert shown["seconds"] == pytest.approx(sum(shown[step] for step in steps), abs=1e-5)
+    columns = [(column.name, column.type) for column in shown["dagster/column_schema"].columns]
+    assert columns == [("id", "BIGINT"), ("total", "DOUBLE"), ("region", "VARCHAR"), ("date", "DATE")]
+    assert "| 1 | 3.0 | NW | 2026-02-11 |" in shown["preview"]
+    assert shown["ledger"]["run_id"] == result.run_id
+    assert shown["ledger"]["load_partition"] == "region=NW/date=2026-02-11"
+
+
+def test_an_unchanged_partition_starts_no_spark_unless_forced(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    materialize("2026-02-11|NW")
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.orchestration.resources.start_session", lambda _: pytest.fail("Spark was asked for"))
+        ((_, skipped),) = metadata_of(materialize("2026-02-11|NW")).items()
+
+    ((_, forced),) = metadata_of(materialize("2026-02-11|NW", run_config=FORCE)).items()
+
+    assert (skipped["status"], skipped["rows"]) == ("skipped", 1)
+    assert "snapshot" not in skipped
+    assert (forced["status"], forced["rows"], forced["rows_before"]) == ("committed", 1, 1)
+
+
+def test_a_range_is_one_run_with_a_materialization_for_each_partition(
+    materialize: Materialize, local_world: World
+) -> None:
+    for number, region in enumerate(("NW", "SW"), 1):
+        for day in (11, 12, 13):
+            local_world.land(f"region={region},date=2026-02-{day}", sales(*[float(day)] * number))
+
+    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-12|SW"))
+
+    assert {key: values["rows"] for key, values in shown.items()} == {
+        "2026-02-11|NW": 1,
+        "2026-02-11|SW": 2,
+        "2026-02-12|NW": 1,
+        "2026-02-12|SW": 2,
+    }
+    assert local_world.totals() == [11, 11, 11, 12, 12, 12]
+    assert {row.run_id for row in local_world.ledger()} == {shown["2026-02-11|NW"]["ledger"]["run_id"]}
+
+
+def test_a_bad_partition_fails_alone_and_is_named(materialize: Materialize, local_world: World) -> None:
+    local_world.land(NW, b"no Parquet")
+    local_world.land(SW, sales(2))
+
+    result = materialize("2026-02-11|NW", "2026-02-12|SW", raise_on_error=False)
+
+    assert not result.success
+    assert local_world.totals() == [2]
+    assert list(metadata_of(result)) == ["2026-02-11|SW"]
+    summary, *named = failure_of(result).splitlines()
+    assert summary == "3 of 4 partitions failed, 1 are done."
+    assert [line.split(": ")[0] for line in named] == ["2026-02-11|NW", "2026-02-12|NW", "2026-02-12|SW"]
+    assert "cannot be read as Parquet" in named[0]
+    assert "on_empty" in named[1]
+
+
+def test_an_error_is_one_paragraph_and_not_retried(materialize: Materialize, local_world: World) -> None:
+    local_world.land(NW, b"no Parquet")
+
+    with pytest.raises(dg.Failure) as raised:
+        materialize("2026-02-11|NW")
+
+    assert raised.value.description == local_world.ledger()[0].error.removeprefix("SourceError: ")  # type: ignore[union-attr]
+    assert not raised.value.allow_retries
+    assert raised.value.__cause__ is None
+
+
+def failing_once(error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0) -> None:
+    """Let the ingest of one partition raise what none should."""
+    calls = itertools.count()
+
+    def broken(*arguments: Any, **options: Any) -> IngestResult:
+        if next(calls) == after:
+            raise error
+        return ingest(*arguments, **options)
+
+    monkeypatch.setattr("lake_assets.orchestration.assets.ingest", broken)
+
+
+def test_an_error_that_nobody_foresaw_stops_only_its_partition(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    failing_once(ZeroDivisionError("a bug"), monkeypatch)
+
+    with pytest.raises(dg.Failure, match=r"2026-02-11\|NW: ZeroDivisionError: a bug") as raised:
+        materialize("2026-02-11|NW", "2026-02-11|SW")
+
+    assert local_world.totals() == [2]
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("by_duckdb", [False, True])
+def test_a_cancelled_run_stops_and_shows_what_it_did(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    error: BaseException = KeyboardInterrupt()
+    if by_duckdb:
+        error = RuntimeError("Query interrupted")
+        error.__cause__ = KeyboardInterrupt()
+    failing_once(error, monkeypatch, after=1)
+    with dg.DagsterInstance.ephemeral() as instance:
+        with pytest.raises(dg.DagsterExecutionInterruptedError):
+            materialize("2026-02-11|NW", "2026-02-12|SW", instance=instance)
+
+        events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+
+    assert [event.partition_key for event in events] == ["2026-02-11|NW"]
+    assert local_world.totals() == [1]
+
+
+@pytest.mark.parametrize("region", ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "a...b", None])
+def test_awkward_partition_values_go_all_the_way(
+    materialize: Materialize, local_world: World, region: str | None
+) -> None:
+    written = HIVE_NULL if region is None else region
+    local_world.options["partitions"] = {"region": {"values": [written, "SW"]}} | FEBRUARY_11
+    local_world.land(f"region={written.replace(',', '%2C')},date=2026-02-11", sales(1, 2))
+    keys = stream_asset(local_world.stream).partitions_def
+    assert keys is not None
+
+    ((_, shown),) = metadata_of(materialize(keys.get_partition_keys()[0])).items()
+
+    assert shown["rows"] == 2
+    assert local_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [(region, "2026-02-11")]
+
+
+def test_one_partition_column_needs_no_second(materialize: Materialize, local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {"values": ["N/A x", "SW"]}}
+    local_world.land("region=N/A x", sales(1))
+    local_world.land("region=SW", sales(2))
+
+    shown = metadata_of(materialize("N%2FA x", "SW"))
+
+    assert list(shown) == ["N%2FA x", "SW"]
+    assert local_world.query("SELECT region, total FROM lake.sales ORDER BY total") == [("N/A x", 1), ("SW", 2)]
+
+
+def test_a_dynamic_partition_is_materialized_once_its_key_is_added(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.options["partitions"] = {"region": {}} | FEBRUARY_11
+    local_world.land(NW, sales(1))
+    with dg.DagsterInstance.ephemeral() as instance:
+        with pytest.raises(dg.DagsterUnknownPartitionError):
+            materialize("2026-02-11|NW", instance=instance, spark=False)
+        instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["NW"])
+
+        assert materialize("2026-02-11|NW", instance=instance).success
+
+
+def test_a_preview_that_fails_does_not_undo_the_commit(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+
+    def refuse(*_: object) -> None:
+        raise ConfigError("the catalog is gone.")
+
+    monkeypatch.setattr("lake_assets.orchestration.assets.view_partition", refuse)
+
+    ((_, shown),) = metadata_of(materialize("2026-02-11|NW")).items()
+
+    assert shown["rows"] == 1
+    assert "preview" not in shown
+
+
+def test_the_asset_is_described_by_the_config(local_world: World) -> None:
+    local_world.options |= {
+        "description": "Sales of all shops.",
+        "owners": ["team:data", "ann@example.com"],
+        "kinds": ["ducklake", "s3"],
+        "group": "shops",
+    }
+
+    asset = stream_asset(local_world.stream)
+
+    (spec,) = asset.specs
+    assert (spec.key, spec.group_name) == (dg.AssetKey("sales"), "shops")
+    assert spec.description == "Sales of all shops."
+    assert list(spec.owners) == ["team:data", "ann@example.com"]
+    assert spec.kinds == {"ducklake", "s3"}
+    assert spec.metadata["dagster/table_name"].value == "main.sales"
+    assert asset.backfill_policy == dg.BackfillPolicy.single_run()
+
+
+@pytest.mark.parametrize("options", [{"owners": ["x@"]}, {"kinds": ["no spaces please"]}])
+def test_what_dagster_does_not_take_is_a_config_error_that_names_the_stream(
+    local_world: World, options: dict[str, Any]
+) -> None:
+    local_world.options |= options
+
+    with pytest.raises(ConfigError, match=r"streams\.sales: Dagster"):
+        stream_asset(local_world.stream)

@@ -1,0 +1,140 @@
+"""What Dagster loads and what a user types: the code location, its settings, `dagster asset materialize`."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pyarrow.dataset as ds
+import pytest
+import yaml
+from pyarrow import fs
+
+from lake_assets.config.load import CONFIG_VARIABLE, load_config
+from lake_assets.definitions import defs
+from lake_assets.errors import ConfigError
+from lake_assets.orchestration.build import build_definitions
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
+
+ROOT = Path(__file__).parents[2]
+
+
+def write_config(world: World, folder: Path) -> Path:
+    """The world's config as a user would have written it."""
+    config = {
+        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
+        "streams": {"sales": STREAM | {"source": world.source} | world.options},
+        "spark": {"spark.master": "local[2]"},
+    }
+    file = folder / "lake.yaml"
+    file.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def dagster(tmp_path: Path) -> Any:
+    """Runs the command `dagster` in a folder of its own, with the project's dagster.yaml."""
+    home = tmp_path / "dagster_home"
+    home.mkdir()
+    shutil.copy(ROOT / "dagster.yaml", home)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"DAGSTER_HOME": str(home)}
+        environment.pop(CONFIG_VARIABLE, None)
+        return subprocess.run(
+            [sys.executable, "-m", "dagster", *arguments],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    return run
+
+
+def test_there_is_an_asset_for_each_stream_and_spark_starts_lazily(local_world: World) -> None:
+    definitions = build_definitions(local_world.config)
+
+    dg.Definitions.validate_loadable(definitions)
+    assert [spec.key.to_user_string() for spec in definitions.get_all_asset_specs()] == ["sales"]
+    assert definitions.executor is dg.in_process_executor
+
+
+def test_the_config_is_the_one_that_the_environment_names(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CONFIG_VARIABLE, str(write_config(local_world, tmp_path)))
+
+    assert load_config().streams.keys() == {"sales"}
+    assert [spec.key.to_user_string() for spec in defs().get_all_asset_specs()] == ["sales"]
+
+
+def test_a_config_error_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("lakes: {}\nstreams: {}\nsprak: {}\n", encoding="utf-8")
+    monkeypatch.setenv(CONFIG_VARIABLE, str(file))
+
+    with pytest.raises(ConfigError, match=f"{file}:3: sprak: unknown key: did you mean spark") as raised:
+        defs()
+
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+
+
+@pytest.mark.slow
+def test_the_workspace_loads_and_says_what_is_wrong_when_it_does_not(
+    local_world: World, tmp_path: Path, dagster: Any
+) -> None:
+    shutil.copy(ROOT / "workspace.yaml", tmp_path)
+    bad = dagster("definitions", "validate", "-w", "workspace.yaml")
+    write_config(local_world, tmp_path)
+    good = dagster("definitions", "validate", "-w", "workspace.yaml")
+
+    assert bad.returncode == 1
+    assert "ConfigError: there is no config file lake.yaml: write one" in bad.stdout + bad.stderr
+    assert good.returncode == 0, good.stdout + good.stderr
+
+
+def source_rows(world: World, partition: str) -> list[tuple[Any, ...]]:
+    """The landed rows of a partition by pyarrow alone."""
+    source, files = world.source, None
+    root = source.get("path") or f"{source['bucket']}/{source['prefix']}"
+    if source["type"] == "s3":
+        files = fs.S3FileSystem(
+            access_key=source["key_id"],
+            secret_key=source["secret"],
+            endpoint_override=source["endpoint"].removeprefix("http://"),
+            scheme="http",
+            region=source["region"],
+        )
+    folder = partition.replace(",", "/")
+    rows = ds.dataset(f"{root}/{folder}", format="parquet", filesystem=files).to_table().to_pylist()
+    region, date = (part.partition("=")[2] for part in partition.split(","))
+    return sorted((row["id"], row["total"], region, date) for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+def test_a_user_materializes_a_partition_from_the_command_line(world: World, tmp_path: Path, dagster: Any) -> None:
+    world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}}
+    write_config(world, tmp_path)
+    for number in range(3):
+        world.land(NW, sales(*range(number, 1000)), f"batch_{number}.parquet")
+    world.land(SW, sales(7))
+
+    done = dagster(
+        "asset", "materialize", "--select", "sales", "--partition", "2026-02-11|NW", "-m", "lake_assets.definitions"
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "RUN_SUCCESS" in done.stdout + done.stderr
+    lake = world.query("SELECT id, total, region, date::VARCHAR FROM lake.sales ORDER BY ALL")
+    assert len(lake) == 1000 + 999 + 998
+    assert lake == source_rows(world, NW)
+    ((status, rows),) = world.query("SELECT status, row_count FROM lake.ingest_runs")
+    assert (status, rows) == ("committed", len(lake))
