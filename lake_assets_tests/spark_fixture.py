@@ -1,4 +1,4 @@
-"""The fixture `spark`: one local session for all tests of a run; the conftest loads it by `pytest_plugins`."""
+"""The fixture `spark`: one local session for all tests of a run, started when the first test asks for it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
-    from lake_assets.spark.session import spark_config, start_session
+    """A local session with two cores and the package's own settings."""
+    from lake_assets.spark.session import spark_config, start_session  # noqa: PLC0415 - imports pyspark
 
     session = start_session(spark_config(cores=2, app_name="lake-assets-tests"))
     yield session

@@ -67,7 +67,10 @@ def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
     assert local_world.totals() == [2]
 
 
-@pytest.mark.parametrize("region", ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "__HIVE_DEFAULT_PARTITION__"])
+AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "__HIVE_DEFAULT_PARTITION__"]
+
+
+@pytest.mark.parametrize("region", AWKWARD)
 def test_awkward_partition_values_round_trip(world: World, region: str) -> None:
     text = f"region={region},date=2026-02-11"
     value = world.partition(text).values[0]
@@ -169,7 +172,8 @@ def test_a_transform_may_not_move_rows_to_another_partition(local_world: World) 
 
 
 def test_partition_columns_may_stand_in_the_files_too_if_they_agree(local_world: World) -> None:
-    inside = sales(1, 2).append_column("region", pa.array(["NW", "NW"])).append_column("date", pa.array(["2026-02-11"] * 2))
+    inside = sales(1, 2).append_column("region", pa.array(["NW"] * 2))
+    inside = inside.append_column("date", pa.array(["2026-02-11"] * 2))
     local_world.land(NW, inside)
     local_world.ingest(NW)
     assert local_world.totals(NW) == [1, 2]
@@ -282,5 +286,5 @@ def test_a_table_whose_partition_column_has_another_type_is_refused(local_world:
         lake.rows("CREATE TABLE lake.sales (region VARCHAR, total DOUBLE, date VARCHAR, id BIGINT)")
     local_world.land(NW, sales(1))
 
-    with pytest.raises(SchemaError, match="'date' of table main.sales is VARCHAR"):
+    with pytest.raises(SchemaError, match=r"'date' of table main\.sales is VARCHAR"):
         local_world.ingest(NW)

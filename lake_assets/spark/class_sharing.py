@@ -32,7 +32,7 @@ _SPARK = Path(pyspark.__file__).parent
 _JARS = _SPARK / "jars"
 
 # Each of these can change the driver's class path, and the archive is for the plain one of pip's pyspark alone.
-_CLASS_PATH_VARIABLES = (
+CLASS_PATH_VARIABLES = (
     "HADOOP_CONF_DIR",
     "PYSPARK_SUBMIT_ARGS",
     "SPARK_CONF_DIR",
@@ -110,7 +110,7 @@ def _plain(conf: Mapping[str, str]) -> bool:
     return (
         conf.get("spark.master", "local").startswith("local")
         and "spark.driver.extraClassPath" not in conf
-        and not any(os.environ.get(name) for name in _CLASS_PATH_VARIABLES)
+        and not any(os.environ.get(name) for name in CLASS_PATH_VARIABLES)
         and _JARS.is_dir()
         # Spark's scripts put this folder on the class path, and read a spark-defaults.conf there.
         and not (_SPARK / "conf").exists()

@@ -93,13 +93,13 @@ def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
         "{type: sqlite, path: catalog.sqlite}",
         "{type: postgres, database: '${DB:-lake}', user: me, password: '${SECRET}'}",
     )
-    config = parse_config(text, FILE, {"SECRET": "it's a \"secret\""})
+    config = parse_config(text, FILE, {"SECRET": 'it\'s a "secret"'})
 
     catalog = config.lakes["retail"].catalog
     assert isinstance(catalog, PostgresCatalog)
     assert catalog.database == "lake"
     assert catalog.password is not None
-    assert catalog.password.get_secret_value() == "it's a \"secret\""
+    assert catalog.password.get_secret_value() == 'it\'s a "secret"'
     assert "it's" not in repr(config)
 
 

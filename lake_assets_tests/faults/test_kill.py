@@ -64,7 +64,7 @@ def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
 def test_death_at_random_moments_never_shows_a_mixture(world: World, tmp_path: Path) -> None:
     make_table(world)
     write(world, NW)
-    moments = random.Random(7)  # noqa: S311 - a seed, not a secret
+    moments = random.Random(7)
 
     for _ in range(6):
         child = start(world, tmp_path, "--partition", NW, "--times", "1000")

