@@ -51,6 +51,9 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     options = {"DATA_PATH": literal(data_path(lake))}
     if isinstance(lake.catalog, PostgresCatalog):
         options["META_SECRET"] = literal("lake_catalog")
+    if isinstance(lake.catalog, SqliteCatalog) and not read_only:
+        # Otherwise a reader's open transaction keeps every commit out. The mode stays with the file.
+        options["META_JOURNAL_MODE"] = literal("WAL")
     if read_only:
         options["READ_ONLY"] = "true"
     listed = ", ".join(f"{name} {value}" for name, value in options.items())

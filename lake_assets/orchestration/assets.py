@@ -131,7 +131,7 @@ class _Run:
         view = None
         try:
             with self.stream.lake.open(read_only=True) as lake:
-                view = view_partition(lake, self.stream.table, partition)
+                view = view_partition(lake, self.stream.table, partition, result.row.row_count)
         except LakeAssetsError as error:
             # What was committed is committed, with or without a preview.
             self.context.log.warning(f"No preview of {partition}: {error}")

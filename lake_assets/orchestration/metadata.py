@@ -55,17 +55,29 @@ class PartitionView:
     preview: tuple[tuple[str | None, ...], ...]
 
 
-def view_partition(session: LakeSession, table: TableName, partition: Partition) -> PartitionView | None:
-    """Look at a partition; None where its table does not exist.
+def view_partition(
+    session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
+) -> PartitionView | None:
+    """Look at a partition.
+
+    Args:
+        session: an open lake.
+        table: the stream's destination.
+        partition: which.
+        rows: how many rows it has, if that is known from its commit; they are counted otherwise.
+
+    Returns:
+        What is there; None where the table does not exist.
 
     Raises:
         CatalogError: the lake cannot be read.
     """
-    if not session.exists(table):
-        return None
-    columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
     condition, parameters = where(partition)
-    ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
+    if rows is None:
+        if not session.exists(table):
+            return None
+        ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
+    columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
     # Cast and cut by DuckDB: any type has a text, and a value of megabytes stays there.
     preview = session.rows(
         f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
@@ -85,7 +97,7 @@ def materialization_metadata(result: IngestResult, view: PartitionView | None, p
     """
     row = result.row
     numbers: dict[str, int | None] = {
-        "rows": row.row_count if row.row_count is not None or view is None else view.rows,
+        "rows": view.rows if view else row.row_count,
         "rows_before": row.rows_before,
         "files": row.files_written,
         "bytes": row.bytes_written,

@@ -15,6 +15,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -46,6 +47,8 @@ CLASS_PATH_VARIABLES = (
 # of Derby and the Scala compiler do, and a session needs none of their classes, so they come last.
 _LAST_JARS = ("derby", "scala-compiler")
 
+_RETRY_AFTER = 86_400  # seconds
+
 logger = logging.getLogger(__name__)
 
 
@@ -58,8 +61,15 @@ class ClassArchive:
 
     @property
     def failure(self) -> Path:
-        """A file that says why the archive could not be made; while it is there, no process tries again by itself."""
+        """A file that says why the archive could not be made; no session tries again for a day after."""
         return self.path.with_suffix(".failed")
+
+    def failed_lately(self) -> bool:
+        """Whether the making failed within the last day."""
+        try:
+            return time.time() - self.failure.stat().st_mtime < _RETRY_AFTER
+        except FileNotFoundError:
+            return False
 
     def options(self) -> list[str]:
         """The JVM's options to run with the archive, silently without it where it is damaged or does not fit."""
@@ -101,7 +111,7 @@ def sharing_options(java: Java, conf: Mapping[str, str]) -> list[str]:
         with contextlib.suppress(OSError):
             os.utime(archive.path)
         return archive.options()
-    if not archive.failure.exists():
+    if not archive.failed_lately():
         _make_at_exit()
     return []
 

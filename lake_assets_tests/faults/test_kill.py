@@ -92,7 +92,8 @@ def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succe
     local_world.land(NW, sales(*range(2_000_000)))
     config = tmp_path / "lake.yaml"
     config.write_text(local_world.config.model_dump_json(by_alias=True, exclude_none=True))
-    command = [sys.executable, "-m", "lake_assets.cli", "--config", str(config), "ingest", "sales", "--partition", NW]
+    script = Path(sys.executable).with_name("lake-assets")
+    command = [script, "--config", config, "ingest", "sales", "--partition", NW]
 
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     orphans = local_world.data_files()

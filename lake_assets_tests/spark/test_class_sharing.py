@@ -1,6 +1,8 @@
 import os
 import shutil
+import time
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import platformdirs
 import pytest
@@ -94,12 +96,15 @@ def test_a_variable_that_can_change_the_class_path_turns_it_off(
     assert scheduled == []
 
 
-def test_after_a_failure_nobody_tries_again_by_itself(scheduled: list[str]) -> None:
-    path = put_archive()
-    path.unlink()
-    class_archive(JAVA).failure.write_text("why")
+def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> None:
+    failure = class_archive(JAVA).failure
+    failure.parent.mkdir()
+    failure.write_text("why")
+    assert sharing_options(JAVA, LOCAL) == scheduled == []
+    yesterday = time.time() - 90_000
+    os.utime(failure, (yesterday, yesterday))
     assert sharing_options(JAVA, LOCAL) == []
-    assert scheduled == []
+    assert scheduled == ["asked"]
 
 
 def test_the_class_path_is_all_of_sparks_jars_and_the_odd_ones_last() -> None:
@@ -199,7 +204,7 @@ def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None
     path = Path(made.stdout.strip())
     assert java.build in path.name
 
-    def session(share: str) -> subprocess.CompletedProcess[str]:
+    def session(share: str) -> CompletedProcess[str]:
         return run_python("-c", SESSION.replace("SHARE", repr(share)), folder=tmp_path, environment=environment)
 
     # With -Xshare:on the JVM ends when it cannot use the archive.
@@ -216,3 +221,4 @@ def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None
         run = session("-Xshare:auto")
         assert run.stdout.strip() == "10", run.stderr
         assert "cds" not in run.stderr
+        assert "Spark's JVM ended while it started" in session("-Xshare:on").stderr
