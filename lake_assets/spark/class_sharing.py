@@ -1,6 +1,6 @@
 """Class-data sharing: the driver's JVM maps one archive of Spark's classes instead of reading them from the jars.
 
-It brings the first SQL result from 6 s after the process's start to 3.8 s (two cores, Java 17; 21 and 25 alike).
+It brings the first SQL result from 6.5 s after the process's start to 4.3 s (two cores, Java 17; 21 and 25 alike).
 Making the archive takes the JVM 15 to 25 s, so a separate process makes it (`lake_assets.spark.make_archive`),
 once for each Java and Spark, after the first process that lacked it has ended. Nothing of it can stop a
 start: the JVM verifies the archive's checksums (0.1 s) and goes on without it where it does not fit.

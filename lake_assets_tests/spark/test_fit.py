@@ -7,7 +7,9 @@ from lake_assets.errors import SchemaError
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.spark.fit import Fitter, widens
 
-NW = Partition.of((PartitionColumn("region", "string"), PartitionColumn("date", "date")), {"region": "NW", "date": "2026-02-11"})
+NW = Partition.of(
+    (PartitionColumn("region", "string"), PartitionColumn("date", "date")), {"region": "NW", "date": "2026-02-11"}
+)
 NULL = Partition.of((PartitionColumn("region", "string"),), {"region": "__HIVE_DEFAULT_PARTITION__"})
 
 
