@@ -30,22 +30,32 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     """
     store = ArrowStore(job.storage)
     groups = _row_groups(batches)
-    for first in groups:
-        key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
-        rows = 0
-        with ExitStack() as stack:
-            sink = stack.enter_context(store.create(key))
-            writer = stack.enter_context(
-                pq.ParquetWriter(sink, job.schema, compression=job.compression, version="2.6", store_schema=False)
-            )
-            group: pa.Table | None = first
-            while group is not None:
-                writer.write_table(group, row_group_size=GROUP_ROWS)
-                rows += group.num_rows
-                group = next(groups, None) if sink.tell() < job.target_file_size else None
-            writer.close()
-            size = sink.tell()
-        yield DataFile(store.uri(key), rows, size)
+    while (file := _write_file(groups, store, job, folder)) is not None:
+        yield file
+
+
+def _write_file(groups: Iterator[pa.Table], store: ArrowStore, job: Job, folder: str) -> DataFile | None:
+    """One file of the next row groups, up to the target size; None when there are no more."""
+    group = next(groups, None)
+    if group is None:
+        return None
+    key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
+    rows = 0
+    with ExitStack() as stack:
+        sink = stack.enter_context(store.create(key))
+        writer = stack.enter_context(
+            pq.ParquetWriter(sink, job.schema, compression=job.compression, version="2.6", store_schema=False)
+        )
+        while group is not None:
+            writer.write_table(group, row_group_size=GROUP_ROWS)
+            rows += group.num_rows
+            # The next group is gathered in the memory of this one, not beside it.
+            group = None
+            if sink.tell() < job.target_file_size:
+                group = next(groups, None)
+        writer.close()
+        size = sink.tell()
+    return DataFile(store.uri(key), rows, size)
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

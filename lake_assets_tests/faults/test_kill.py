@@ -93,7 +93,7 @@ def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succe
     config = tmp_path / "lake.yaml"
     config.write_text(local_world.config.model_dump_json(by_alias=True, exclude_none=True))
     script = Path(sys.executable).with_name("lake-assets")
-    command = [script, "--config", config, "ingest", "sales", "--partition", NW]
+    command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     orphans = local_world.data_files()
