@@ -67,10 +67,16 @@ def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
     assert local_world.totals() == [2]
 
 
+# Where the catalog cannot matter: local files, and S3 with the catalog that differs most.
+ON_BOTH_STORAGES = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+)
+
 AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "__HIVE_DEFAULT_PARTITION__"]
 
 
 @pytest.mark.parametrize("region", AWKWARD)
+@ON_BOTH_STORAGES
 def test_awkward_partition_values_round_trip(world: World, region: str) -> None:
     text = f"region={region},date=2026-02-11"
     value = world.partition(text).values[0]
@@ -201,6 +207,7 @@ def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match
     assert world.totals() == [1, 2]
 
 
+@ON_BOTH_STORAGES
 @pytest.mark.parametrize(
     "bad",
     [b"", b"PAR1", b"not parquet at all", b"PAR1" + b"\0" * 100 + b"PAR1"],

@@ -36,11 +36,11 @@ class IngestConfig(dg.Config):
 def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
     """The asset whose partitions are those of the stream.
 
-    A backfill over a range is one run with one Spark session (`BackfillPolicy.single_run`), for a run costs seconds
-    to start and a partition a fraction of one. It commits partition by partition: one that fails does not stop the
-    others, each committed one has its own materialization, and the run then fails with the list of those that did
-    not. `multi_run(n)` is no choice with two dimensions: Dagster cuts its list of keys into ranges whose ends do not
-    describe the keys between them, and partitions are left out.
+    A backfill is one run, with one Spark session, for each range of keys (`BackfillPolicy.single_run`): a run takes
+    seconds to start and a partition a fraction of one, and only this policy lets `dagster asset materialize` take a
+    `--partition-range`. With two dimensions Dagster makes a range for each value of the one with fewer. The run
+    commits partition by partition: one that fails does not stop the others, each committed one has its own
+    materialization, and the run then fails with the list of those that did not.
 
     Raises:
         ConfigError: Dagster does not take the stream's name, owners or kinds.
