@@ -28,7 +28,8 @@ demo: $(STAMP)  ## real flights: land, ingest with Spark, change, ingest again, 
 ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	test -f demo/lake.yaml || $(BIN)/lake-assets demo
 	mkdir -p .dagster && cp dagster.yaml .dagster/dagster.yaml
-	LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster $(BIN)/dagster dev -w workspace.yaml
+	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
+	  $(CURDIR)/$(BIN)/dagster dev -w $(CURDIR)/workspace.yaml
 
 test: $(STAMP)  ## all tests, the slow ones last
 	$(PYTEST)
