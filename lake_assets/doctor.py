@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import Lake, LakeConfig, LocalStorage, PostgresCatalog
-from lake_assets.errors import CatalogError, LakeAssetsError, StorageError
+from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.engine import open_engine
 from lake_assets.lake.lock import commit_lock
@@ -202,9 +202,7 @@ def _catalog(lake: Lake) -> str:
     try:
         with DuckLake(lake).open(read_only=True) as session:
             ((snapshot,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
-    except CatalogError as error:
-        if "there is no lake" not in error.problem:
-            raise
+    except NoLakeError:
         return f"{place}: reachable, the first ingest makes the lake in it"
     return f"{place}: snapshot {snapshot}"
 

@@ -126,16 +126,23 @@ class DuckLake:
         statement = attach_statement(self.config, read_only=read_only)
         with translated(self.config):
             try:
+                self._refuse_absent_file()
                 self._patiently(self._existing(statement))
-            except duckdb.Error as error:
-                if not _absent(error):
+            except (NoLakeError, duckdb.Error) as error:
+                if not isinstance(error, NoLakeError) and not _absent(error):
                     raise
                 if not create:
-                    raise NoLakeError(
-                        f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config."
-                    ) from error
+                    raise self._no_lake() from error
                 self._create(statement)
         return self._engine
+
+    def _refuse_absent_file(self) -> None:
+        # SQLite makes a file by looking for it.
+        if not isinstance(self.config.catalog, PostgresCatalog) and not Path(self.config.catalog.path).exists():
+            raise self._no_lake()
+
+    def _no_lake(self) -> NoLakeError:
+        return NoLakeError(f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config.")
 
     @staticmethod
     def _existing(statement: str) -> str:
