@@ -1,0 +1,65 @@
+"""`make bench`: all benchmarks in one run on the same data, as ratios against named peers.
+
+python -m lake_assets_tests.benchmarks [--only NAME] [--quick] [--check] [--folder FOLDER]
+"""
+
+import os
+import platform
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from lake_assets.spark.session import spark_config, start_session
+from lake_assets_tests.benchmarks.flights import flights
+from lake_assets_tests.benchmarks.measure import Report
+from lake_assets_tests.benchmarks.refresh import big, small
+from lake_assets_tests.benchmarks.table_size import table_size
+
+BENCHMARKS = {"small": small, "big": big, "flights": flights, "table-size": table_size}
+QUICK = 0.02  # of the full size
+
+
+@click.command()
+@click.option("--only", type=click.Choice(list(BENCHMARKS)), multiple=True, help="Run these only.")
+@click.option("--quick", is_flag=True, help="Small data and one repetition, to see that the benchmarks run.")
+@click.option("--repeat", default=5, show_default=True, help="Repetitions after the warm-up.")
+@click.option("--check", is_flag=True, help="Fail if a target is missed.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
+@click.pass_context
+def main(
+    ctx: click.Context, only: tuple[str, ...], repeat: int, folder: Path | None, *, quick: bool, check: bool
+) -> None:
+    """Measure, and print one table of ratios."""
+    report = Report()
+    place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
+    with place as path:
+        # Spark's own writer needs a heap for a million rows of several columns and files at once.
+        settings = {"spark.driver.memory": "4g"}
+        spark = start_session(spark_config(app_name="lake-assets-bench", settings=settings))
+        for name in only or BENCHMARKS:
+            click.echo(f"{name} …", err=True)
+            BENCHMARKS[name](report, Path(path).absolute(), spark, 1 if quick else repeat, QUICK if quick else 1.0)
+        spark.stop()
+    _print(report)
+    if check and any(line.met is False for line in report.lines):
+        ctx.exit(1)
+
+
+def _print(report: Report) -> None:
+    table = Table("what", "ours", "peer", "ratio", "target", "", box=None, pad_edge=False, header_style="bold")
+    marks = {True: "[green]met", False: "[red]missed", None: ""}
+    for line in report.lines:
+        ratio = "" if line.ratio is None else f"{line.ratio:.2f}"
+        target = "" if line.target is None else f"≤ {line.target:g}"
+        table.add_row(line.what, line.ours, line.peer, ratio, target, marks[line.met])
+    console = Console(width=160)
+    console.print(f"{os.cpu_count()} cores, Python {platform.python_version()}; median (fastest-slowest), warm")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

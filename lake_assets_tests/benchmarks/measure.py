@@ -1,0 +1,69 @@
+"""Timing: some repetitions after a warm-up, their median and spread, and what is printed of them."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of some repetitions of one thing."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} s ({min(self.seconds):.2f}-{max(self.seconds):.2f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One comparison: what, ours, the peer's, and the highest ratio that is good enough (None: told, not judged)."""
+
+    what: str
+    ours: str
+    peer: str
+    ratio: float | None = None
+    target: float | None = None
+
+    @property
+    def met(self) -> bool | None:
+        return None if self.target is None or self.ratio is None else self.ratio <= self.target
+
+
+@dataclass
+class Report:
+    """The lines of a run, in order."""
+
+    lines: list[Line] = field(default_factory=list)
+
+    def compare(self, what: str, ours: Timing, peer: str, theirs: Timing, target: float | None = None) -> None:
+        """A ratio of medians."""
+        ratio = ours.median / theirs.median
+        self.lines.append(Line(what, str(ours), f"{peer}: {theirs}", ratio, target))
+
+
+def timed(
+    work: Callable[[], object], repeat: int, *, warm_up: int = 1, before: Callable[[], object] | None = None
+) -> Timing:
+    """How long the work takes, warm.
+
+    Args:
+        work: what is timed.
+        repeat: how often.
+        warm_up: how often before that, untimed.
+        before: what is done before each repetition, untimed.
+    """
+    seconds = []
+    for number in range(warm_up + repeat):
+        if before:
+            before()
+        start = time.perf_counter()
+        work()
+        if number >= warm_up:
+            seconds.append(time.perf_counter() - start)
+    return Timing(tuple(seconds))
