@@ -1,12 +1,14 @@
 """The way of one partition, on every catalog and storage; each test reads back by a client that is not ours."""
 
+import itertools
 import json
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, SchemaError, SourceError, TransformError
-from lake_assets.ingest import plan
+from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError, TransformError
+from lake_assets.ingest import TRIES, plan
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -188,6 +190,42 @@ def test_partition_columns_may_stand_in_the_files_too_if_they_agree(local_world:
     with pytest.raises(SchemaError, match="region='SW'"):
         local_world.ingest(NW)
     assert local_world.totals() == [1, 2]
+
+
+def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
+    """The ledger says that the partition is as the landing zone is; so the job is done again."""
+    local_world.land(NW, sales(1))
+    spark, late = local_world.sessions, iter([2.0])
+
+    def sessions() -> SparkSession:
+        for total in late:
+            local_world.land(NW, sales(total), "late.parquet")
+        return spark()
+
+    local_world.sessions = sessions
+    row = local_world.ingest(NW).row
+
+    assert local_world.totals() == [1, 2]
+    assert row.source_files == 2
+    local_world.sessions = lambda: pytest.fail("the fingerprint is not that of what was read")
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
+def test_a_partition_that_never_rests_is_refused_and_the_old_one_stays(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    spark, numbers = local_world.sessions, itertools.count()
+
+    def sessions() -> SparkSession:
+        local_world.land(NW, sales(next(numbers)))
+        return spark()
+
+    local_world.sessions = sessions
+    with pytest.raises(SourceChangedError, match=r"when their writer has finished|run it again"):
+        local_world.ingest(NW, force=True)
+
+    assert local_world.totals() == [1]
+    assert next(numbers) == TRIES
 
 
 def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match: str) -> None:

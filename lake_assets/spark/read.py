@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore import Bytes
 
 from lake_assets.config.models import LocalStorage, S3Storage
-from lake_assets.errors import SchemaError, SourceChangedError, SourceError
+from lake_assets.errors import SourceChangedError, SourceError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
@@ -36,14 +37,8 @@ def read_shares(
     with ThreadPoolExecutor(AHEAD) as pool:
         for share, file in _opened(storage, shares, pool):
             uri = store.uri(share.key)
-            try:
+            with _readable(uri):
                 yield from _batches(file, share, schema, partition, uri)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                raise _damaged(uri, error) from error
-            except OSError as error:
-                if _is_transport(error):
-                    raise
-                raise _damaged(uri, error) from error
 
 
 def read_schema(store: ArrowStore, key: str) -> pa.Schema:
@@ -52,10 +47,15 @@ def read_schema(store: ArrowStore, key: str) -> pa.Schema:
     Raises:
         SourceError: as `read_shares`.
     """
-    uri = store.uri(key)
+    with _readable(store.uri(key)), store.open(key) as file:
+        return pq.read_schema(file).remove_metadata()
+
+
+@contextmanager
+def _readable(uri: str) -> Iterator[None]:
+    """What Arrow says of an object, as an error that names it; a failure of the store stays what it is."""
     try:
-        with store.open(key) as file:
-            return pq.read_schema(file).remove_metadata()
+        yield
     except FileNotFoundError as error:
         raise _gone(uri) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -103,8 +103,6 @@ def _batches(
 
 
 def _damaged(uri: str, error: Exception) -> SourceError:
-    if isinstance(error, SchemaError):
-        return error
     return SourceError(
         f"the object {uri} cannot be read as Parquet: {' '.join(str(error).split()).rstrip('.')}:",
         "remove it or let its writer land it again.",
