@@ -53,8 +53,11 @@ def commit(session: LakeSession, replacement: Replacement) -> LedgerRow:
     try:
         for attempt in retrying:
             with attempt, session.commit_lock():
-                # The answer to a commit can be lost: what the ledger has already is not done a second time.
-                done = _committed(session, replacement.row) if attempt.retry_state.attempt_number > 1 else None
+                done = None
+                if attempt.retry_state.attempt_number > 1:
+                    session.reattach()
+                    # The answer to a commit can be lost: what the ledger has already is not done a second time.
+                    done = _committed(session, replacement.row)
                 row = done or _replace(session, replacement)
     except tenacity.RetryError as error:
         raise CommitConflictError(

@@ -134,8 +134,11 @@ def record(session: LakeSession, row: LedgerRow) -> None:
         wait=tenacity.wait_random(0, 0.5),
         reraise=True,
     ):
-        with attempt, session.commit_lock(), session.transaction():
-            insert_ledger_row(session, row)
+        with attempt, session.commit_lock():
+            if attempt.retry_state.attempt_number > 1:
+                session.reattach()
+            with session.transaction():
+                insert_ledger_row(session, row)
 
 
 def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
