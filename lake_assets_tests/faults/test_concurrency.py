@@ -7,6 +7,7 @@ import pytest
 from lake_assets.errors import CatalogError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.ledger import LedgerRow
 from lake_assets_tests.faults.test_kill import start
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.world import NW, SW, World
@@ -76,6 +77,19 @@ def test_the_claim_row_makes_two_overlapping_first_commits_conflict(world: World
             overlap(two, one, claim)
         assert is_conflict(refused.value)
     assert world.query("SELECT run_id FROM lake.ingest_claims") == [("one",)]
+
+
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partition(world: World) -> None:
+    make_table(world)
+    other = World(world.catalog, world.storage, world.source, world.sessions)
+    faster: list[LedgerRow] = []
+
+    row = write(world, NW, lock=False, overtaken_by=lambda: faster.append(write(other, NW, lock=False)))
+
+    assert len(world.totals()) == ROWS
+    assert faster[0].rows_before == 0
+    assert row.rows_before == ROWS
 
 
 def overlap(outer: LakeSession, inner: LakeSession, statement: str) -> None:

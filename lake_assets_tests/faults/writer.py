@@ -12,13 +12,13 @@ import json
 import os
 import signal
 import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from duckdb import DuckDBPyConnection
 
 from lake_assets.lake.commit import Replacement, commit
 from lake_assets.lake.ducklake import LakeSession
@@ -53,6 +53,22 @@ class Deadly:
         return getattr(self._connection, name)
 
 
+class Overtaken:
+    """A connection whose first COMMIT comes after something else has happened."""
+
+    def __init__(self, connection: Any, happening: Callable[[], object]) -> None:
+        self._connection = connection
+        self._happenings = [happening]
+
+    def execute(self, sql: str, *parameters: Any) -> Any:
+        if sql == "COMMIT" and self._happenings:
+            self._happenings.pop()()
+        return self._connection.execute(sql, *parameters)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
 class Unlocked(LakeSession):
     """A writer that knows nothing of the lock."""
 
@@ -68,7 +84,15 @@ def make_table(world: World) -> None:
         prepare_table(lake, world.stream.table)
 
 
-def write(world: World, text: str, *, die_at: str | None = None, lock: bool = True, retries: int = 200) -> LedgerRow:
+def write(
+    world: World,
+    text: str,
+    *,
+    die_at: str | None = None,
+    overtaken_by: Callable[[], object] | None = None,
+    lock: bool = True,
+    retries: int = 200,
+) -> LedgerRow:
     """One commit of three new rows."""
     stream, partition = world.stream, world.partition(text)
     number = float(uuid.uuid4().int % 2**50)
@@ -93,8 +117,10 @@ def write(world: World, text: str, *, die_at: str | None = None, lock: bool = Tr
     replacement = Replacement(stream.table, partition, (store.uri(key),), Manifest(()), row)
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
-        connection = Deadly(lake.connection, die_at) if die_at else lake.connection
-        return commit((LakeSession if lock else Unlocked)(config, cast("DuckDBPyConnection", connection)), replacement)
+        connection: Any = Deadly(lake.connection, die_at) if die_at else lake.connection
+        if overtaken_by:
+            connection = Overtaken(connection, overtaken_by)
+        return commit((LakeSession if lock else Unlocked)(config, connection), replacement)
 
 
 def main() -> None:

@@ -1,0 +1,117 @@
+"""What the doctor says of a machine and of places that are not as they should be."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets import doctor
+from lake_assets.cli import main
+from lake_assets.config.models import S3Storage
+from lake_assets.doctor import Finding, examine
+from lake_assets.errors import StorageError
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.proxy import S3Proxy
+from lake_assets_tests.world_fixtures import bucket_on
+
+CONFIG = """\
+lakes:
+  test: {catalog: CATALOG, storage: data}
+streams:
+  sales:
+    source: landing
+    partitions: {region: {}}
+    destination: {table: sales}
+"""
+SQLITE = "{type: sqlite, path: catalog.sqlite}"
+NOBODY = "{type: postgres, host: 127.0.0.1, port: 1, user: x, database: x}"
+
+
+def findings(folder: Path, catalog: str = SQLITE) -> dict[str, Finding]:
+    file = folder / "lake.yaml"
+    file.write_text(CONFIG.replace("CATALOG", catalog), encoding="utf-8")
+    return {finding.subject: finding for finding in examine(file)}
+
+
+def test_a_new_config_needs_nothing_but_the_landing_zone(tmp_path: Path) -> None:
+    found = findings(tmp_path)
+
+    assert found["catalog of test"].text.endswith("none yet, the first ingest makes it")
+    assert found["source of sales"].status == "failed"
+    assert {f.subject for f in found.values() if f.status == "failed"} == {"source of sales"}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["lake.yaml"]
+
+
+def test_an_empty_landing_zone_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+
+    assert findings(tmp_path)["source of sales"].status == "warning"
+
+
+def test_a_catalog_that_does_not_answer_fails_with_the_mend(tmp_path: Path) -> None:
+    finding = findings(tmp_path, NOBODY)["catalog of test"]
+
+    assert finding.status == "failed"
+    assert "postgres://127.0.0.1:1/x is unreachable" in finding.text
+    assert "check host, port" in finding.mend
+
+
+def test_a_file_that_is_no_catalog_fails(tmp_path: Path) -> None:
+    (tmp_path / "catalog.sqlite").write_bytes(b"not a database, but long enough to be taken for one" * 100)
+
+    finding = findings(tmp_path)["catalog of test"]
+
+    assert finding.status == "failed"
+    assert "catalog.sqlite" in finding.text
+
+
+def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
+    finding = findings(tmp_path, "{type: oracle}")["config"]
+
+    assert finding.status == "failed"
+    assert "lakes.test.catalog" in finding.text
+    assert "\n" not in finding.text
+
+
+def test_without_java_the_doctor_names_the_mend_and_exits_with_1(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr(doctor, "EXTENSIONS", ())
+
+    result = CliRunner().invoke(main, ["doctor"])
+
+    assert result.exit_code == 1
+    assert "✗ Java" in result.output
+    assert "pip install lake-assets[java]" in result.output
+    assert "! config" in result.output
+    assert "1 to mend." in result.stderr
+
+
+def test_a_full_disk_fails_and_a_nearly_full_one_warns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for free, status in ((10**8, "failed"), (10**9, "warning"), (10**11, "ok")):
+        usage = shutil.disk_usage(tmp_path)._replace(free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _, usage=usage: usage)
+        assert findings(tmp_path)["disk for Spark"].status == status
+
+
+@pytest.mark.slow
+def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) -> None:
+    location = bucket_on(s3_proxy.s3)
+    store = Store(S3Storage.model_validate(location))
+    assert not store.probe()
+    with ThreadPoolExecutor(8) as pool:
+        put = lambda number: s3_proxy.s3.put(location["bucket"], f"some/prefix/{number}", b"")  # noqa: E731
+        list(pool.map(put, range(1100)))  # a listing's page has 1,000
+    s3_proxy.forget()
+
+    assert store.probe()
+
+    assert len([r for r in s3_proxy.requests() if r.bucket == location["bucket"]]) == 1
+    with pytest.raises(StorageError, match="does not exist"):
+        Store(S3Storage.model_validate(location | {"bucket": "never-made"})).probe()

@@ -1,0 +1,94 @@
+"""What a user reads of a failure that nobody meant, and the ways to write by `query` that are closed."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets.config.load import load_config
+from lake_assets.lake.ducklake import DuckLake
+
+CONFIG = """\
+lakes:
+  test: {catalog: {type: sqlite, path: catalog.sqlite}, storage: data}
+streams:
+  sales:
+    source: landing
+    partitions: {region: {}}
+    destination: {table: sales}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "lake.yaml"
+    path.write_text(CONFIG, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_an_error_that_nobody_meant_says_that_it_is_a_bug(monkeypatch: pytest.MonkeyPatch, *, debug: bool) -> None:
+    def fail(path: object) -> None:
+        raise ZeroDivisionError(f"first line about {path}\nsecond line")
+
+    monkeypatch.setattr("lake_assets.config.load.load_config", fail)
+
+    result = CliRunner().invoke(main, [*(["--debug"] if debug else []), "validate"])
+
+    assert result.exit_code == 1
+    assert "Error: ZeroDivisionError: first line about None (this is a bug of lake-assets" in result.stderr
+    assert ("Traceback" in result.stderr) is debug
+
+
+def test_an_interrupt_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lake_assets.config.load.load_config", press)
+
+    result = CliRunner().invoke(main, ["validate"])
+
+    assert (result.exit_code, result.stderr.strip()) == (130, "Interrupted.")
+
+
+@pytest.mark.parametrize("name", ["nowhere.yaml", "folder/lake.yaml"])
+def test_a_config_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    result = CliRunner().invoke(main, ["--config", str(tmp_path / name), "ledger"])
+
+    assert result.exit_code == 1
+    assert f"Error: there is no config file {tmp_path / name}: write one" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM ducklake_cleanup_old_files('lake', cleanup_all => true)",
+        "SELECT * FROM DuckLake_Merge_Adjacent_Files('lake')",
+        "FROM ducklake_delete_orphaned_files('lake', cleanup_all => true)",
+        "INSERT INTO sales VALUES (1)",
+        "CREATE TEMP TABLE t (i INT)",
+        "ATTACH ':memory:' AS other",
+        "DETACH lake",
+        "COPY (SELECT 1) TO 'out.csv'",
+        "SET threads = 1",
+        "",
+    ],
+)
+def test_query_refuses_what_might_write(file: str, sql: str) -> None:
+    with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True):
+        pass
+
+    result = CliRunner().invoke(main, ["--config", file, "query", sql])
+
+    assert result.exit_code == 2
+    assert "`query` only reads" in result.stderr or "one statement at a time" in result.stderr
+
+
+def test_pivot_reads(file: str) -> None:
+    with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True) as session:
+        session.rows("CREATE TABLE lake.sales AS SELECT 'NW' AS region, 1 AS total")
+
+    result = CliRunner().invoke(main, ["--config", file, "query", "PIVOT sales ON region USING sum(total)"])
+
+    assert (result.exit_code, result.stdout) == (0, "NW\n1\n")

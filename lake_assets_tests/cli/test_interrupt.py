@@ -1,0 +1,82 @@
+"""Ctrl-C at any moment: exit code 130, nothing but `Interrupted.`, no JVM left, and a lake that goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lake_assets_tests.world import STREAM, World, sales
+
+PARTITIONS = [f"region=NW,date=2026-02-{day:02}" for day in range(1, 29)]
+
+pytestmark = pytest.mark.slow
+
+
+def start(world: World, folder: Path) -> "subprocess.Popen[str]":
+    """An ingest of many partitions, in a process group of its own, as a shell would start it."""
+    config = {
+        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
+        "streams": {"sales": STREAM | {"source": world.source}},
+    }
+    file = folder / "lake.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    command = [
+        sys.executable,
+        "-c",
+        "from lake_assets.cli import main; main()",
+        "--config",
+        str(file),
+        "ingest",
+        "sales",
+    ]
+    partitions = [argument for text in PARTITIONS for argument in ("--partition", text)]
+    return subprocess.Popen(
+        [*command, *partitions], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+
+
+def press_ctrl_c(process: "subprocess.Popen[str]") -> str:
+    """What is printed on standard error by the time that nobody holds the pipes any more, the JVM neither."""
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    return errors
+
+
+def assert_interrupted(process: "subprocess.Popen[str]", errors: str) -> None:
+    assert process.returncode == 130, errors
+    assert errors.rstrip().endswith("Interrupted.")
+    for noise in ("Traceback", "Exception", "Error", "ERROR"):
+        assert noise not in errors
+
+
+def test_between_and_within_partitions(local_world: World, tmp_path: Path) -> None:
+    for text in PARTITIONS:
+        local_world.land(text, sales(1))
+
+    process = start(local_world, tmp_path)
+    assert process.stdout
+    assert process.stdout.readline().startswith("committed")
+    errors = press_ctrl_c(process)
+
+    assert_interrupted(process, errors)
+    committed = len(local_world.totals())
+    assert 1 <= committed < len(PARTITIONS)
+    local_world.ingest(PARTITIONS[-1])
+    assert len(local_world.totals()) == committed + 1
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
+def test_while_spark_starts(local_world: World, tmp_path: Path, seconds: float) -> None:
+    for text in PARTITIONS:
+        local_world.land(text, sales(1))
+
+    process = start(local_world, tmp_path)
+    time.sleep(seconds)
+    errors = press_ctrl_c(process)
+
+    assert_interrupted(process, errors)
