@@ -11,6 +11,7 @@ from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.partitions import ingest, plan
 
@@ -26,19 +27,21 @@ class Application(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
         """Run the command that the arguments name."""
+        interrupt.listen()
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:
-            click.echo("\nInterrupted.", err=True)
-            code = INTERRUPTED
+            interrupt.pressed = True
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read our output has gone, `| head` for one; click ends quietly
-            report(error, debug=ctx.params["debug"])
-            code = 1
-        raise click.exceptions.Exit(code)
+            if not interrupt.pressed:  # else it is what a library made of Ctrl-C
+                report(error, debug=ctx.params["debug"])
+        if interrupt.pressed:
+            click.echo("\nInterrupted.", err=True)
+        raise click.exceptions.Exit(INTERRUPTED if interrupt.pressed else 1)
 
 
 @click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import current, print_ledger, print_relation
 from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
@@ -91,6 +92,7 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
         task = bar.add_task(stream.name, total=len(keys))
         session.announce = lambda doing: bar.update(task, description=doing or stream.name)
         for airport, date in keys:
+            interrupt.check()
             partition = stream.config.partition(f"origin={airport},date={date}")
             rows.append(ingest(stream, partition, session, run_id=run_id).row)
             bar.advance(task)

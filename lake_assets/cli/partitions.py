@@ -9,6 +9,7 @@ import click
 
 from lake_assets.cli.common import Options, partition_of, stream_named
 from lake_assets.cli.failure import report
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
 
@@ -101,11 +102,13 @@ def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bo
         session.announce = lambda doing: bar.update(task, description=doing or stream)
         with session.stopped():
             for partition in partitions:
+                interrupt.check()
                 try:
                     started = session.seconds
                     result = ingest_one(opened, partition, session, force=force, run_id=run_id)
                     click.echo(_result_line(result, sum(result.seconds.values()) - (session.seconds - started)))
                 except LakeAssetsError as error:
+                    interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
                     failed += 1
                     click.echo(f"{click.style('failed', fg='red'):9}  {partition}")
                     report(error, debug=options.debug)

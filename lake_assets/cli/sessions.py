@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from lake_assets.cli.interrupt import interrupt
 from lake_assets.spark.session import spark_config, start_session
 
 
@@ -34,7 +35,9 @@ class Session:
             start = time.perf_counter()
             self.announce("starting Spark")
             try:
-                self._session = start_session(spark_config(settings=self._settings))
+                # A JVM that is not yet connected would be left behind.
+                with interrupt.held_back():
+                    self._session = start_session(spark_config(settings=self._settings))
             finally:
                 self.announce(None)
             self.seconds = time.perf_counter() - start
@@ -48,4 +51,6 @@ class Session:
             yield self
         finally:
             if self._session is not None and not running:
+                if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
+                    self._session.sparkContext.setLogLevel("OFF")  # else each task tells that it was stopped
                 self._session.stop()
