@@ -16,8 +16,10 @@ import duckdb
 import platformdirs
 from packaging.requirements import Requirement
 
+from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
-from lake_assets.config.models import Lake, LakeConfig, LocalStorage, PostgresCatalog
+from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.engine import open_engine

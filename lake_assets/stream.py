@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from lake_assets.config.models import Lake, LakeConfig, Stream
+from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets.lake.ducklake import DuckLake, TableName
 from lake_assets.layout.template import Template

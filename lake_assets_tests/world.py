@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from lake_assets.config.models import LakeConfig, LocalStorage, S3Storage
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.ingest import IngestResult, ingest
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.engine import extension_file

@@ -12,7 +12,8 @@ import click
 from lake_assets.errors import LayoutError, PartitionError
 
 if TYPE_CHECKING:
-    from lake_assets.config.models import LakeConfig, Stream
+    from lake_assets.config.models import LakeConfig
+    from lake_assets.config.streams import Stream
     from lake_assets.lake.ducklake import DuckLake
     from lake_assets.partition import Partition
     from lake_assets.stream import OpenStream

@@ -6,14 +6,9 @@ Sources: DuckLake's manual (connecting, choosing a catalog database) and DuckDB'
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lake_assets.config.models import (
-    DuckdbCatalog,
-    Lake,
-    LocalStorage,
-    PostgresCatalog,
-    S3Storage,
-    SqliteCatalog,
-)
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.lake.engine import literal
 
 ALIAS = "lake"

@@ -10,7 +10,9 @@ from typing import Any
 import duckdb
 import tenacity
 
-from lake_assets.config.models import DuckdbCatalog, Lake, LocalStorage, PostgresCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import CatalogError, NoLakeError
 from lake_assets.lake.attach import ALIAS, attach_statement, extensions, secret_statements
 from lake_assets.lake.engine import identifier, open_engine

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lake_assets.config.models import DuckdbCatalog, Lake, PostgresCatalog, SqliteCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from lake_assets.config.models import PartitionField
+from lake_assets.config.streams import PartitionField
 from lake_assets.errors import PartitionError
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.stream import OpenStream

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.config.models import Compression, LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.streams import Compression
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 

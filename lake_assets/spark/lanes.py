@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lake_assets import errors
-from lake_assets.config.models import Transform
+from lake_assets.config.streams import Transform
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, TransformError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter

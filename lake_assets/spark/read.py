@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore import Bytes
 
-from lake_assets.config.models import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import SourceChangedError, SourceError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter

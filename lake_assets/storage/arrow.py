@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from lake_assets.config.models import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
 
 
 class ArrowStore:

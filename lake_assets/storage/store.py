@@ -13,7 +13,7 @@ from obstore.exceptions import BaseError as ObstoreError
 from obstore.exceptions import NotFoundError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import LocalStore, S3Store
 
-from lake_assets.config.models import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageError
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")

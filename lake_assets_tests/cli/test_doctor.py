@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from lake_assets import doctor
 from lake_assets.cli import main
-from lake_assets.config.models import S3Storage
+from lake_assets.config.storages import S3Storage
 from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.load import load_config, parse_config
-from lake_assets.config.models import LocalStorage, PostgresCatalog, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
 
 FILE = Path("/etc/lake/lake.yaml")

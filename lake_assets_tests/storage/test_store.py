@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.config.models import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store

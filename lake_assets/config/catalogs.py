@@ -1,0 +1,36 @@
+"""Where a DuckLake keeps its catalog."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr
+
+from lake_assets.config.model import Model
+
+
+class SqliteCatalog(Model):
+    """A SQLite file: several processes of one machine."""
+
+    type: Literal["sqlite"]
+    path: str = Field(min_length=1)
+
+
+class DuckdbCatalog(Model):
+    """A DuckDB file: one process at a time, others wait."""
+
+    type: Literal["duckdb"]
+    path: str = Field(min_length=1)
+
+
+class PostgresCatalog(Model):
+    """A PostgreSQL database: any number of writers on any machine."""
+
+    type: Literal["postgres"]
+    database: str = Field(min_length=1)
+    host: str = "localhost"
+    port: int = Field(5432, ge=1, le=65535)
+    user: str
+    password: SecretStr | None = None
+    connect_timeout: int = Field(10, ge=1, le=300, description="Seconds.")
+
+
+Catalog = Annotated[SqliteCatalog | DuckdbCatalog | PostgresCatalog, Field(discriminator="type")]

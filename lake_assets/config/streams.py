@@ -1,0 +1,139 @@
+"""A stream: one table's worth of landed files and how it reaches the lake."""
+
+import datetime as dt
+from typing import Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from lake_assets.config.fields import FileSize, Identifier
+from lake_assets.config.model import Model
+from lake_assets.config.storages import Storage
+from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.layout.template import Template
+from lake_assets.partition import Partition, PartitionColumn, PartitionType
+
+OnEmpty = Literal["fail", "keep", "clear"]
+Compression = Literal["zstd", "snappy", "gzip", "none"]
+Mode = Literal["replace"]
+
+
+class PartitionField(Model):
+    """A partition column of a stream and the values it may take."""
+
+    type: PartitionType = "string"
+    values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
+    start: dt.date | None = Field(None, description="First date, for type date.")
+    end: dt.date | None = Field(None, description="Last date, for type date; today when absent.")
+
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_as_text(cls, values: object) -> object:
+        if not isinstance(values, list):
+            return values
+        for value in values:
+            # YAML reads `NO` as false; a region of that name must not become "False".
+            if isinstance(value, bool):
+                raise ValueError(f"{value} is a boolean in YAML: put the value in quotes, such as 'NO'")  # noqa: TRY004 - pydantic takes ValueError
+        return [str(value) for value in values]
+
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> Self:
+        if self.type == "date" and self.values is not None:
+            raise ValueError("a date column takes start and end, not values")
+        if self.type == "date" and self.start is None:
+            raise ValueError("a date column needs start, the first date there is, such as 2026-01-01")
+        if self.type != "date" and (self.start or self.end):
+            raise ValueError("start and end are for type date")
+        if self.start and self.end and self.end < self.start:
+            raise ValueError(f"end {self.end} lies before start {self.start}")
+        if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
+            raise ValueError("values must be at least one, each once")
+        return self
+
+
+class Destination(Model):
+    """The table that the stream fills."""
+
+    schema_name: Identifier = Field("main", alias="schema")
+    table: Identifier
+
+
+class Transform(Model):
+    """What happens to the rows between landing zone and lake: Spark SQL text, or a function."""
+
+    sql: str | None = Field(None, min_length=1, description="Spark SQL over the view `source`.")
+    function: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="`package.module:name` of a function from DataFrame to DataFrame.",
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.sql is None) == (self.function is None):
+            raise ValueError("give either sql or function")
+        return self
+
+
+class Stream(Model):
+    """One table's worth of landed files and how it reaches the lake."""
+
+    lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
+    source: Storage
+    layout: str | None = Field(None, description="Path template; Hive's name=value folders when absent.")
+    files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
+    partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
+    destination: Destination
+    mode: Mode = "replace"
+    transform: Transform | None = None
+    on_empty: OnEmpty = "fail"
+    compression: Compression = "zstd"
+    target_file_size: FileSize = Field(default="256MiB", validate_default=True)
+    description: str | None = None
+    owners: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
+    group: Identifier | None = None
+
+    @field_validator("layout")
+    @classmethod
+    def _layout_parses(cls, layout: str | None) -> str | None:
+        try:
+            return layout and Template.parse(layout).text
+        except LayoutError as error:
+            raise ValueError(str(error)) from error
+
+    @field_validator("owners")
+    @classmethod
+    def _owner_form(cls, owners: tuple[str, ...]) -> tuple[str, ...]:
+        for owner in owners:
+            if not owner.startswith("team:") and "@" not in owner:
+                raise ValueError(f"owner {owner!r} is neither an e-mail address nor of the form team:name")
+        return owners
+
+    @model_validator(mode="after")
+    def _partition_columns(self) -> Self:
+        if len({name.lower() for name in self.partitions}) < len(self.partitions):
+            raise ValueError("two partition columns differ only in the case of their letters")
+        in_layout = set(self.partitions) if self.layout is None else set(Template.parse(self.layout).columns)
+        if missing := [name for name in self.partitions if name not in in_layout]:
+            raise ValueError(f"the layout {self.layout!r} has no {{{missing[0]}}}, which is a partition column")
+        for column in self.columns:
+            for value in self.partitions[column.name].values or ():
+                try:
+                    column.parse(column.text(value))
+                except PartitionError as error:
+                    raise ValueError(str(error)) from error
+        return self
+
+    @property
+    def columns(self) -> tuple[PartitionColumn, ...]:
+        """The partition columns in the order of the config, which is their order in the path."""
+        return tuple(PartitionColumn(name, field.type) for name, field in self.partitions.items())
+
+    def partition(self, text: str) -> Partition:
+        """The partition that `region=NW,date=2026-02-11` names.
+
+        Raises:
+            PartitionError: the text does not fit the stream's partition columns.
+        """
+        return Partition.parse(self.columns, text)
