@@ -15,9 +15,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceChangedError
-from lake_assets.lake.commit import Replacement, Statement, add_files_statement, commit, delete_statement, where
+from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import LedgerRow, create_ledger, last_fingerprint, ledger_table, record
+from lake_assets.lake.replacement import Replacement, Statement, add_files_statement, delete_statement, where
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
 
-_TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
+_TEXTS = "SELECT CAST(LEDGER_COLUMNS(*) AS VARCHAR) FROM result"
 
 # These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
 _MAINTENANCE = re.compile(r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE)
@@ -150,7 +150,7 @@ def ledger(
     options: Options, stream: str | None, partition: str | None, lake: str | None, limit: int, form: Format | None
 ) -> None:
     """Show the newest runs and what became of them."""
-    from lake_assets.lake.ledger import COLUMNS, read_ledger
+    from lake_assets.lake.ledger import LEDGER_COLUMNS, read_ledger
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)
@@ -161,7 +161,7 @@ def ledger(
     if form == "json":
         write_json(json.dumps(dataclasses.asdict(row), default=_iso) for row in rows)
     elif form == "csv":
-        write_csv(list(COLUMNS), ([_csv_text(getattr(row, name)) for name in COLUMNS] for row in rows))
+        write_csv(list(LEDGER_COLUMNS), ([_csv_text(getattr(row, name)) for name in LEDGER_COLUMNS] for row in rows))
     else:
         print_ledger(rows)
 

@@ -2,6 +2,8 @@
 
 import duckdb
 
+from lake_assets.errors import CatalogError
+
 # What DuckLake and its catalogs say when two writers meet: DuckLake's own check, a primary key on the snapshot's
 # number (SQLite, PostgreSQL and DuckDB word it each in their way), and a file or row that is locked.
 _SIGNS = (
@@ -17,6 +19,7 @@ _SIGNS = (
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether the error, or the DuckDB error that it was made from, is a conflict between writers."""
-    cause = error if isinstance(error, duckdb.Error) else error.__cause__
-    return isinstance(cause, duckdb.Error) and any(sign in str(cause).lower() for sign in _SIGNS)
+    """Whether the error, or the driver's error that it was made from, is a conflict between writers."""
+    cause = error.__cause__ if isinstance(error, CatalogError) else error
+    known = isinstance(error, (CatalogError, duckdb.Error)) and cause is not None
+    return known and any(sign in str(cause).lower() for sign in _SIGNS)

@@ -1,4 +1,4 @@
-"""The ledger (one row a run and partition), the manifest table and the claim rows: tables of the same lake."""
+"""The ledger (one row a run and partition) and the manifest table: tables of the same lake."""
 
 import dataclasses
 import datetime as dt
@@ -17,8 +17,6 @@ Status = Literal["committed", "skipped", "failed"]
 
 # Rows a transaction may insert without writing a Parquet file for them: a ledger row, and a manifest of this many.
 INLINED_ROWS = 1000
-
-CLAIMS = TableName("main", "ingest_claims")
 
 _SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
 
@@ -57,9 +55,9 @@ def _sql_type(field: "dataclasses.Field[object]") -> str:
     return "VARCHAR"  # the closed sets of words
 
 
-COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
+LEDGER_COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
 
-_MANIFEST_COLUMNS = {
+MANIFEST_COLUMNS = {
     "run_id": "VARCHAR",
     "stream": "VARCHAR",
     "load_partition": "VARCHAR",
@@ -68,8 +66,6 @@ _MANIFEST_COLUMNS = {
     "size": "BIGINT",
     "last_modified": "TIMESTAMPTZ",
 }
-
-_CLAIM_COLUMNS = {"destination_table": "VARCHAR", "run_id": "VARCHAR"}
 
 
 def ledger_table(config: Lake) -> TableName:
@@ -83,15 +79,14 @@ def manifest_table(config: Lake) -> TableName:
 
 
 def create_ledger(session: LakeSession) -> None:
-    """Make the ledger, the manifest table and the claims table where they do not exist.
+    """Make the ledger and the manifest table where they do not exist.
 
     Raises:
         CatalogError: the catalog refuses.
     """
     tables = {
-        ledger_table(session.config): COLUMNS,
-        manifest_table(session.config): _MANIFEST_COLUMNS,
-        CLAIMS: _CLAIM_COLUMNS,
+        ledger_table(session.config): LEDGER_COLUMNS,
+        manifest_table(session.config): MANIFEST_COLUMNS,
     }
     if all(session.exists(table) for table in tables):
         return
@@ -112,13 +107,18 @@ def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
     )
 
 
+def ledger_values(row: LedgerRow) -> tuple[object, ...]:
+    """The row's values in the order of `LEDGER_COLUMNS`."""
+    return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
+
+
 def insert_ledger_row(session: LakeSession, row: LedgerRow) -> None:
     """Append the row, in the transaction that is open."""
-    marks = ", ".join("?" for _ in COLUMNS)
-    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    marks = ", ".join("?" for _ in LEDGER_COLUMNS)
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
     session.rows(
         f"INSERT INTO {ledger_table(session.config).sql} ({names}) VALUES ({marks})",  # noqa: S608 - quoted names
-        [getattr(row, name) for name in COLUMNS],
+        ledger_values(row),
     )
 
 
@@ -141,15 +141,21 @@ def record(session: LakeSession, row: LedgerRow) -> None:
                 insert_ledger_row(session, row)
 
 
+def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
+    """A row for each object that the run of this ledger row read, in the order of `MANIFEST_COLUMNS`."""
+    return [
+        (row.run_id, row.stream, row.load_partition, o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects
+    ]
+
+
 def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
-    """Append which objects the run of this ledger row read, in the transaction that is open."""
+    """Append the manifest's rows, in the transaction that is open."""
     if not manifest.objects:
         return
-    columns = list(zip(*((o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects), strict=True))
+    lists = ", ".join(f"unnest(?::{sql}[])" for sql in MANIFEST_COLUMNS.values())
     session.rows(
-        f"INSERT INTO {manifest_table(session.config).sql} "
-        "SELECT ?, ?, ?, unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::TIMESTAMPTZ[])",
-        [row.run_id, row.stream, row.load_partition, *(list(column) for column in columns)],
+        f"INSERT INTO {manifest_table(session.config).sql} SELECT {lists}",
+        [list(values) for values in zip(*manifest_values(row, manifest), strict=True)],
     )
 
 
@@ -185,11 +191,11 @@ def read_ledger(
     table = ledger_table(session.config)
     if not session.exists(table):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
-    names = ", ".join(f'"{name}"' for name in COLUMNS)
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
     rows = session.rows(
         f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
         "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "
         "ORDER BY finished_at DESC, started_at DESC LIMIT ?",
         [stream, stream, load_partition, load_partition, limit],
     )
-    return [LedgerRow(**dict(zip(COLUMNS, row, strict=True))) for row in rows]
+    return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]

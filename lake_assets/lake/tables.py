@@ -8,7 +8,7 @@ from duckdb.sqltypes import DuckDBPyType
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.engine import identifier
-from lake_assets.lake.ledger import CLAIMS, set_inlining
+from lake_assets.lake.ledger import set_inlining
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
 from lake_assets.partition import PartitionColumn
 
@@ -45,7 +45,7 @@ def create_table(
 
 
 def prepare_table(session: LakeSession, table: TableName) -> None:
-    """Make a table, ours or one that was there before us, fit for commits: its claim row, and no inlined rows.
+    """Make a table, ours or one that was there before us, fit for commits: the catalog holds no rows of it.
 
     Raises:
         CatalogError: the lake is encrypted, or the catalog refuses.
@@ -56,16 +56,10 @@ def prepare_table(session: LakeSession, table: TableName) -> None:
             "the lake is encrypted, and files that Spark writes cannot be registered in it:",
             "use a lake without `encrypted`.",
         )
-    claimed = f"SELECT 1 FROM {CLAIMS.sql} WHERE destination_table = ?"  # noqa: S608 - a quoted name
     # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
-    inlining_off = ("data_inlining_row_limit", "0", "TABLE", str(table)) in options
-    if inlining_off and session.rows(claimed, [str(table)]):
-        return
-    with session.commit_lock():
-        with session.transaction():
-            if not session.rows(claimed, [str(table)]):
-                session.rows(f"INSERT INTO {CLAIMS.sql} VALUES (?, NULL)", [str(table)])  # noqa: S608
-        set_inlining(session, table, 0)
+    if ("data_inlining_row_limit", "0", "TABLE", str(table)) not in options:
+        with session.commit_lock():
+            set_inlining(session, table, 0)
 
 
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:

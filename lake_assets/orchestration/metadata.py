@@ -15,9 +15,9 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.ingest import IngestResult
-from lake_assets.lake.commit import where
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import ledger_table
+from lake_assets.lake.replacement import where
 from lake_assets.partition import Partition
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest import ingest
-from lake_assets.lake.commit import add_files_statement
+from lake_assets.lake.replacement import add_files_statement
 from lake_assets.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
 from lake_assets_tests.benchmarks.measure import Report, Timing, timed

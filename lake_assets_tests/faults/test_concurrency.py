@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.errors import CatalogError
-from lake_assets.lake.conflicts import is_conflict
-from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets_tests.faults.test_kill import start
-from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.faults.writer import LANES, ROWS, make_table, write
 from lake_assets_tests.world import NW, SW, World
 
 pytestmark = pytest.mark.slow
@@ -67,36 +64,25 @@ def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_mends(world: 
 
 
 @pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-def test_the_claim_row_makes_two_overlapping_first_commits_conflict(world: World) -> None:
+@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize("faster_lane", LANES)
+def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partition(
+    world: World, lane: str, faster_lane: str
+) -> None:
     """The case that DuckLake lets pass by itself: each of two deletes matches nothing."""
     make_table(world)
-    first, second = world.stream.lake, world.stream.lake
-    claim = "UPDATE lake.ingest_claims SET run_id = ?"
-    with first.open() as one, second.open() as two:
-        with pytest.raises(CatalogError) as refused:
-            overlap(two, one, claim)
-        assert is_conflict(refused.value)
-    assert world.query("SELECT run_id FROM lake.ingest_claims") == [("one",)]
-
-
-@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partition(world: World) -> None:
-    make_table(world)
+    write(world, SW)
     other = World(world.catalog, world.storage, world.source, world.sessions)
     faster: list[LedgerRow] = []
 
-    row = write(world, NW, lock=False, overtaken_by=lambda: faster.append(write(other, NW, lock=False)))
+    def overtake() -> None:
+        faster.append(write(other, NW, lock=False, lane=faster_lane))
 
-    assert len(world.totals()) == ROWS
+    row = write(world, NW, lock=False, lane=lane, overtaken_by=overtake)
+
+    assert len(world.totals(NW)) == ROWS
     assert faster[0].rows_before == 0
     assert row.rows_before == ROWS
-
-
-def overlap(outer: LakeSession, inner: LakeSession, statement: str) -> None:
-    with outer.transaction():
-        outer.rows(statement, ["two"])
-        with inner.transaction():
-            inner.rows(statement, ["one"])
 
 
 def test_a_partition_can_be_replaced_while_another_is_read(local_world: World) -> None:

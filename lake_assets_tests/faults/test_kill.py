@@ -15,18 +15,33 @@ from lake_assets_tests.world import NW, World, sales
 
 pytestmark = pytest.mark.slow
 
-STATEMENTS = [
-    "BEGIN",
-    "after BEGIN",
-    "UPDATE",
-    "DELETE",
-    "after DELETE",
-    "ducklake_add_data_files",
-    "after ducklake_add_data_files",
-    "set_commit_message",
-    "COMMIT",
-    "after COMMIT",
-]
+STATEMENTS = {
+    "extension": [
+        "BEGIN",
+        "after BEGIN",
+        "DELETE",
+        "after DELETE",
+        "ducklake_add_data_files",
+        "after ducklake_add_data_files",
+        "set_commit_message",
+        "COMMIT",
+        "after COMMIT",
+    ],
+    "direct": [
+        "BEGIN",
+        "UPDATE ducklake_data_file",
+        "UPDATE ducklake_table_stats",
+        'INSERT INTO "ducklake_data_file"',
+        'INSERT INTO "ducklake_file_column_stats"',
+        "UPDATE ducklake_table_column_stats",
+        'INSERT INTO "ducklake_inlined_data_',
+        'after INSERT INTO "ducklake_inlined_data_',
+        'INSERT INTO "ducklake_snapshot"',
+        'after INSERT INTO "ducklake_snapshot_changes"',
+        "COMMIT",
+        "after COMMIT",
+    ],
+}
 
 
 def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -37,15 +52,15 @@ def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize(("lane", "statement"), [(lane, s) for lane in STATEMENTS for s in STATEMENTS[lane]])
 def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
-    local_world: World, tmp_path: Path, statement: str
+    local_world: World, tmp_path: Path, lane: str, statement: str
 ) -> None:
     make_table(local_world)
     write(local_world, NW)
     before = local_world.totals()
 
-    child = start(local_world, tmp_path, "--partition", NW, "--die-at", statement)
+    child = start(local_world, tmp_path, "--partition", NW, "--lane", lane, "--die-at", statement)
     _, errors = child.communicate(timeout=60)
 
     assert child.returncode == -signal.SIGKILL, errors

@@ -1,6 +1,7 @@
 """A process that commits partitions to a lake without Spark, to be killed or to run beside others.
 
-    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--die-at STATEMENT] [--no-lock]
+    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--lane LANE]
+        [--die-at STATEMENT] [--no-lock]
 
 Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
 a whole partition from a mixture.
@@ -8,65 +9,99 @@ a whole partition from a mixture.
 
 import argparse
 import datetime as dt
+import functools
 import json
 import os
 import signal
+import sqlite3
 import uuid
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.lake.commit import Replacement, commit
+from lake_assets.lake.commit import LANES as DEFAULT_LANES
+from lake_assets.lake.commit import commit
+from lake_assets.lake.direct.replace import replace_directly
+from lake_assets.lake.direct.transaction import Transaction
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.extension import replace_by_extension
 from lake_assets.lake.ledger import LedgerRow, create_ledger
+from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.tables import create_table, prepare_table
 from lake_assets.manifest import Manifest
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.world import World
 
+Watcher = Callable[[str], None]
+
 ROWS = 3
 SCHEMA = pa.schema([("id", pa.int64()), ("total", pa.float64())])
 
 
-class Deadly:
-    """A connection that kills its process, with no chance to clean up, before or after a statement."""
+LANES = {"direct": replace_directly, "extension": replace_by_extension}
 
-    def __init__(self, connection: Any, point: str) -> None:
+
+class Watched:
+    """A connection of DuckDB or SQLite that calls something before and after each statement."""
+
+    def __init__(self, connection: Any, before: Watcher, after: Watcher) -> None:
         self._connection = connection
-        self._after = point.startswith("after ")
-        self._point = point.removeprefix("after ")
+        self._before = before
+        self._after = after
 
     def execute(self, sql: str, *parameters: Any) -> Any:
-        deadly = self._point in sql
-        if deadly and not self._after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = self._connection.execute(sql, *parameters)
-        if deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
+        return self._watch(self._connection.execute, sql, *parameters)
+
+    def executemany(self, sql: str, *parameters: Any) -> Any:
+        return self._watch(self._connection.executemany, sql, *parameters)
+
+    def _watch(self, method: Callable[..., Any], sql: str, *parameters: Any) -> Any:
+        self._before(sql)
+        result = method(sql, *parameters)
+        self._after(sql)
         return result
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
 
-class Overtaken:
-    """A connection whose first COMMIT comes after something else has happened."""
+def die(point: str, sql: str) -> None:
+    """Kill this process, with no chance to clean up, if the statement is the one."""
+    if point in sql:
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    def __init__(self, connection: Any, happening: Callable[[], object]) -> None:
-        self._connection = connection
-        self._happenings = [happening]
 
-    def execute(self, sql: str, *parameters: Any) -> Any:
-        if sql == "COMMIT" and self._happenings:
-            self._happenings.pop()()
-        return self._connection.execute(sql, *parameters)
+def survive(_: str) -> None:
+    pass
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
+
+def deadly(connection: Any, point: str) -> Any:
+    """The connection, deadly before or after a statement."""
+    killer = functools.partial(die, point.removeprefix("after "))
+    return Watched(connection, survive, killer) if point.startswith("after ") else Watched(connection, killer, survive)
+
+
+@contextmanager
+def overtaken(connection: Any, happening: Callable[[], object]) -> Iterator[Any]:
+    """The connection; what happens, happens once, when either lane has read the last snapshot and not yet written."""
+    happenings = [happening]
+
+    def happen(sql: str = "COMMIT") -> None:
+        if sql == "COMMIT" and happenings:
+            happenings.pop()()
+
+    def begin(self: Transaction, *arguments: Any) -> None:
+        original(self, *arguments)
+        happen()
+
+    original = Transaction.__init__
+    with mock.patch.object(Transaction, "__init__", begin):
+        yield Watched(connection, happen, survive)
 
 
 class Unlocked(LakeSession):
@@ -88,12 +123,13 @@ def write(
     world: World,
     text: str,
     *,
+    lane: str | None = None,
     die_at: str | None = None,
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
     retries: int = 200,
 ) -> LedgerRow:
-    """One commit of three new rows."""
+    """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read."""
     stream, partition = world.stream, world.partition(text)
     number = float(uuid.uuid4().int % 2**50)
     store = ArrowStore(world.config.lakes["test"].storage)
@@ -117,10 +153,11 @@ def write(
     replacement = Replacement(stream.table, partition, (store.uri(key),), Manifest(()), row)
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
-        connection: Any = Deadly(lake.connection, die_at) if die_at else lake.connection
-        if overtaken_by:
-            connection = Overtaken(connection, overtaken_by)
-        return commit((LakeSession if lock else Unlocked)(config, connection), replacement)
+        connection = deadly(lake.connection, die_at) if die_at else lake.connection
+        manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
+        with manager as connection:
+            session = (LakeSession if lock else Unlocked)(config, connection)
+            return commit(session, replacement, [LANES[lane], replace_by_extension] if lane else DEFAULT_LANES)
 
 
 def main() -> None:
@@ -128,12 +165,16 @@ def main() -> None:
     parser.add_argument("world", type=Path)
     parser.add_argument("--partition", required=True)
     parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("--lane", choices=LANES)
     parser.add_argument("--die-at")
     parser.add_argument("--no-lock", action="store_true")
     given = parser.parse_args()
     world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
+    if given.die_at:
+        connect = sqlite3.connect
+        sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
     for _ in range(given.times):
-        write(world, given.partition, die_at=given.die_at, lock=not given.no_lock)
+        write(world, given.partition, lane=given.lane, die_at=given.die_at, lock=not given.no_lock)
         print("committed", flush=True)  # noqa: T201 - the parent counts
 
 

@@ -1,0 +1,130 @@
+"""The replacement of a partition by the direct lane: its whole files end, the new files begin."""
+
+from collections.abc import Sequence
+
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.direct.footers import read_footers
+from lake_assets.lake.direct.table import Column, Partitioning, Table, read_mapping, read_partitioning, read_table
+from lake_assets.lake.direct.transaction import Transaction
+from lake_assets.lake.ducklake import LakeSession, translated
+from lake_assets.lake.engine import identifier
+from lake_assets.lake.ledger import (
+    LEDGER_COLUMNS,
+    MANIFEST_COLUMNS,
+    LedgerRow,
+    ledger_table,
+    ledger_values,
+    manifest_table,
+    manifest_values,
+)
+from lake_assets.lake.replacement import AUTHOR, Replacement
+from lake_assets.partition import Partition
+
+
+def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    """One try.
+
+    Returns:
+        The ledger row as it stands in the ledger.
+
+    Raises:
+        NotDirectError: the partition is more than whole files, or the table is none that this lane knows; nothing
+            has changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    with catalog_transaction(session) as database:
+        transaction = Transaction(database, session.connection)
+        table = read_table(database, replacement.table)
+        partitioning = read_partitioning(database, table)
+        values = _key_values(partitioning, replacement.partition)
+        old = _whole_files(database, table, partitioning, values)
+        transaction.end_files(table, list(old))
+        if replacement.files:
+            with translated(session.config):
+                files = read_footers(session.connection, replacement.files, _stored_leaves(table, partitioning))
+            transaction.add_files(
+                table,
+                partitioning,
+                read_mapping(database, table, partitioning),
+                (data_path(session.config) if table.is_relative else "") + table.path,
+                [(file, values) for file in files],
+            )
+        row = replacement.done(rows_before=sum(old.values()), snapshot_id=transaction.snapshot_id)
+        manifest = read_table(database, manifest_table(session.config))
+        transaction.append(manifest, list(MANIFEST_COLUMNS), manifest_values(row, replacement.manifest))
+        ledger = read_table(database, ledger_table(session.config))
+        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row)])
+        transaction.finish(AUTHOR, replacement.message, replacement.extra_info)
+    return row
+
+
+def _key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
+    """The partition's values as the catalog has them, in the order of the table's keys."""
+    texts = {
+        column.name.lower(): None if value is None else str(value)
+        for column, value in zip(partition.columns, partition.values, strict=True)
+    }
+    names = [column.name.lower() for column in partitioning.columns]
+    if set(names) != set(texts):
+        raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
+    return [texts[name] for name in names]
+
+
+def _stored_leaves(table: Table, partitioning: Partitioning) -> dict[str, Column]:
+    """The columns that a data file itself has."""
+    by_path = {column.column_id for column in partitioning.columns}
+    return {path: column for path, column in table.leaves.items() if column.column_id not in by_path}
+
+
+def _whole_files(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
+) -> dict[int, int]:
+    """The rows of each data file of the partition, by the file's id.
+
+    Raises:
+        NotDirectError: rows of the partition may lie elsewhere too, or not all rows of its files are live.
+    """
+    if database.rows(
+        "SELECT 1 FROM ducklake_data_file WHERE table_id = ? AND end_snapshot IS NULL "
+        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
+        [table.table_id, partitioning.partition_id],
+    ):
+        raise NotDirectError("the table has files of another partitioning")
+    for (home,) in database.rows(
+        "SELECT table_name FROM ducklake_inlined_data_tables WHERE table_id = ?", [table.table_id]
+    ):
+        if database.rows(f"SELECT 1 FROM {identifier(home)} WHERE end_snapshot IS NULL LIMIT 1"):  # noqa: S608
+            raise NotDirectError("the catalog itself holds rows of the table")
+    conditions: list[str] = []
+    parameters: list[object] = [table.table_id]
+    for index, value in enumerate(values):
+        compared = "IS NULL" if value is None else "= ?"
+        conditions.append(
+            "AND data_file_id IN (SELECT data_file_id FROM ducklake_file_partition_value "  # noqa: S608 - no values
+            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
+        )
+        parameters += [table.table_id, index, *([] if value is None else [value])]
+    files: dict[int, int] = dict(
+        database.rows(
+            "SELECT data_file_id, record_count FROM ducklake_data_file "  # noqa: S608 - no values
+            f"WHERE table_id = ? AND end_snapshot IS NULL {' '.join(conditions)}",
+            parameters,
+        )
+    )
+    deleted_from = {
+        file_id
+        for (file_id,) in database.rows(
+            "SELECT data_file_id FROM ducklake_delete_file WHERE table_id = ? AND end_snapshot IS NULL",
+            [table.table_id],
+        )
+    }
+    if deleted_from & set(files) or _has_inlined_deletes(database, table):
+        raise NotDirectError("rows were deleted from files of the table")
+    return files
+
+
+def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
+    # The extension makes this table when it is first needed.
+    home = f"ducklake_inlined_delete_{table.table_id}"
+    return database.has_table(home) and bool(database.rows(f"SELECT 1 FROM {identifier(home)} LIMIT 1"))  # noqa: S608
