@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -47,23 +47,33 @@ class Report:
         self.lines.append(Line(what, str(ours), f"{peer}: {theirs}", ratio, target))
 
 
-def timed(
-    work: Callable[[], object], repeat: int, *, warm_up: int = 1, before: Callable[[], object] | None = None
-) -> Timing:
-    """How long the work takes, warm.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Something to be timed."""
+
+    run: Callable[[], object]
+    before: Callable[[], object] = lambda: None  # untimed, before each run
+
+
+def in_turns(works: Mapping[str, Work], repeat: int, warm_up: int = 1) -> dict[str, Timing]:
+    """How long each takes, warm. They run in turns, so that a machine that slows down slows all of them.
 
     Args:
-        work: what is timed.
-        repeat: how often.
+        works: by name.
+        repeat: how often each is timed.
         warm_up: how often before that, untimed.
-        before: what is done before each repetition, untimed.
     """
-    seconds = []
+    seconds: dict[str, list[float]] = {name: [] for name in works}
     for number in range(warm_up + repeat):
-        if before:
-            before()
-        start = time.perf_counter()
-        work()
-        if number >= warm_up:
-            seconds.append(time.perf_counter() - start)
-    return Timing(tuple(seconds))
+        for name, work in works.items():
+            work.before()
+            start = time.perf_counter()
+            work.run()
+            if number >= warm_up:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: Timing(tuple(found)) for name, found in seconds.items()}
+
+
+def timed(run: Callable[[], object], repeat: int) -> Timing:
+    """How long one thing takes, warm."""
+    return in_turns({"it": Work(run)}, repeat)["it"]

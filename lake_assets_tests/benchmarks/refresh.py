@@ -1,5 +1,6 @@
 """A refresh of one partition, from listing to commit, against DuckDB, pyarrow, and Spark's own reader and writer."""
 
+import functools
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from lake_assets.ingest import ingest
 from lake_assets.lake.engine import extension_file
 from lake_assets.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
-from lake_assets_tests.benchmarks.measure import Line, Report, Timing, timed
+from lake_assets_tests.benchmarks.measure import Line, Report, Work, in_turns
 
 PARTITION = "region=NW,date=2026-02-11"
 MEMORY_TARGET = 1000.0  # MB, of all Python workers together
@@ -48,7 +49,7 @@ class Bench:
         }
         return open_stream(LakeConfig.model_validate(config), "sales")
 
-    def ours(self, spark: SparkSession, repeat: int) -> tuple[Timing, Timing]:
+    def ours(self, spark: SparkSession) -> dict[str, Work]:
         """A load of the partition when the table has no rows of it, and a replace of the partition that is there."""
         stream = self.stream()
         self._ingest(stream, spark)
@@ -57,55 +58,56 @@ class Bench:
             with stream.lake.open() as lake:
                 lake.rows("DELETE FROM lake.sales")
 
-        load = timed(lambda: self._ingest(stream, spark), repeat, before=clear)
-        return load, timed(lambda: self._ingest(stream, spark), repeat)
+        def run() -> None:
+            self._ingest(stream, spark)
+
+        return {"load": Work(run, clear), "replace": Work(run)}
 
     def _ingest(self, stream: OpenStream, spark: SparkSession) -> None:
         partition = stream.config.partition(PARTITION)
         row = ingest(stream, partition, lambda: spark, force=True).row
         assert row.row_count == self.rows
 
-    def duckdb_copies(self, repeat: int) -> dict[str, Timing]:
+    def duckdb_copies(self) -> dict[str, Work]:
         """DuckDB's COPY to zstd Parquet in its forms."""
         zstd = "FORMAT parquet, COMPRESSION zstd"
         forms = {
-            "to one file": f"'{{}}/one.parquet' ({zstd})",
-            "PER_THREAD_OUTPUT": f"'{{}}/threads' ({zstd}, PER_THREAD_OUTPUT, OVERWRITE_OR_IGNORE)",
-            "PARTITION_BY": f"'{{}}/parts' ({zstd}, PARTITION_BY (region, date), OVERWRITE_OR_IGNORE)",
+            "COPY to one file": f"'{{}}/one.parquet' ({zstd})",
+            "COPY PER_THREAD_OUTPUT": f"'{{}}/threads' ({zstd}, PER_THREAD_OUTPUT, OVERWRITE_OR_IGNORE)",
+            "COPY PARTITION_BY": f"'{{}}/parts' ({zstd}, PARTITION_BY (region, date), OVERWRITE_OR_IGNORE)",
         }
-        with duckdb.connect() as client:
-            source = f"SELECT * FROM read_parquet('{self.glob}', hive_partitioning = {{}})"
-            return {
-                name: timed(
-                    lambda form=form, name=name: client.execute(  # type: ignore[misc]
-                        f"COPY ({source.format(name == 'PARTITION_BY')}) TO {form.format(self.work)}"
-                    ),
-                    repeat,
+        client = duckdb.connect()
+        source = f"SELECT * FROM read_parquet('{self.glob}', hive_partitioning = {{}})"
+        return {
+            name: Work(
+                functools.partial(
+                    client.execute, f"COPY ({source.format('PARTITION' in name)}) TO {form.format(self.work)}"
                 )
-                for name, form in forms.items()
-            }
+            )
+            for name, form in forms.items()
+        }
 
-    def duckdb_delete_insert(self, repeat: int) -> Timing:
+    def duckdb_delete_insert(self) -> Work:
         """Plain DuckDB on a DuckLake of its own: DELETE and INSERT in one transaction."""
-        with duckdb.connect() as client:
-            for name in ("ducklake", "sqlite_scanner"):
-                client.execute(f"LOAD '{extension_file(name)}'")
-            place = self.work / "plain"
-            client.execute(f"ATTACH 'ducklake:sqlite:{place}.sqlite' AS lake (DATA_PATH '{place}/')")
-            source = f"read_parquet('{self.glob}', hive_partitioning = true)"
-            client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {source} LIMIT 0")
-            client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
-            client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
+        client = duckdb.connect()
+        for name in ("ducklake", "sqlite_scanner"):
+            client.execute(f"LOAD '{extension_file(name)}'")
+        place = self.work / "plain"
+        client.execute(f"ATTACH 'ducklake:sqlite:{place}.sqlite' AS lake (DATA_PATH '{place}/')")
+        source = f"read_parquet('{self.glob}', hive_partitioning = true)"
+        client.execute(f"CREATE TABLE lake.sales AS SELECT * FROM {source} LIMIT 0")
+        client.execute("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
+        client.execute("CALL lake.set_option('data_inlining_row_limit', 0)")
 
-            def refresh() -> None:
-                client.execute("BEGIN")
-                client.execute("DELETE FROM lake.sales WHERE region = 'NW' AND date = '2026-02-11'")
-                client.execute(f"INSERT INTO lake.sales SELECT * FROM {source}")
-                client.execute("COMMIT")
+        def refresh() -> None:
+            client.execute("BEGIN")
+            client.execute("DELETE FROM lake.sales WHERE region = 'NW' AND date = '2026-02-11'")
+            client.execute(f"INSERT INTO lake.sales SELECT * FROM {source}")
+            client.execute("COMMIT")
 
-            return timed(refresh, repeat)
+        return Work(refresh)
 
-    def pyarrow(self, repeat: int) -> Timing:
+    def pyarrow(self) -> Work:
         """One process of pyarrow: read each file, write one."""
 
         def rewrite() -> None:
@@ -114,49 +116,48 @@ class Bench:
                 for file in files:
                     writer.write_table(pq.ParquetFile(file).read())
 
-        return timed(rewrite, repeat)
+        return Work(rewrite)
 
-    def spark(self, spark: SparkSession, repeat: int) -> Timing:
+    def spark(self, spark: SparkSession) -> Work:
         """Spark's own reader and writer."""
 
         def rewrite() -> None:
             frame = spark.read.parquet(f"{self.landing}/region=NW/date=2026-02-11")
             frame.write.mode("overwrite").option("compression", "zstd").parquet(str(self.work / "spark"))
 
-        return timed(rewrite, repeat)
+        return Work(rewrite)
 
 
 def small(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
     """100 files of 1,000 rows."""
     bench = Bench(folder, f"small-{scale:g}", max(int(100 * scale), 1), 1000)
-    _, replace = bench.ours(spark, repeat)
-    report.lines.append(Line("100 x 1,000 rows, replace", str(replace), "a second", replace.median, 1.0))
-    peer = bench.duckdb_delete_insert(repeat)
-    report.compare("100 x 1,000 rows, replace", replace, "DuckDB DELETE + INSERT", peer, 4.0)
-    report.compare("100 x 1,000 rows, replace", replace, "Spark read + write", bench.spark(spark, repeat))
+    works = bench.ours(spark) | {"DELETE + INSERT": bench.duckdb_delete_insert(), "Spark": bench.spark(spark)}
+    times = in_turns(works, repeat)
+    what, ours = "100 x 1,000 rows, replace", times["replace"]
+    report.lines.append(Line(what, str(ours), "a second", ours.median, 1.0))
+    report.compare(what, ours, "DuckDB DELETE + INSERT", times["DELETE + INSERT"], 4.0)
+    report.compare(what, ours, "Spark read + write", times["Spark"])
 
 
 def big(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
     """10 files of 1,000,000 rows."""
     bench = Bench(folder, f"big-{scale:g}", 10, int(1_000_000 * scale))
+    copies = bench.duckdb_copies()
+    works = bench.ours(spark) | copies
+    works |= {"DELETE + INSERT": bench.duckdb_delete_insert(), "Spark": bench.spark(spark), "pyarrow": bench.pyarrow()}
     with python_workers_memory() as peak:
-        first, replace = bench.ours(spark, repeat)
+        times = in_turns(works, repeat)
     workers = peak()
-    copies = bench.duckdb_copies(repeat)
-    plain = copies["to one file"]
-    fastest = min(copies, key=lambda name: copies[name].median)
-    theirs = bench.spark(spark, repeat)
-    what = "10 x 1,000,000 rows"
-    report.compare(f"{what}, load", first, "DuckDB COPY to one file", plain, 1.0)
-    report.compare(f"{what}, replace", replace, "DuckDB COPY to one file", plain, 1.0)
-    report.compare(f"{what}, load", first, f"DuckDB COPY {fastest} (its fastest)", copies[fastest])
-    report.compare(f"{what}, replace", replace, "DuckDB DELETE + INSERT", bench.duckdb_delete_insert(repeat))
-    report.compare(f"{what}, load", first, "Spark read + write", theirs, 0.45)
-    report.compare(f"{what}, replace", replace, "Spark read + write", theirs, 0.45)
-    report.compare(f"{what}, load", first, "pyarrow, one process", bench.pyarrow(repeat))
-    report.lines.append(
-        Line(f"{what}, memory", f"{workers:.0f} MB", "1 GB for all Python workers", workers / MEMORY_TARGET, 1.0)
-    )
+    fastest = min(copies, key=lambda name: times[name].median)
+    for kind in ("load", "replace"):
+        what, ours = f"10 x 1,000,000 rows, {kind}", times[kind]
+        report.compare(what, ours, "DuckDB COPY to one file", times["COPY to one file"], 1.0)
+        report.compare(what, ours, f"DuckDB {fastest} (its fastest)", times[fastest])
+        report.compare(what, ours, "DuckDB DELETE + INSERT", times["DELETE + INSERT"])
+        report.compare(what, ours, "Spark read + write", times["Spark"], 0.45)
+        report.compare(what, ours, "pyarrow, one process", times["pyarrow"])
+    what = "10 x 1,000,000 rows, memory"
+    report.lines.append(Line(what, f"{workers:.0f} MB", "1 GB for all Python workers", workers / MEMORY_TARGET, 1.0))
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from lake_assets.ingest import ingest
 from lake_assets.lake.replacement import add_files_statement
 from lake_assets.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
-from lake_assets_tests.benchmarks.measure import Report, Timing, timed
+from lake_assets_tests.benchmarks.measure import Report, Work, in_turns
 from lake_assets_tests.benchmarks.refresh import PARTITION
 
 FEW, MANY = 100, 30_000
@@ -26,9 +26,12 @@ def table_size(report: Report, folder: Path, spark: SparkSession, repeat: int, s
     many = max(int(MANY * scale), FEW)
     with ExitStack() as servers:
         for name, catalog in _catalogs(folder, servers).items():
-            few = _refresh(folder / f"work-{name}-few", catalog("few"), FEW, spark, repeat)
-            full = _refresh(folder / f"work-{name}-many", catalog("many"), many, spark, repeat)
-            report.compare(f"refresh among {many:,} files, {name}", full, f"among {FEW}", few, 1.5)
+            works = {
+                size: _refresh(folder / f"work-{name}-{size}", catalog(size), files, spark)
+                for size, files in {"few": FEW, "many": many}.items()
+            }
+            times = in_turns(works, repeat)
+            report.compare(f"refresh among {many:,} files, {name}", times["many"], f"among {FEW}", times["few"], 1.5)
 
 
 def _catalogs(folder: Path, servers: ExitStack) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def _catalogs(folder: Path, servers: ExitStack) -> dict[str, Any]:
     return {"sqlite": file("sqlite"), "duckdb": file("duckdb"), "postgres": postgres}
 
 
-def _refresh(work: Path, catalog: dict[str, Any], files: int, spark: SparkSession, repeat: int) -> Timing:
+def _refresh(work: Path, catalog: dict[str, Any], files: int, spark: SparkSession) -> Work:
     shutil.rmtree(work, ignore_errors=True)
     landing = retail.land(work / "landing", 100, 1000)
     config = {
@@ -63,7 +66,7 @@ def _refresh(work: Path, catalog: dict[str, Any], files: int, spark: SparkSessio
     partition = stream.config.partition(PARTITION)
     ingest(stream, partition, lambda: spark)
     _fill(stream, work / "lake" / "main" / "sales", files)
-    return timed(lambda: ingest(stream, partition, lambda: spark, force=True), repeat)
+    return Work(lambda: ingest(stream, partition, lambda: spark, force=True))
 
 
 def _fill(stream: OpenStream, table: Path, files: int) -> None:
