@@ -1,28 +1,30 @@
-"""The way of one partition: landed objects → manifest → Spark job → data files → one commit with its ledger row.
+"""The way of a partition: landed objects → manifest → Spark job → data files → one commit with its ledger row.
 
-`plan` says what will be done, `ingest` does it. Both are called by the command line and by Dagster alike.
+`ingest` goes it with one partition, `ingest_all` with many: they are listed side by side, go through Spark in one job,
+and then each commits, or fails, by itself. Both are called by the command line and by Dagster alike.
 """
 
-import dataclasses
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceChangedError
+from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceChangedError
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import LedgerRow, create_ledger, last_fingerprint, ledger_table, record
-from lake_assets.lake.replacement import Replacement, Statement, add_files_statement, delete_statement, where
+from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
+from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
-from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
-from lake_assets.spark.job import Job, JobResult, PartitionJob, shares
+from lake_assets.passage import TRIES, IngestResult, Passage
+from lake_assets.spark.job import Job, JobResult, PartitionJob
 from lake_assets.spark.lanes import apply_transform, pass_through, result_schema, source_frame, transformed
 from lake_assets.spark.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
@@ -31,71 +33,22 @@ from lake_assets.stream import OpenStream
 Sessions = Callable[[], SparkSession]
 """Gives the Spark session; called only when there is work for Spark."""
 
-TRIES = 3  # how often a partition whose objects change under the job is read again
+# One Spark job takes so many partitions, or so many bytes of landed objects: a job takes 0.2 s to schedule whatever
+# it does, and nothing of it is committed before it ends.
+GROUP_PARTITIONS = 200
+GROUP_BYTES = 2**30
+
+COMMITS = 25  # at one opening of the lake; another process may want a DuckDB-file catalog too
+LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What an ingest of a partition would do now."""
+class Outcome:
+    """What became of one partition of many: its result, or its error."""
 
-    stream: str
     partition: Partition
-    action: str  # one sentence
-    source_glob: str
-    manifest: Manifest
-    fingerprint: str
-    destination: str  # URI of the folder that new files go to
-    table: str
-    table_exists: bool
-    rows_before: int
-    files_written: int  # at most; a task without rows writes none
-    statements: tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IngestResult:
-    """What an ingest of a partition did: its ledger row, and what the ledger does not hold."""
-
-    row: LedgerRow
-    manifest: Manifest
-    destination: str
-    schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
-    seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, commit
-
-
-def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
-    """What `ingest` would do with the partition now; nothing is written, and no Spark session is started.
-
-    Raises:
-        LakeAssetsError: what `ingest` would raise before its job.
-    """
-    manifest = stream.manifest(partition)
-    manifest.check()
-    fingerprint = stream.fingerprint(manifest)
-    exists, rows_before, last = _look(stream, partition)
-    action = _action(stream, manifest, unchanged=last == fingerprint and not force)
-    writes = action.startswith("replace")
-    destination = f"{_lake_root(stream)}{stream.destination_folder(partition)}"
-    statements: tuple[Statement, ...] = ()
-    if writes or action.startswith("clear"):
-        statements = (delete_statement(stream.table, partition),)
-    if writes:
-        statements += (add_files_statement(stream.table, [f"{destination}<run id>-<random>.parquet"]),)
-    files = len(shares(manifest.objects, stream.config.target_file_size, 1)) if writes else 0
-    return Plan(
-        stream.name,
-        partition,
-        action,
-        stream.source_glob(partition),
-        manifest,
-        fingerprint,
-        destination,
-        str(stream.table),
-        exists,
-        rows_before,
-        files,
-        statements,
-    )
+    result: IngestResult | None = None
+    error: Exception | None = None
 
 
 def ingest(
@@ -124,228 +77,327 @@ def ingest(
         LakeAssetsError: it failed; the old partition stands, and a `failed` ledger row says why where the catalog
             could still be reached.
     """
-    return _Ingest(stream, partition, sessions, force=force, run_id=run_id, run_at=run_at).run()
+    (outcome,) = ingest_all(stream, [partition], sessions, force=force, run_id=run_id, run_at=run_at)
+    if outcome.error is not None:
+        raise outcome.error
+    assert outcome.result is not None  # noqa: S101 - an outcome is one of both
+    return outcome.result
 
 
-class _Ingest:
-    """One ingest under way."""
+def ingest_all(
+    stream: OpenStream,
+    partitions: Iterable[Partition],
+    sessions: Sessions,
+    *,
+    force: bool = False,
+    run_id: str | None = None,
+    run_at: dt.datetime | None = None,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> Iterator[Outcome]:
+    """Make many of the lake's partitions what the landing zone's are, each by a commit of its own.
 
-    def __init__(
-        self,
-        stream: OpenStream,
-        partition: Partition,
-        sessions: Sessions,
-        *,
-        force: bool,
-        run_id: str | None,
-        run_at: dt.datetime | None,
-    ) -> None:
+    Args:
+        stream: whose partitions they are.
+        partitions: which, each once.
+        sessions: gives the Spark session.
+        force: read them even if their objects are those of the last commit.
+        run_id: names the run in ledger and commit messages; a new one when None.
+        run_at: when the run began, with time zone; now when None.
+        checkpoint: called between steps; what it raises ends the run.
+
+    Yields:
+        What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
+        does not start or the catalog cannot be reached, those that are left fail for the same reason, untried.
+    """
+    run = _Run(stream, sessions, checkpoint, force=force)
+    run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
+    passages = [Passage(stream, partition, run_id, run_at) for partition in partitions]
+    try:
+        for some in _chunks(passages, GROUP_PARTITIONS):
+            yield from run.some(some)
+    except GeneratorExit:
+        raise  # nobody wants to know more
+    except BaseException as error:
+        cut_off = [passage for passage in passages if not passage.is_told and passage.result is None]
+        for passage in cut_off:
+            passage.error = error
+        run.record_failures(cut_off)
+        for passage in passages:
+            if passage.result is not None and not passage.is_told:
+                yield Outcome(passage.partition, passage.result)
+        raise
+
+
+class _Run:
+    """One run over partitions of a stream. Each step takes some passages, and leaves an error in those that fail."""
+
+    def __init__(self, stream: OpenStream, sessions: Sessions, checkpoint: Callable[[], None], *, force: bool) -> None:
         self.stream = stream
-        self.partition = partition
         self.sessions = sessions
+        self.checkpoint = checkpoint
         self.force = force
-        self.seconds: dict[str, float] = {}
-        self.manifest = Manifest(())
-        self.schema: pa.Schema | None = None
-        now = dt.datetime.now(dt.UTC)
-        self.row = LedgerRow(
-            run_id=run_id or str(uuid.uuid4()),
-            run_at=run_at or now,
-            stream=stream.name,
-            source_glob=stream.source_glob(partition),
-            destination_table=str(stream.table),
-            partition_columns=",".join(column.name for column in partition.columns),
-            load_partition=partition.path,
-            mode=stream.config.mode,
-            status="failed",
-            started_at=now,
-        )
+        self.schema: pa.Schema | None = None  # of the data files; None while there is no table
+        self.broken: Exception | None = None  # what would meet every other partition too
 
-    def run(self) -> IngestResult:
+    def some(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
+        """All steps with some partitions; those whose objects change under way are taken again."""
+        left = list(passages)
+        while left:
+            if self.broken is not None:
+                for passage in left:
+                    passage.error = self.broken
+            self._list(_open(left))
+            self._check(_open(left))
+            for group in _groups(_open(left)):
+                self._write(group)
+                for few in _chunks(_open(group), COMMITS):
+                    self._commit(few)
+                    yield from self._outcomes(few)
+            yield from self._outcomes(left)
+            left = [passage for passage in left if passage.try_again()]
+
+    def record_failures(self, passages: Sequence[Passage]) -> None:
+        """A `failed` ledger row for each, where the catalog can be reached; the error itself is what matters."""
+        if not passages:
+            return
         try:
-            for attempt in range(1, TRIES + 1):
-                try:
-                    return self._once()
-                except SourceChangedError:
-                    if attempt == TRIES:
-                        raise
-        except BaseException as error:
-            self._record_failure(error)
-            raise
-        raise AssertionError  # the last attempt returned or raised
+            with self.stream.lake.open(create=True) as lake:
+                create_ledger(lake)
+                record(lake, [passage.failed_row() for passage in passages])
+        except LakeAssetsError as second:
+            for error in {id(p.error): p.error for p in passages if p.error is not None}.values():
+                error.add_note(f"No ledger row could be written: {second}")
 
-    def _once(self) -> IngestResult:
-        with self._timed("list"):
-            self.manifest = self.stream.manifest(self.partition)
-        fingerprint = self.stream.fingerprint(self.manifest)
-        self.row = dataclasses.replace(
-            self.row,
-            source_files=len(self.manifest.objects),
-            source_bytes=self.manifest.size,
-            source_fingerprint=fingerprint,
-        )
-        self.manifest.check()
-        with self._timed("check"), self.stream.lake.open(create=True) as lake:
+    def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
+        """What is newly known of these."""
+        ended = [passage for passage in passages if not passage.is_told and passage.has_ended]
+        self.record_failures([passage for passage in ended if passage.error is not None])
+        for passage in ended:
+            passage.is_told = True
+            if passage.result is None:
+                assert isinstance(passage.error, Exception)  # noqa: S101 - others have ended the run
+                yield Outcome(passage.partition, error=passage.error)
+            else:
+                yield Outcome(passage.partition, passage.result)
+
+    def _list(self, passages: Sequence[Passage]) -> None:
+        def one(passage: Passage) -> None:
+            with passage.step("list"):
+                passage.listed(self.stream.manifest(passage.partition))
+
+        with ThreadPoolExecutor(LISTINGS) as pool:
+            list(pool.map(one, passages))
+        self.checkpoint()
+
+    def _check(self, passages: Sequence[Passage]) -> None:
+        """Skip what has not changed, and apply the stream's policy to what is not there."""
+        with self._together("check", passages), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
-            last = last_fingerprint(lake, self.stream.table, self.partition.path)
-            if last == fingerprint and not self.force:
-                return self._skip(lake)
+            last = last_fingerprints(lake, self.stream.table, [passage.partition.path for passage in passages])
             exists = lake.exists(self.stream.table)
-            if not self.manifest.objects:
-                return self._without_rows(lake, exists=exists)
             if exists:
-                prepare_table(lake, self.stream.table)
-                self.schema = data_schema(lake, self.stream.table, self.partition.columns)
-        with self._timed("job"):
-            result = self._job()
+                self._prepare(lake)
+            unchanged = []
+            for passage in passages:
+                passage.schema = self.schema
+                if last.get(passage.partition.path) == passage.row.source_fingerprint and not self.force:
+                    unchanged.append(passage)
+                elif not passage.manifest.objects:
+                    with passage.step("commit"):
+                        self._without_rows(lake, passage, exists=exists)
+            self._skip(lake, unchanged)
+        self.checkpoint()
+
+    def _prepare(self, lake: LakeSession) -> None:
+        prepare_table(lake, self.stream.table)
+        self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
+
+    def _write(self, passages: Sequence[Passage]) -> None:
+        """The Spark job: data files that no reader sees yet."""
+        start = time.perf_counter()
+        try:
+            spark = self.sessions()
+        except LakeAssetsError as error:
+            self.broken = error
+            for passage in passages:
+                passage.error = error
+            return
+        if self.stream.config.transform is not None:
+            for passage in passages:
+                with passage.step("job"):
+                    self._written(passage, self._transform_job(spark, passage))
+                self.checkpoint()
+            return
+        self._make_table(passages)
+        passages = _open(passages)
+        if not passages:
+            return
+        try:
+            results = pass_through(spark, self._job(passages))
+        except LakeAssetsError as error:
+            self.checkpoint()
+            if len(passages) > 1:
+                # One of them brought the whole job down; alone, each brings down itself.
+                for passage in passages:
+                    self._write([passage])
+                return
+            results = [JobResult(error=error)]
+        seconds = (time.perf_counter() - start) / len(passages)
+        for passage, result in zip(passages, results, strict=True):
+            passage.add_seconds("job", seconds)
+            with passage.step("job"):
+                self._written(passage, result)
+        self.checkpoint()
+
+    def _written(self, passage: Passage, result: JobResult) -> None:
         if result.error is not None:
             raise result.error
-        with self._timed("verify"):
-            self._refuse_moved_source(fingerprint)
-        with self._timed("commit"), self.stream.lake.open() as lake:
-            if not sum(file.rows for file in result.files):
-                return self._without_rows(lake, exists=lake.exists(self.stream.table))
-            return self._commit(lake, result)
+        passage.files = result.files
+        passage.schema = self.schema
 
-    def _job(self) -> JobResult:
-        spark = self.sessions()
-        if self.stream.config.transform is not None:
-            return self._transform_job(spark)
-        if self.schema is None:
-            self._create_table(self._file_schema())
-        return pass_through(spark, self._spec())[0]
+    def _make_table(self, passages: Sequence[Passage]) -> None:
+        """The destination, as the first object that can be read has it."""
+        for passage in passages:
+            if self.schema is not None:
+                return
+            with passage.step("job"):
+                self._create_table(self._file_schema(passage))
 
-    def _transform_job(self, spark: SparkSession) -> JobResult:
+    def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller looked
-        frame = source_frame(spark, self._spec(), self._without_partition(self._file_schema()))
+        names = {column.name.lower() for column in self.stream.config.columns}
+        columns = [column for column in self._file_schema(passage) if column.name.lower() not in names]
+        frame = source_frame(spark, self._job([passage]), pa.schema(columns))
         result = apply_transform(spark, transform, frame)
         if self.schema is None:
             self._create_table(result_schema(result))
-        return transformed(self._spec(), result)
+        return transformed(self._job([passage]), result)
 
-    def _file_schema(self) -> pa.Schema:
-        first = self.manifest.objects[0]
-        return read_schema(ArrowStore(self.stream.config.source), first.key)
-
-    def _without_partition(self, schema: pa.Schema) -> pa.Schema:
-        names = {column.name.lower() for column in self.partition.columns}
-        return pa.schema([column for column in schema if column.name.lower() not in names])
+    def _file_schema(self, passage: Passage) -> pa.Schema:
+        return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
 
     def _create_table(self, schema: pa.Schema) -> None:
         with self.stream.lake.open() as lake:
-            create_table(lake, self.stream.table, schema, self.partition.columns)
-            prepare_table(lake, self.stream.table)
-            self.schema = data_schema(lake, self.stream.table, self.partition.columns)
+            create_table(lake, self.stream.table, schema, self.stream.config.columns)
+            self._prepare(lake)
 
-    def _spec(self) -> Job:
+    def _job(self, passages: Sequence[Passage]) -> Job:
         config = self.stream.config
-        folder = self.stream.destination_folder(self.partition)
         return Job(
-            run_id=self.row.run_id,
+            run_id=passages[0].row.run_id,
             source=config.source,
             storage=self.stream.lake_config.storage,
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,
-            partitions=(PartitionJob(self.partition, self.manifest.objects, folder),),
+            partitions=tuple(
+                PartitionJob(p.partition, p.manifest.objects, self.stream.destination_folder(p.partition))
+                for p in passages
+            ),
         )
 
-    def _refuse_moved_source(self, fingerprint: str) -> None:
+    def _commit(self, passages: Sequence[Passage]) -> None:
+        for passage in passages:
+            with passage.step("verify"):
+                self._refuse_moved_source(passage)
+        passages = _open(passages)
+        start = time.perf_counter()
+        try:
+            with self.stream.lake.open() as lake:
+                opening = (time.perf_counter() - start) / max(len(passages), 1)
+                for passage in passages:
+                    passage.add_seconds("commit", opening)
+                    with passage.step("commit"):
+                        self._commit_one(lake, passage)
+                    self.checkpoint()
+        except LakeAssetsError as error:
+            self.broken = error
+            for passage in _open(passages):
+                passage.error = error
+
+    def _commit_one(self, lake: LakeSession, passage: Passage) -> None:
+        if not sum(file.rows for file in passage.files):
+            self._without_rows(lake, passage, exists=lake.exists(self.stream.table))
+            return
+        passage.update(
+            status="committed",
+            row_count=sum(file.rows for file in passage.files),
+            files_written=len(passage.files),
+            bytes_written=sum(file.size for file in passage.files),
+        )
+        self._replace(lake, passage)
+
+    def _replace(self, lake: LakeSession, passage: Passage) -> None:
+        files = [file.uri for file in passage.files]
+        replacement = Replacement(self.stream.table, passage.partition, files, passage.manifest, passage.row)
+        passage.done(commit(lake, replacement))
+
+    def _refuse_moved_source(self, passage: Passage) -> None:
         """The rows that were read are those of the manifest only if the objects are still the same."""
-        if self.stream.fingerprint(self.stream.manifest(self.partition)) != fingerprint:
+        now = self.stream.fingerprint(self.stream.manifest(passage.partition))
+        if now != passage.row.source_fingerprint:
             raise SourceChangedError(
-                f"the objects of {self.row.source_glob} changed {TRIES} times while they were being read:",
+                f"the objects of {passage.row.source_glob} changed {TRIES} times while they were being read:",
                 "run it again when their writer has finished.",
             )
 
-    def _commit(self, lake: LakeSession, result: JobResult) -> IngestResult:
-        self.row = dataclasses.replace(
-            self.row,
-            status="committed",
-            row_count=sum(file.rows for file in result.files),
-            files_written=len(result.files),
-            bytes_written=sum(file.size for file in result.files),
-        )
-        files = [file.uri for file in result.files]
-        self.row = commit(lake, Replacement(self.stream.table, self.partition, files, self.manifest, self.row))
-        return self._result()
-
-    def _without_rows(self, lake: LakeSession, *, exists: bool) -> IngestResult:
+    def _without_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> None:
         """There is nothing to load: the stream's policy says what that means."""
         policy = self.stream.config.on_empty
-        self.row = dataclasses.replace(self.row, on_empty=policy)
+        passage.update(on_empty=policy)
         if policy == "fail":
             raise EmptySourceError(
-                f"the source partition has no rows: {self.row.source_glob}:",
+                f"the source partition has no rows: {passage.row.source_glob}:",
                 "check that it has landed, or set on_empty to keep or clear.",
             )
         if policy == "keep" or not exists:
-            return self._skip(lake)
-        self.row = dataclasses.replace(self.row, status="committed", row_count=0, files_written=0, bytes_written=0)
-        self.row = commit(lake, Replacement(self.stream.table, self.partition, (), self.manifest, self.row))
-        return self._result()
+            self._skip(lake, [passage])
+            return
+        passage.files = []
+        passage.update(status="committed", row_count=0, files_written=0, bytes_written=0)
+        self._replace(lake, passage)
 
-    def _skip(self, lake: LakeSession) -> IngestResult:
-        self.row = dataclasses.replace(self.row, status="skipped", finished_at=dt.datetime.now(dt.UTC))
-        record(lake, self.row)
-        return self._result()
-
-    def _record_failure(self, error: BaseException) -> None:
-        """A `failed` ledger row, where the catalog can be reached; the error itself is what matters."""
-        self.row = dataclasses.replace(
-            self.row,
-            status="failed",
-            error=f"{type(error).__name__}: {error}",
-            finished_at=dt.datetime.now(dt.UTC),
-        )
-        try:
-            with self.stream.lake.open(create=True) as lake:
-                create_ledger(lake)
-                record(lake, self.row)
-        except LakeAssetsError as second:
-            error.add_note(f"No ledger row could be written: {second}")
-
-    def _result(self) -> IngestResult:
-        destination = f"{_lake_root(self.stream)}{self.stream.destination_folder(self.partition)}"
-        return IngestResult(self.row, self.manifest, destination, self.schema, self.seconds)
+    def _skip(self, lake: LakeSession, passages: Sequence[Passage]) -> None:
+        now = dt.datetime.now(dt.UTC)
+        for passage in passages:
+            passage.update(status="skipped", finished_at=now)
+        record(lake, [passage.row for passage in passages])
+        for passage in passages:
+            passage.done(passage.row)
 
     @contextmanager
-    def _timed(self, step: str) -> Iterator[None]:
+    def _together(self, step: str, passages: Sequence[Passage]) -> Iterator[None]:
+        """Time a step that some take together, each with its equal share; its error is everybody's."""
         start = time.perf_counter()
         try:
             yield
+        except LakeAssetsError as error:
+            self.broken = error
+            for passage in _open(passages):
+                passage.error = error
         finally:
-            self.seconds[step] = self.seconds.get(step, 0) + time.perf_counter() - start
+            for passage in passages:
+                passage.add_seconds(step, (time.perf_counter() - start) / len(passages))
 
 
-def _lake_root(stream: OpenStream) -> str:
-    return ArrowStore(stream.lake_config.storage).uri("")
+def _open(passages: Iterable[Passage]) -> list[Passage]:
+    return [passage for passage in passages if passage.is_open]
 
 
-def _look(stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
-    """Whether the table exists, how many rows the partition has, and its last fingerprint."""
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            if not lake.exists(stream.table):
-                return False, 0, None
-            condition, parameters = where(partition)
-            ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
-            ledger = lake.exists(ledger_table(lake.config))
-            last = last_fingerprint(lake, stream.table, partition.path) if ledger else None
-            return True, rows, last
-    except NoLakeError:
-        return False, 0, None
+def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    some = iter(passages)
+    while chunk := list(islice(some, size)):
+        yield chunk
 
 
-def _action(stream: OpenStream, manifest: Manifest, *, unchanged: bool) -> str:
-    if unchanged:
-        return "skip: the objects are those of the last commit"
-    if manifest.objects:
-        return "replace the partition"
-    policy = stream.config.on_empty
-    return {
-        "fail": "fail: the source partition has no objects, and on_empty is fail",
-        "keep": "keep the partition: its source has no objects, and on_empty is keep",
-        "clear": "clear the partition: its source has no objects, and on_empty is clear",
-    }[policy]
+def _groups(passages: Iterable[Passage]) -> Iterator[list[Passage]]:
+    """The passages of one Spark job after the other."""
+    group: list[Passage] = []
+    for passage in passages:
+        if group and sum(p.manifest.size for p in group) + passage.manifest.size > GROUP_BYTES:
+            yield group
+            group = []
+        group.append(passage)
+    if group:
+        yield group

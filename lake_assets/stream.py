@@ -12,6 +12,7 @@ from lake_assets.lake.ducklake import DuckLake, TableName
 from lake_assets.layout.template import Template
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 
 
@@ -52,6 +53,10 @@ class OpenStream:
     def destination_folder(self, partition: Partition) -> str:
         """The folder below the lake's root for the partition's data files, in Hive's form, ending in a slash."""
         return f"{self.table.schema}/{self.table.table}/{partition.path}/"
+
+    def destination_uri(self, partition: Partition) -> str:
+        """The same folder as a URI."""
+        return ArrowStore(self.lake_config.storage).uri(self.destination_folder(partition))
 
     def manifest(self, partition: Partition) -> Manifest:
         """The partition's objects now, by a listing of its prefix alone.

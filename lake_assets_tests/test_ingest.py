@@ -8,7 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError, TransformError
-from lake_assets.ingest import TRIES, plan
+from lake_assets.passage import TRIES
+from lake_assets.plan import plan
 from lake_assets_tests.world import NW, SW, World, sales
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
 
-_TEXTS = "SELECT CAST(LEDGER_COLUMNS(*) AS VARCHAR) FROM result"
+_TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
 
 # These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
 _MAINTENANCE = re.compile(r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE)

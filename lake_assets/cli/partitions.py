@@ -14,7 +14,8 @@ from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
-    from lake_assets.ingest import IngestResult, Plan
+    from lake_assets.passage import IngestResult
+    from lake_assets.plan import Plan
 
 OBJECTS_SHOWN = 10
 
@@ -39,7 +40,7 @@ def plan(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bool
 
     Fails where the ingest would fail for want of source objects.
     """
-    from lake_assets.ingest import plan as plan_of
+    from lake_assets.plan import plan as plan_of
 
     opened = stream_named(ctx.obj.load(), stream)
     partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)]
@@ -88,7 +89,7 @@ def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bo
     """
     from lake_assets.cli.progress import progress
     from lake_assets.cli.sessions import Session
-    from lake_assets.ingest import ingest as ingest_one
+    from lake_assets.ingest import ingest_all
 
     options: Options = ctx.obj
     config = options.load()
@@ -101,25 +102,26 @@ def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bo
         session = Session(config.spark)
         session.announce = lambda doing: bar.update(task, description=doing or stream)
         with session.stopped():
-            for partition in partitions:
-                interrupt.check()
-                try:
-                    started = session.seconds
-                    result = ingest_one(opened, partition, session, force=force, run_id=run_id)
-                    click.echo(_result_line(result, sum(result.seconds.values()) - (session.seconds - started)))
-                except LakeAssetsError as error:
-                    interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
+            outcomes = ingest_all(opened, partitions, session, force=force, run_id=run_id, checkpoint=interrupt.check)
+            for outcome in outcomes:
+                interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
+                if outcome.result is not None:
+                    click.echo(_result_line(outcome.result))
+                elif isinstance(outcome.error, LakeAssetsError):
                     failed += 1
-                    click.echo(f"{click.style('failed', fg='red'):9}  {partition}")
-                    report(error, debug=options.debug)
+                    click.echo(f"{click.style('failed', fg='red'):9}  {outcome.partition}")
+                    report(outcome.error, debug=options.debug)
+                elif outcome.error is not None:
+                    raise outcome.error
                 bar.advance(task)
     if failed:
         click.echo(f"{failed} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
 
 
-def _result_line(result: "IngestResult", seconds: float) -> str:
+def _result_line(result: "IngestResult") -> str:
     row = result.row
+    seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
         why = "no source objects, on_empty: keep" if row.on_empty else "unchanged"
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"

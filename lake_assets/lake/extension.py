@@ -2,7 +2,7 @@
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import LedgerRow, insert_ledger_row, insert_manifest
+from lake_assets.lake.ledger import LedgerRow, insert_ledger_rows, insert_manifest
 from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement
 
 
@@ -25,7 +25,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
         row = replacement.done(rows_before=rows_before, snapshot_id=current + 1)
         insert_manifest(session, row, replacement.manifest)
-        insert_ledger_row(session, row)
+        insert_ledger_rows(session, [row])
         session.rows(
             "CALL lake.set_commit_message(?, ?, extra_info => ?)",
             [AUTHOR, replacement.message, replacement.extra_info],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -112,22 +113,24 @@ def ledger_values(row: LedgerRow) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
 
 
-def insert_ledger_row(session: LakeSession, row: LedgerRow) -> None:
-    """Append the row, in the transaction that is open."""
-    marks = ", ".join("?" for _ in LEDGER_COLUMNS)
+def insert_ledger_rows(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+    """Append the rows, in the transaction that is open."""
     names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    lists = ", ".join(f"unnest(?::{sql}[])" for sql in LEDGER_COLUMNS.values())
     session.rows(
-        f"INSERT INTO {ledger_table(session.config).sql} ({names}) VALUES ({marks})",  # noqa: S608 - quoted names
-        ledger_values(row),
+        f"INSERT INTO {ledger_table(session.config).sql} ({names}) SELECT {lists}",
+        [list(values) for values in zip(*map(ledger_values, rows), strict=True)],
     )
 
 
-def record(session: LakeSession, row: LedgerRow) -> None:
-    """Append the row in a transaction of its own, for a run that changed nothing: skipped or failed.
+def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+    """Append rows in a transaction of their own, for partitions that a run did not change: skipped or failed.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
     """
+    if not rows:
+        return
     for attempt in tenacity.Retrying(
         retry=tenacity.retry_if_exception(is_conflict),
         stop=tenacity.stop_after_attempt(10),
@@ -138,7 +141,7 @@ def record(session: LakeSession, row: LedgerRow) -> None:
             if attempt.retry_state.attempt_number > 1:
                 session.reattach()
             with session.transaction():
-                insert_ledger_row(session, row)
+                insert_ledger_rows(session, rows)
 
 
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
@@ -159,19 +162,23 @@ def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) ->
     )
 
 
-def last_fingerprint(session: LakeSession, table: TableName, load_partition: str) -> str | None:
-    """The fingerprint of what the partition was last committed from, or None when it never was.
+def last_fingerprints(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, str]:
+    """The fingerprint of what each partition was last committed from; those that never were are left out.
 
     Raises:
         CatalogError: the ledger cannot be read.
     """
-    found = session.rows(
-        f"SELECT source_fingerprint FROM {ledger_table(session.config).sql} "  # noqa: S608 - quoted names
-        "WHERE destination_table = ? AND load_partition = ? AND status = 'committed' "
-        "ORDER BY snapshot_id DESC LIMIT 1",
-        [str(table), load_partition],
+    # Conditions that DuckLake could use to pass over files make it read the statistics of all files of all tables
+    # from a SQLite catalog. These it cannot use.
+    return dict(
+        session.rows(
+            "SELECT load_partition, arg_max(source_fingerprint, snapshot_id) AS fingerprint FROM "  # noqa: S608
+            "(SELECT load_partition, source_fingerprint, snapshot_id, "
+            "destination_table = ? AND status = 'committed' AND list_contains(?, load_partition) AS wanted "
+            f"FROM {ledger_table(session.config).sql}) WHERE wanted IS TRUE GROUP BY load_partition",
+            [str(table), list(load_partitions)],
+        )
     )
-    return found[0][0] if found else None
 
 
 def read_ledger(

@@ -2,16 +2,17 @@
 
 import datetime as dt
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from lake_assets.errors import ConfigError, LakeAssetsError
-from lake_assets.ingest import IngestResult, Sessions, ingest
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
+from lake_assets.ingest import Outcome, Sessions, ingest_all
 from lake_assets.orchestration.metadata import (
     Metadata,
+    PartitionView,
     default_description,
     definition_metadata,
     materialization_metadata,
@@ -20,8 +21,10 @@ from lake_assets.orchestration.metadata import (
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
 from lake_assets.partition import Partition
+from lake_assets.passage import IngestResult
 from lake_assets.stream import OpenStream
 
+PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
 NAMED_FAILURES = 20  # of a range, in the text of its one failure; the log and the ledger have them all
 
 Events = Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]
@@ -82,12 +85,23 @@ class _Run:
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
         self.failed: dict[str, Exception] = {}
+        self.view: PartitionView | None = None  # the last that was looked at
 
     def events(self) -> Events:
         keys = self.context.partition_keys
+        partitions = self._partitions(keys)
+        outcomes = ingest_all(
+            self.stream,
+            partitions,
+            self.spark,
+            force=self.config.force,
+            run_id=self.context.run.run_id,
+            run_at=self.run_at,
+        )
         try:
-            for number, key in enumerate(keys, 1):
-                self._ingest(key, f"{key} ({number} of {len(keys)})")
+            for outcome in outcomes:
+                key = partitions[outcome.partition]
+                self._note(key, f"{key} ({len(self.done) + len(self.failed) + 1} of {len(keys)})", outcome)
         except BaseException as error:
             yield from self._materializations()
             if _is_interrupt(error):
@@ -103,38 +117,45 @@ class _Run:
             self.context.add_asset_metadata(metadata, partition_key=key)
         yield dg.MaterializeResult()
 
-    def _ingest(self, key: str, label: str) -> None:
-        try:
-            partition = partition_of(self.stream.config.columns, key)
-            result = ingest(
-                self.stream,
-                partition,
-                self.spark,
-                force=self.config.force,
-                run_id=self.context.run.run_id,
-                run_at=self.run_at,
-            )
-        except Exception as error:
+    def _partitions(self, keys: Sequence[str]) -> dict[Partition, str]:
+        """The key of each partition; a key that names none has failed."""
+        partitions = {}
+        for key in keys:
+            try:
+                partitions[partition_of(self.stream.config.columns, key)] = key
+            except PartitionError as error:
+                self.failed[key] = error
+                self.context.log.error(f"{key} failed: {error}")  # noqa: TRY400 - its text says it all
+        return partitions
+
+    def _note(self, key: str, label: str, outcome: Outcome) -> None:
+        error = outcome.error
+        if outcome.result is not None:
+            self.done[key] = self._describe(outcome.result, outcome.partition)
+            self.context.log.info(f"{label} {_figures(outcome.result)}")
+        elif error is not None:
             if _is_interrupt(error):
-                raise
+                raise error
             self.failed[key] = error
             if isinstance(error, LakeAssetsError):
-                self.context.log.error(f"{label} failed: {error}")  # noqa: TRY400 - its text says it all
+                self.context.log.error(f"{label} failed: {error}")
             else:
                 # Not foreseen, but no reason to give up the partitions that follow.
-                self.context.log.exception(f"{label} failed unexpectedly")
-        else:
-            self.done[key] = self._describe(result, partition)
-            self.context.log.info(f"{label} {_figures(result)}")
+                self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
 
     def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
         view = None
+        if len(self.done) >= PREVIEWS:
+            return materialization_metadata(
+                result, self.view and self.view.without_preview(result.row.row_count), partition
+            )
         try:
             with self.stream.lake.open(read_only=True) as lake:
                 view = view_partition(lake, self.stream.table, partition, result.row.row_count)
         except LakeAssetsError as error:
             # What was committed is committed, with or without a preview.
             self.context.log.warning(f"No preview of {partition}: {error}")
+        self.view = view or self.view
         return materialization_metadata(result, view, partition)
 
     def _materializations(self) -> Iterator[dg.AssetMaterialization]:

@@ -14,11 +14,11 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.ingest import IngestResult
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import where
 from lake_assets.partition import Partition
+from lake_assets.passage import IngestResult
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 
@@ -52,7 +52,11 @@ class PartitionView:
 
     columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
     rows: int
-    preview: tuple[tuple[str | None, ...], ...]
+    preview: tuple[tuple[str | None, ...], ...] | None  # None: not looked at
+
+    def without_preview(self, rows: int | None) -> "PartitionView | None":
+        """The view of another partition of the same table, of which only the number of rows is known."""
+        return None if rows is None else PartitionView(self.columns, rows, None)
 
 
 def view_partition(
@@ -116,7 +120,8 @@ def materialization_metadata(result: IngestResult, view: PartitionView | None, p
         metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
     if view is not None:
         partitioned = [column.name for column in partition.columns]
-        metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
+        if view.preview is not None:
+            metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
         # Under this name Dagster shows it as the asset's columns.
         metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(table_schema(view.columns, partitioned))
     metadata["ledger"] = dg.MetadataValue.json(_ledger(result))
@@ -139,10 +144,10 @@ def preview_markdown(view: PartitionView) -> str:
     lines = [
         [markdown(name) for name, _ in view.columns],
         ["---" for _ in view.columns],
-        *(["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview),
+        *(["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
     ]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"{table}\n\nfirst {len(view.preview):,} of {view.rows:,} rows"
+    return f"{table}\n\nfirst {len(view.preview or ()):,} of {view.rows:,} rows"
 
 
 def markdown(text: str) -> str:

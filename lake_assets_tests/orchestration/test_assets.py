@@ -8,7 +8,8 @@ import dagster as dg
 import pytest
 
 from lake_assets.errors import ConfigError
-from lake_assets.ingest import IngestResult, ingest
+from lake_assets.lake.commit import commit
+from lake_assets.lake.ledger import LedgerRow
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.partitions import dynamic_name
@@ -146,15 +147,15 @@ def test_an_error_is_one_paragraph_and_not_retried(materialize: Materialize, loc
 
 
 def failing_once(error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0) -> None:
-    """Let the ingest of one partition raise what none should."""
+    """Let the commit of one partition raise what none should."""
     calls = itertools.count()
 
-    def broken(*arguments: Any, **options: Any) -> IngestResult:
+    def broken(*arguments: Any) -> LedgerRow:
         if next(calls) == after:
             raise error
-        return ingest(*arguments, **options)
+        return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.orchestration.assets.ingest", broken)
+    monkeypatch.setattr("lake_assets.ingest.commit", broken)
 
 
 def test_an_error_that_nobody_foresaw_stops_only_its_partition(
@@ -184,7 +185,7 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
     failing_once(error, monkeypatch, after=1)
     with dg.DagsterInstance.ephemeral() as instance:
         with pytest.raises(dg.DagsterExecutionInterruptedError):
-            materialize("2026-02-11|NW", "2026-02-12|SW", instance=instance)
+            materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
 
         events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
 

@@ -81,6 +81,7 @@ def test_a_view_shows_one_partition_only_and_at_most_ten_rows(
         ("region", "VARCHAR"),
     )
     assert view.rows == rows
+    assert view.preview is not None
     assert len(view.preview) == min(rows, 10)
     assert {(raw, tags, found) for _, raw, tags, found in view.preview} <= {("\\xFF|", "[a, NULL]", region)}
     times = {dt.datetime.fromisoformat(time or "") for time, *_ in view.preview}

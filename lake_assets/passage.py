@@ -1,0 +1,128 @@
+"""One partition on its way from the landing zone into the lake: what is known of it so far, and how it ended."""
+
+import dataclasses
+import datetime as dt
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lake_assets.errors import SourceChangedError
+from lake_assets.lake.ledger import LedgerRow
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.spark.job import DataFile
+from lake_assets.stream import OpenStream
+
+TRIES = 3  # how often a partition whose objects change under the job is read again
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What an ingest of a partition did: its ledger row, and what the ledger does not hold."""
+
+    row: LedgerRow
+    manifest: Manifest
+    destination: str
+    schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
+    seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, commit
+
+
+class Passage:
+    """A partition's ledger row while it is being filled in, and the outcome: a result or an error."""
+
+    def __init__(self, stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime) -> None:
+        self.stream = stream
+        self.partition = partition
+        self.manifest = Manifest(())
+        self.files: list[DataFile] = []
+        self.schema: pa.Schema | None = None
+        self.seconds: dict[str, float] = {}
+        self.result: IngestResult | None = None
+        self.error: BaseException | None = None
+        self.is_told = False  # whoever asked for the partition knows the outcome
+        self._tries = 1
+        self.row = LedgerRow(
+            run_id=run_id,
+            run_at=run_at,
+            stream=stream.name,
+            source_glob=stream.source_glob(partition),
+            destination_table=str(stream.table),
+            partition_columns=",".join(column.name for column in partition.columns),
+            load_partition=partition.path,
+            mode=stream.config.mode,
+            status="failed",
+            started_at=dt.datetime.now(dt.UTC),
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is more to do."""
+        return self.result is None and self.error is None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is an outcome that stands; objects that change are no such outcome at first."""
+        return not self.is_open and not self._may_try_again
+
+    @property
+    def _may_try_again(self) -> bool:
+        return isinstance(self.error, SourceChangedError) and self._tries < TRIES
+
+    def try_again(self) -> bool:
+        """Whether the partition failed because its objects changed, and is open again."""
+        if not self._may_try_again:
+            return False
+        self._tries += 1
+        self.error = None
+        return True
+
+    def listed(self, manifest: Manifest) -> None:
+        """Note what is there.
+
+        Raises:
+            SourceError: an object cannot be Parquet.
+        """
+        self.manifest = manifest
+        self.update(
+            source_files=len(manifest.objects),
+            source_bytes=manifest.size,
+            source_fingerprint=self.stream.fingerprint(manifest),
+        )
+        manifest.check()
+
+    def update(self, **columns: object) -> None:
+        """Fill in columns of the ledger row."""
+        self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
+
+    def done(self, row: LedgerRow) -> None:
+        """The partition is committed or skipped, and this is its ledger row."""
+        self.row = row
+        destination = self.stream.destination_uri(self.partition)
+        self.result = IngestResult(row, self.manifest, destination, self.schema, self.seconds)
+
+    def failed_row(self) -> LedgerRow:
+        """The ledger row of a partition that failed."""
+        return dataclasses.replace(
+            self.row,
+            status="failed",
+            error=f"{type(self.error).__name__}: {self.error}",
+            finished_at=dt.datetime.now(dt.UTC),
+        )
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step, and keep its error as the partition's own: the others go on."""
+        start = time.perf_counter()
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - kept, and raised or reported by whoever asked for the partition
+            self.error = error
+        finally:
+            self.add_seconds(name, time.perf_counter() - start)
+
+    def add_seconds(self, name: str, seconds: float) -> None:
+        """Add to the time of a step."""
+        self.seconds[name] = self.seconds.get(name, 0) + seconds

@@ -1,0 +1,92 @@
+"""The dry run: what an ingest of a partition would do now."""
+
+from dataclasses import dataclass
+
+from lake_assets.errors import NoLakeError
+from lake_assets.lake.ledger import last_fingerprints, ledger_table
+from lake_assets.lake.replacement import Statement, add_files_statement, delete_statement, where
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.spark.job import shares
+from lake_assets.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an ingest of a partition would do now."""
+
+    stream: str
+    partition: Partition
+    action: str  # one sentence
+    source_glob: str
+    manifest: Manifest
+    fingerprint: str
+    destination: str  # URI of the folder that new files go to
+    table: str
+    table_exists: bool
+    rows_before: int
+    files_written: int  # at most; a task without rows writes none
+    statements: tuple[Statement, ...]  # of the commit, in the words of the extension's lane
+
+
+def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
+    """What `ingest` would do with the partition now; nothing is written, and no Spark session is started.
+
+    Raises:
+        LakeAssetsError: what `ingest` would raise before its job.
+    """
+    manifest = stream.manifest(partition)
+    manifest.check()
+    fingerprint = stream.fingerprint(manifest)
+    exists, rows_before, last = _look(stream, partition)
+    action = _action(stream, manifest, unchanged=last == fingerprint and not force)
+    writes = action.startswith("replace")
+    destination = stream.destination_uri(partition)
+    statements: tuple[Statement, ...] = ()
+    if writes or action.startswith("clear"):
+        statements = (delete_statement(stream.table, partition),)
+    if writes:
+        statements += (add_files_statement(stream.table, [f"{destination}<run id>-<random>.parquet"]),)
+    files = len(shares(manifest.objects, stream.config.target_file_size, 1)) if writes else 0
+    return Plan(
+        stream.name,
+        partition,
+        action,
+        stream.source_glob(partition),
+        manifest,
+        fingerprint,
+        destination,
+        str(stream.table),
+        exists,
+        rows_before,
+        files,
+        statements,
+    )
+
+
+def _look(stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
+    """Whether the table exists, how many rows the partition has, and its last fingerprint."""
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            if not lake.exists(stream.table):
+                return False, 0, None
+            condition, parameters = where(partition)
+            ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
+            ledger = lake.exists(ledger_table(lake.config))
+            last = last_fingerprints(lake, stream.table, [partition.path]) if ledger else {}
+            return True, rows, last.get(partition.path)
+    except NoLakeError:
+        return False, 0, None
+
+
+def _action(stream: OpenStream, manifest: Manifest, *, unchanged: bool) -> str:
+    if unchanged:
+        return "skip: the objects are those of the last commit"
+    if manifest.objects:
+        return "replace the partition"
+    policy = stream.config.on_empty
+    return {
+        "fail": "fail: the source partition has no objects, and on_empty is fail",
+        "keep": "keep the partition: its source has no objects, and on_empty is keep",
+        "clear": "clear the partition: its source has no objects, and on_empty is clear",
+    }[policy]
