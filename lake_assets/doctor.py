@@ -16,11 +16,12 @@ import duckdb
 import platformdirs
 from packaging.requirements import Requirement
 
-from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
+from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.engine import open_engine
 from lake_assets.lake.lock import commit_lock
@@ -183,6 +184,9 @@ def _config(file: Path | None) -> Iterator[Finding]:
 
 
 def _places(config: LakeConfig) -> Iterator[Finding]:
+    needed = {extension for lake in config.lakes.values() for extension in extensions(lake)}
+    for extension in sorted(needed - set(EXTENSIONS)):
+        yield _checked(f"DuckDB {extension}", lambda extension=extension: _loads(extension))  # type: ignore[misc]
     for name, lake in config.lakes.items():
         yield _checked(f"catalog of {name}", lambda lake=lake: _catalog(lake))  # type: ignore[misc]
         yield _checked(f"storage of {name}", lambda lake=lake: _storage(lake))  # type: ignore[misc]
@@ -195,7 +199,9 @@ def _places(config: LakeConfig) -> Iterator[Finding]:
 
 def _catalog(lake: Lake) -> str:
     place = catalog_place(lake)
-    if not isinstance(lake.catalog, PostgresCatalog) and not Path(lake.catalog.path).exists():
+    if isinstance(lake.catalog, MotherDuckCatalog):
+        motherduck_token()
+    if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():
         _refuse_unwritable(Path(lake.catalog.path).parent)
         return f"{place}: none yet, the first ingest makes it"
     # Of PostgreSQL this also tells an unreachable server, in the time that the config gives it.

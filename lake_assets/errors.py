@@ -34,6 +34,14 @@ class StorageError(LakeAssetsError):
     """An object store refuses, is unreachable, or lacks the bucket or object."""
 
 
+class StorageUnreachableError(StorageError):
+    """An object store did not answer, or answered that it failed; the same request may succeed later."""
+
+
+class LandingError(LakeAssetsError):
+    """Records cannot be landed as asked: the input cannot be read, or the buffer takes no more."""
+
+
 class SourceError(LakeAssetsError):
     """The landed objects of a partition cannot be ingested as they are."""
 

@@ -143,11 +143,12 @@ class _Run:
         """All steps with some partitions; those whose objects change under way are taken again."""
         left = list(passages)
         while left:
-            if self.broken is not None:
+            if self.broken is None:
+                self._list(left)
+                self._check(_open(left))
+            else:
                 for passage in left:
                     passage.error = self.broken
-            self._list(_open(left))
-            self._check(_open(left))
             for group in _groups(_open(left)):
                 self._write(group)
                 for few in _chunks(_open(group), COMMITS):
@@ -165,8 +166,11 @@ class _Run:
                 create_ledger(lake)
                 record(lake, [passage.failed_row() for passage in passages])
         except LakeAssetsError as second:
-            for error in {id(p.error): p.error for p in passages if p.error is not None}.values():
-                error.add_note(f"No ledger row could be written: {second}")
+            note = f"No ledger row could be written: {second}"
+            for passage in passages:
+                # Several may have one error in common.
+                if passage.error is not None and note not in getattr(passage.error, "__notes__", ()):
+                    passage.error.add_note(note)
 
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """What is newly known of these."""
@@ -191,6 +195,8 @@ class _Run:
 
     def _check(self, passages: Sequence[Passage]) -> None:
         """Skip what has not changed, and apply the stream's policy to what is not there."""
+        if not passages:
+            return
         with self._together("check", passages), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
             last = last_fingerprints(lake, self.stream.table, [passage.partition.path for passage in passages])
@@ -214,7 +220,6 @@ class _Run:
 
     def _write(self, passages: Sequence[Passage]) -> None:
         """The Spark job: data files that no reader sees yet."""
-        start = time.perf_counter()
         try:
             spark = self.sessions()
         except LakeAssetsError as error:
@@ -222,6 +227,7 @@ class _Run:
             for passage in passages:
                 passage.error = error
             return
+        start = time.perf_counter()
         if self.stream.config.transform is not None:
             for passage in passages:
                 with passage.step("job"):

@@ -28,9 +28,7 @@ class OpenStream:
     @cached_property
     def layout(self) -> Template:
         """How partitions are written as paths in the landing zone."""
-        if self.config.layout is None:
-            return Template.hive(column.name for column in self.config.columns)
-        return Template.parse(self.config.layout)
+        return self.config.template
 
     @property
     def table(self) -> TableName:

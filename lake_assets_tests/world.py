@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.ingest import IngestResult, ingest
+from lake_assets.config.storages import LocalStorage
+from lake_assets.ingest import ingest
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.engine import extension_file
 from lake_assets.lake.ledger import LedgerRow, read_ledger
 from lake_assets.partition import Partition
+from lake_assets.passage import IngestResult
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream, open_stream
@@ -112,7 +113,7 @@ class World:
 
     def data_files(self) -> set[str]:
         """The keys of all Parquet files below the lake's storage, registered or not."""
-        storage: LocalStorage | S3Storage = self.config.lakes["test"].storage
+        storage = self.config.lakes["test"].storage
         if isinstance(storage, LocalStorage) and not Path(storage.path).exists():
             return set()
         return {o.key for o in Store(storage).list(files="*.parquet")}

@@ -20,6 +20,7 @@ COMBINATIONS = [
     ("sqlite", "s3"),
     ("duckdb", "s3"),
     ("postgres", "s3"),
+    ("postgres", "r2"),
 ]
 
 
@@ -34,6 +35,13 @@ def bucket_on(server: "S3Server") -> dict[str, Any]:
         "secret": server.secret_key,
         "region": server.region,
     }
+
+
+def r2_bucket_on(server: "S3Server") -> dict[str, Any]:
+    """The same as an R2 storage: region auto, the bucket in the path, the endpoint this server in place of R2's."""
+    s3 = bucket_on(server)
+    kept = {name: s3[name] for name in ("bucket", "prefix", "endpoint", "key_id", "secret")}
+    return {"type": "r2", "account_id": "0123456789abcdef", **kept}
 
 
 @pytest.fixture
@@ -65,6 +73,9 @@ def world(request: pytest.FixtureRequest, local_world: World, tmp_path: Path) ->
     if storage == "s3":
         location = request.getfixturevalue("s3_location")
         local_world.storage, local_world.source = location(), location()
+    if storage == "r2":
+        server = request.getfixturevalue("s3")
+        local_world.storage, local_world.source = r2_bucket_on(server), r2_bucket_on(server)
     if catalog == "duckdb":
         local_world.catalog = {"type": "duckdb", "path": str(tmp_path / "catalog.duckdb")}
     if catalog == "postgres":

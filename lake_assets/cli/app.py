@@ -11,8 +11,10 @@ from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
+from lake_assets.cli.generate import generate
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
+from lake_assets.cli.land import land
 from lake_assets.cli.partitions import ingest, plan
 
 INTERRUPTED = 130  # as a shell says it: 128 and the number of SIGINT
@@ -59,5 +61,5 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, plan, ingest, query, ledger, schema):
+for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, schema):
     main.add_command(command)

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
+from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
 
 
@@ -33,4 +34,20 @@ class PostgresCatalog(Model):
     connect_timeout: int = Field(10, ge=1, le=300, description="Seconds.")
 
 
-Catalog = Annotated[SqliteCatalog | DuckdbCatalog | PostgresCatalog, Field(discriminator="type")]
+class MotherDuckCatalog(Model):
+    """A DuckLake database of MotherDuck over one's own bucket, read and written by one's own DuckDB.
+
+    The token is the environment's `MOTHERDUCK_TOKEN`, and no key of the config. Written after the vendor's manual;
+    it was never run against the service.
+    """
+
+    type: Literal["motherduck"]
+    database: Identifier
+    store_secret: bool = Field(
+        default=False,
+        description="Give MotherDuck the storage's keys, so that its own compute can read the bucket too.",
+    )
+
+
+FileCatalog = SqliteCatalog | DuckdbCatalog
+Catalog = Annotated[SqliteCatalog | DuckdbCatalog | PostgresCatalog | MotherDuckCatalog, Field(discriminator="type")]

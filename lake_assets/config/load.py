@@ -3,7 +3,7 @@
 import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError
 
@@ -144,13 +145,15 @@ def _dotted(location: Location) -> str:
 
 def _suggestion(location: Location) -> str:
     """`: did you mean …?` from the keys that the model at this place knows, or nothing."""
-    names = {f.alias or n for model in _models(LakeConfig) for n, f in model.model_fields.items()}
+    names = {f.alias or n for model in _models() for n, f in model.model_fields.items()}
     close = difflib.get_close_matches(str(location[-1]), sorted(names), n=1)
     return f": did you mean {close[0]}?" if close else ": remove it, or see docs/config.md for the keys there are"
 
 
-def _models(base: type[BaseModel]) -> list[type[BaseModel]]:
-    return base.__bases__[0].__subclasses__()  # type: ignore[return-value]
+def _models(base: type[BaseModel] = Model) -> Iterator[type[BaseModel]]:
+    for model in base.__subclasses__():
+        yield model
+        yield from _models(model)
 
 
 def _anchor(config: LakeConfig, folder: Path) -> LakeConfig:
@@ -166,4 +169,7 @@ def _anchor(config: LakeConfig, folder: Path) -> LakeConfig:
         anchored(lake["storage"])
     for stream in data["streams"].values():
         anchored(stream["source"])
+        if landing := stream["landing"]:
+            for place in (*landing["outputs"], landing["buffer"] or {}):
+                anchored(place)
     return LakeConfig.model_validate(data)

@@ -7,12 +7,13 @@ error shows them. Paths are as written; `load.py` makes relative ones relative t
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from lake_assets.config.catalogs import Catalog
+from lake_assets.config.attach_options import OptionValue, check_attach_options
+from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
 from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
-from lake_assets.config.storages import Storage
+from lake_assets.config.storages import GcsStorage, LocalStorage, S3Storage, Storage
 from lake_assets.config.streams import Stream
 
 
@@ -24,6 +25,38 @@ class Lake(Model):
     ledger: Identifier = Field("ingest_runs", description="Table with one row a run and partition.")
     manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
     commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
+    attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Of DuckLake's ATTACH.")
+
+    @field_validator("attach_options")
+    @classmethod
+    def _known_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
+        return check_attach_options(options)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storage_of_ones_own(cls, data: object) -> object:
+        if not isinstance(data, dict) or "storage" in data or not isinstance(data.get("catalog"), dict):
+            return data
+        if data["catalog"].get("type") == "motherduck":
+            raise ValueError(
+                "a lake whose files MotherDuck manages cannot be filled: Spark's tasks and one's own DuckDB have no "
+                "access to them, so give `storage`, a bucket of your own (Bring Your Own Bucket)"
+            )
+        return data
+
+    @model_validator(mode="after")
+    def _storage_fits(self) -> Self:
+        storage = self.storage
+        if isinstance(storage, S3Storage) and storage.anonymous:
+            raise ValueError("the lake's storage is written to, so it cannot be anonymous: give keys or a role")
+        if isinstance(storage, GcsStorage) and not storage.key_id and not storage.provider:
+            raise ValueError(
+                "DuckDB reaches Google Cloud Storage by an HMAC key: give the lake's storage key_id and secret, or "
+                "provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
+            )
+        if isinstance(self.catalog, MotherDuckCatalog) and isinstance(storage, LocalStorage):
+            raise ValueError("MotherDuck cannot read a folder of this machine: give the lake's storage a bucket")  # noqa: TRY004 - pydantic takes ValueError
+        return self
 
     @model_validator(mode="after")
     def _two_tables(self) -> Self:

@@ -1,11 +1,46 @@
-"""Where objects lie: a folder or a bucket, for landing zones and for lakes alike."""
+"""Where objects lie: a folder or a bucket, for landing zones and for lakes alike.
 
+Each storage has one URI form that DuckLake's catalog holds and that every client of the package means by it: an
+absolute path, `s3://` for S3 and everything that speaks its protocol (R2 too), `gs://`, and `az://`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
+from lake_assets.config.azure import AzureAccess, parse_connection_string
 from lake_assets.config.model import Model
+
+Provider = Literal["credential_chain"]
+
+
+def _plain_prefix(prefix: str) -> str:
+    prefix = prefix.strip("/")
+    if ".." in prefix.split("/"):
+        raise ValueError("a prefix may not climb with '..'")
+    return prefix
+
+
+def _http_endpoint(endpoint: str | None) -> str | None:
+    if endpoint is None:
+        return None
+    parts = urlsplit(endpoint)
+    if "@" in parts.netloc:
+        raise ValueError("an endpoint holds no user or password: use key_id and secret")
+    if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/") or parts.query:
+        raise ValueError(f"{endpoint!r} is not of the form http://host:port or https://host")
+    return endpoint.rstrip("/")
+
+
+Prefix = Annotated[str, AfterValidator(_plain_prefix), Field(description="Folder below which all keys lie.")]
+Endpoint = Annotated[str | None, AfterValidator(_http_endpoint)]
+
+
+def _uri(scheme: str, bucket: str, prefix: str) -> str:
+    return f"{scheme}://{bucket}/{prefix}".rstrip("/")
 
 
 class LocalStorage(Model):
@@ -14,59 +49,218 @@ class LocalStorage(Model):
     type: Literal["local"] = "local"
     path: str = Field(min_length=1, description="Folder; relative to the config file.")
 
+    @property
+    def root(self) -> str:
+        """The folder's absolute path."""
+        return str(Path(self.path).absolute())
 
-class S3Storage(Model):
-    """A bucket of S3 or of any server that speaks its protocol, with a prefix below which all keys lie."""
 
-    type: Literal["s3"] = "s3"
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$")
-    prefix: str = ""
-    region: str = "us-east-1"
-    endpoint: str | None = Field(None, description="URL of an S3-compatible server; AWS when absent.")
-    key_id: str | None = None
+class KeyedStorage(Model):
+    """What storages with the keys of S3's protocol have in common. Without keys, the credential chain is asked."""
+
+    prefix: Prefix = ""
+    provider: Provider | None = Field(None, description="credential_chain says in words that there are no keys.")
+    key_id: str | None = Field(None, min_length=1)
     secret: SecretStr | None = None
-    session_token: SecretStr | None = None
-
-    @field_validator("prefix")
-    @classmethod
-    def _plain_prefix(cls, prefix: str) -> str:
-        prefix = prefix.strip("/")
-        if ".." in prefix.split("/"):
-            raise ValueError("a prefix may not climb with '..'")
-        return prefix
-
-    @field_validator("endpoint")
-    @classmethod
-    def _http_endpoint(cls, endpoint: str | None) -> str | None:
-        if endpoint is None:
-            return None
-        parts = urlsplit(endpoint)
-        if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/"):
-            raise ValueError(f"{endpoint!r} is not of the form http://host:port or https://host")
-        return endpoint.rstrip("/")
 
     @model_validator(mode="after")
     def _whole_key(self) -> Self:
         if (self.key_id is None) != (self.secret is None):
             raise ValueError("key_id and secret go together: give both, or neither to use the credential chain")
+        if self.provider and self.key_id:
+            raise ValueError("provider: credential_chain and key_id exclude each other: remove one of them")
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class S3Service:
+    """Where requests of S3's protocol go."""
+
+    endpoint: str | None  # URL of a server that takes the bucket in the path; None is AWS
+    region: str
+    anonymous: bool = False
+
+
+class S3ProtocolStorage(KeyedStorage):
+    """A bucket whose URIs are S3's, with a prefix below which all keys lie."""
+
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$")
+    session_token: SecretStr | None = Field(None, description="Of temporary keys.")
+
+    @model_validator(mode="after")
+    def _token_of_keys(self) -> Self:
+        if self.session_token and not self.key_id:
+            raise ValueError("session_token goes with key_id and secret: give all three")
+        return self
+
+    @property
+    def root(self) -> str:
+        """`s3://bucket/prefix`."""
+        return _uri("s3", self.bucket, self.prefix)
+
+
+class S3Storage(S3ProtocolStorage):
+    """A bucket of S3 or of any server that speaks its protocol."""
+
+    type: Literal["s3"] = "s3"
+    region: str = "us-east-1"
+    endpoint: Endpoint = Field(None, description="URL of an S3-compatible server; AWS when absent.")
+    anonymous: bool = Field(default=False, description="A public bucket: requests are not signed. For landing zones.")
+
+    @model_validator(mode="after")
+    def _anonymous_without_keys(self) -> Self:
+        if self.anonymous and (self.key_id or self.provider):
+            raise ValueError("anonymous goes without key_id and provider: remove them, or anonymous")
+        return self
+
+    @property
+    def service(self) -> S3Service:
+        """Where requests go."""
+        return S3Service(self.endpoint, self.region, self.anonymous)
+
+
+class R2Storage(S3ProtocolStorage):
+    """A bucket of Cloudflare R2, by its S3 protocol.
+
+    Its URIs are `s3://` and not the `r2://` that DuckDB knows too: pyarrow, obstore, Spark and most other readers of
+    a lake know no `r2://`.
+    """
+
+    type: Literal["r2"] = "r2"
+    account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="As in the endpoint's host name.")
+    endpoint: Endpoint = Field(None, description="In place of the account's own, as a jurisdiction has it.")
+
+    @property
+    def service(self) -> S3Service:
+        """Where requests go: the account's own endpoint, unless the config names another."""
+        return S3Service(self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com", "auto")
+
+
+class GcsStorage(KeyedStorage):
+    """A bucket of Google Cloud Storage.
+
+    Two kinds of credentials meet here. DuckDB reaches the bucket by its S3 protocol, for which `key_id` and `secret`
+    are an HMAC key; a landing zone does without. Listing, reading and writing are done by Google's own protocol, with
+    `service_account` or, without it, the application default credentials.
+    """
+
+    type: Literal["gcs"] = "gcs"
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._\-]{1,220}[a-z0-9]$")
+    service_account: str | None = Field(None, description="Path of a service account's key file, on every worker.")
+
+    @model_validator(mode="after")
+    def _whole_path(self) -> Self:
+        if self.service_account is not None:
+            if self.provider:
+                raise ValueError(
+                    "provider: credential_chain and service_account exclude each other: remove one of them"
+                )
+            if not Path(self.service_account).is_absolute():
+                raise ValueError("service_account is the absolute path of a key file, the same on every worker")
+        return self
+
+    @property
+    def root(self) -> str:
+        """`gs://bucket/prefix`."""
+        return _uri("gs", self.bucket, self.prefix)
+
+
+class AzureStorage(Model):
+    """A container of Azure Blob Storage or Data Lake Storage.
+
+    Its URIs are `az://container/prefix`, the account being known from the secret: `abfss://`, which is taken in the
+    config, goes by the Data Lake endpoint, and that refuses accounts without a hierarchical namespace once soft
+    delete is on. The Blob endpoint serves every account.
+    """
+
+    type: Literal["azure"] = "azure"
+    account: str | None = Field(None, pattern=r"^[a-z0-9]{3,24}$", description="Or in connection_string.")
+    container: str = Field(pattern=r"^[a-z0-9](?:-?[a-z0-9]){2,62}$")
+    prefix: Prefix = ""
+    provider: Provider | None = Field(None, description="credential_chain says in words that there are no keys.")
+    account_key: SecretStr | None = None
+    connection_string: SecretStr | None = None
+    sas: SecretStr | None = Field(None, description="A shared access signature, as the portal gives it.")
+
+    @field_validator("sas")
+    @classmethod
+    def _without_question_mark(cls, sas: SecretStr | None) -> SecretStr | None:
+        return sas and SecretStr(sas.get_secret_value().removeprefix("?"))
+
+    @model_validator(mode="after")
+    def _one_credential(self) -> Self:
+        ways = ("account_key", "connection_string", "sas", "provider")
+        given = [name for name in ways if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{given[0]} and {given[1]} exclude each other: remove one of them")
+        if self.connection_string is None and self.account is None:
+            raise ValueError("the storage account is missing: give account, or connection_string")
+        named = self.access.account
+        if self.account is not None and named != self.account:
+            raise ValueError(f"connection_string is of the account {named!r}, and account says {self.account!r}")
+        return self
+
+    @property
+    def access(self) -> AzureAccess:
+        """Where the account is, and what opens it; holds secrets."""
+        if self.connection_string is not None:
+            return parse_connection_string(self.connection_string.get_secret_value())
+        return AzureAccess(
+            account=self.account or "",
+            key=self.account_key.get_secret_value() if self.account_key else None,
+            sas=self.sas.get_secret_value() if self.sas else None,
+        )
+
+    @property
+    def root(self) -> str:
+        """`az://container/prefix`."""
+        return _uri("az", self.container, self.prefix)
+
+
+AnyStorage = LocalStorage | S3Storage | R2Storage | GcsStorage | AzureStorage
+
+_FORMS = "a path, s3://bucket/prefix, gs://bucket/prefix, r2://account_id/bucket/prefix or abfss://container@account…"
+
+
 def _storage_from_text(value: object) -> object:
-    """`s3://bucket/prefix` and plain paths are short for the mapping."""
+    """A URI or a path is short for the mapping; its credentials are then the chain's."""
     if not isinstance(value, str):
         return value
-    if value.startswith("s3://"):
-        bucket, _, prefix = value.removeprefix("s3://").partition("/")
+    scheme, separator, rest = value.partition("://")
+    if not separator or scheme == "file":
+        return {"type": "local", "path": rest if separator else value}
+    bucket, _, prefix = rest.partition("/")
+    if scheme == "s3":
         return {"type": "s3", "bucket": bucket, "prefix": prefix}
-    if "://" in value and not value.startswith("file://"):
-        scheme = value.split("://", 1)[0]
-        raise ValueError(f"{scheme}:// is not a storage that is known here: use a path or s3://bucket/prefix")
-    return {"type": "local", "path": value.removeprefix("file://")}
+    if scheme in {"gs", "gcs"}:
+        return {"type": "gcs", "bucket": bucket, "prefix": prefix}
+    if scheme == "r2":
+        account_id, (bucket, _, prefix) = bucket, prefix.partition("/")
+        if not bucket:
+            raise ValueError("R2 needs the account too: r2://account_id/bucket/prefix, or a mapping with type: r2")
+        return {"type": "r2", "account_id": account_id, "bucket": bucket, "prefix": prefix}
+    if scheme in {"abfss", "abfs", "azure", "az"}:
+        return _azure_from_text(bucket, prefix)
+    raise ValueError(f"{scheme}:// is not a storage that is known here: use {_FORMS}")
+
+
+def _azure_from_text(authority: str, path: str) -> object:
+    """`container@account.dfs.core.windows.net` and a prefix, or `account.blob.core.windows.net` and both."""
+    container, at, host = authority.partition("@")
+    if not at:
+        host = authority
+        container, _, path = path.partition("/")
+    account, dot, _ = host.partition(".")
+    if not dot or not container:
+        raise ValueError(
+            "Azure needs account and container: abfss://container@account.dfs.core.windows.net/prefix, "
+            "azure://account.blob.core.windows.net/container/prefix, or a mapping with type: azure"
+        )
+    return {"type": "azure", "account": account, "container": container, "prefix": path}
 
 
 Storage = Annotated[
-    LocalStorage | S3Storage,
+    AnyStorage,
     Field(discriminator="type"),
-    BeforeValidator(_storage_from_text, json_schema_input_type=str | LocalStorage | S3Storage),
+    BeforeValidator(_storage_from_text, json_schema_input_type=str | AnyStorage),
 ]

@@ -6,9 +6,11 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from lake_assets.config.fields import FileSize, Identifier
+from lake_assets.config.landing import Landing
+from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
 from lake_assets.config.storages import Storage
-from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.errors import PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import Partition, PartitionColumn, PartitionType
 
@@ -80,7 +82,7 @@ class Stream(Model):
 
     lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
     source: Storage
-    layout: str | None = Field(None, description="Path template; Hive's name=value folders when absent.")
+    layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
     destination: Destination
@@ -89,18 +91,11 @@ class Stream(Model):
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
+    landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     description: str | None = None
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
-
-    @field_validator("layout")
-    @classmethod
-    def _layout_parses(cls, layout: str | None) -> str | None:
-        try:
-            return layout and Template.parse(layout).text
-        except LayoutError as error:
-            raise ValueError(str(error)) from error
 
     @field_validator("owners")
     @classmethod
@@ -114,9 +109,9 @@ class Stream(Model):
     def _partition_columns(self) -> Self:
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
             raise ValueError("two partition columns differ only in the case of their letters")
-        in_layout = set(self.partitions) if self.layout is None else set(Template.parse(self.layout).columns)
-        if missing := [name for name in self.partitions if name not in in_layout]:
-            raise ValueError(f"the layout {self.layout!r} has no {{{missing[0]}}}, which is a partition column")
+        template = self.template
+        if missing := [name for name in self.partitions if name not in template.columns]:
+            raise ValueError(f"the layout {template.text!r} has no {{{missing[0]}}}, which is a partition column")
         for column in self.columns:
             for value in self.partitions[column.name].values or ():
                 try:
@@ -124,6 +119,11 @@ class Stream(Model):
                 except PartitionError as error:
                     raise ValueError(str(error)) from error
         return self
+
+    @property
+    def template(self) -> Template:
+        """How partitions are written as paths in the landing zone."""
+        return self.layout.parsed if self.layout else Template.hive(self.partitions)
 
     @property
     def columns(self) -> tuple[PartitionColumn, ...]:

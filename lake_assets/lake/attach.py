@@ -1,15 +1,27 @@
 """The statements that attach a DuckLake, for each catalog and storage that the config knows.
 
-Sources: DuckLake's manual (connecting, choosing a catalog database) and DuckDB's manual (S3 API, PostgreSQL secrets).
+Sources: DuckLake's manual (connecting, choosing a catalog database); DuckDB's manual (S3 API, Azure, PostgreSQL
+secrets, the `aws` extension's credential chain); MotherDuck's manual (DuckLake, CREATE SECRET).
 """
 
+import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
-from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.lake.engine import literal
+from lake_assets.config.secrets import MOTHERDUCK_TOKEN
+from lake_assets.config.storages import (
+    AnyStorage,
+    AzureStorage,
+    GcsStorage,
+    KeyedStorage,
+    LocalStorage,
+    R2Storage,
+    S3Storage,
+)
+from lake_assets.errors import ConfigError
+from lake_assets.lake.engine import identifier, literal
 
 ALIAS = "lake"
 
@@ -17,23 +29,48 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
     SqliteCatalog: ("sqlite_scanner",),
     DuckdbCatalog: (),
     PostgresCatalog: ("postgres_scanner",),
+    MotherDuckCatalog: ("motherduck",),
     LocalStorage: (),
     S3Storage: ("httpfs",),
+    R2Storage: ("httpfs",),
+    GcsStorage: ("httpfs",),
+    AzureStorage: ("azure",),
 }
 
 
 def extensions(lake: Lake) -> tuple[str, ...]:
     """The DuckDB extensions that this lake needs."""
-    return ("ducklake", *_EXTENSIONS[type(lake.catalog)], *_EXTENSIONS[type(lake.storage)])
+    storage = lake.storage
+    chain = ("aws",) if isinstance(storage, KeyedStorage) and storage.key_id is None else ()
+    return ("ducklake", *_EXTENSIONS[type(lake.catalog)], *_EXTENSIONS[type(storage)], *chain)
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:
-    """The `CREATE SECRET` statements for catalog and storage; they hold secrets, so they are never logged."""
+    """The statements that give an engine the secrets of catalog and storage; for that reason they are never logged.
+
+    Raises:
+        ConfigError: the lake is MotherDuck's, and the environment has no token.
+    """
     statements = []
     if isinstance(lake.catalog, PostgresCatalog):
-        statements.append(_create_secret("lake_catalog", "postgres", _postgres(lake.catalog)))
-    if isinstance(lake.storage, S3Storage):
-        statements.append(_create_secret("lake_storage", "s3", _s3(lake.storage)))
+        statements.append(_create_secret("lake_catalog", _postgres(lake.catalog)))
+    if isinstance(lake.catalog, MotherDuckCatalog):
+        statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
+    if not isinstance(lake.storage, LocalStorage):
+        statements.append(_create_secret("lake_storage", storage_secret(lake.storage)))
+    return tuple(statements)
+
+
+def create_statements(lake: Lake) -> tuple[str, ...]:
+    """What must be executed before the lake is attached for the first time; may hold secrets, so never logged."""
+    if not isinstance(lake.catalog, MotherDuckCatalog):
+        return ()  # ATTACH itself makes the lake
+    database, path = identifier(lake.catalog.database), literal(data_path(lake))
+    statements = ["ATTACH IF NOT EXISTS 'md:'"]
+    if lake.catalog.store_secret:
+        options = storage_secret(lake.storage)
+        statements.append(_create_secret(f"{lake.catalog.database}_storage", options, where=" IN MOTHERDUCK"))
+    statements.append(f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE, DATA_PATH {path})")
     return tuple(statements)
 
 
@@ -51,26 +88,62 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
         options["META_JOURNAL_MODE"] = literal("WAL")
     if read_only:
         options["READ_ONLY"] = "true"
+    for name, value in lake.attach_options.items():
+        if isinstance(value, dict):
+            options |= {f"META_{parameter.upper()}": _value(text) for parameter, text in value.items()}
+        else:
+            options[name.upper()] = _value(value)
     listed = ", ".join(f"{name} {value}" for name, value in options.items())
     return f"ATTACH {literal('ducklake:' + _metadata(lake.catalog))} AS {ALIAS} ({listed})"
 
 
 def data_path(lake: Lake) -> str:
     """The root of the lake's storage, with a trailing slash."""
-    if isinstance(lake.storage, LocalStorage):
-        return f"{Path(lake.storage.path).absolute()}/"
-    return f"s3://{lake.storage.bucket}/{lake.storage.prefix}".rstrip("/") + "/"
+    return f"{lake.storage.root}/"
 
 
-def _metadata(catalog: SqliteCatalog | DuckdbCatalog | PostgresCatalog) -> str:
+def motherduck_token() -> str:
+    """MotherDuck's token, which is the environment's alone.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    token = os.environ.get(MOTHERDUCK_TOKEN)
+    if not token:
+        raise ConfigError(f"a lake on MotherDuck needs {MOTHERDUCK_TOKEN} in the environment:", "set it to a token.")
+    return token
+
+
+def storage_secret(storage: AnyStorage) -> dict[str, str]:
+    """The options of `CREATE SECRET` for a storage that is no folder, each value as it stands in the statement."""
+    if isinstance(storage, S3Storage | R2Storage):
+        # Of type s3 for R2 too, as its URIs are S3's: DuckDB asks all secrets of type s3 before those of type r2, so
+        # one that the user has stored for other buckets would come before it.
+        options = {"TYPE": "s3", "SCOPE": literal(f"s3://{storage.bucket}"), **_keys(storage), **_service(storage)}
+        if storage.session_token is not None:
+            options["SESSION_TOKEN"] = literal(storage.session_token.get_secret_value())
+        return options
+    if isinstance(storage, GcsStorage):
+        return {"TYPE": "gcs", "SCOPE": literal(f"gs://{storage.bucket}"), **_keys(storage)}
+    if isinstance(storage, AzureStorage):
+        return {"TYPE": "azure", "SCOPE": literal(f"az://{storage.container}"), **_azure(storage)}
+    raise AssertionError(f"{storage.type} storage has no secret")
+
+
+def _metadata(catalog: Catalog) -> str:
+    """The catalog's database, as it follows `ducklake:`."""
     if isinstance(catalog, PostgresCatalog):
         return "postgres:"
+    if isinstance(catalog, MotherDuckCatalog):
+        # The name that MotherDuck gives the catalog of a DuckLake database.
+        return f"md:__ducklake_metadata_{catalog.database}"
     prefix = "sqlite:" if isinstance(catalog, SqliteCatalog) else ""
     return f"{prefix}{Path(catalog.path).absolute()}"
 
 
 def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
     options = {
+        "TYPE": "postgres",
         "HOST": literal(catalog.host),
         "PORT": str(catalog.port),
         "DATABASE": literal(catalog.database),
@@ -81,17 +154,17 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
     return options
 
 
-def _s3(storage: S3Storage) -> dict[str, str]:
-    options = {"REGION": literal(storage.region), "SCOPE": literal(f"s3://{storage.bucket}")}
+def _keys(storage: KeyedStorage) -> dict[str, str]:
     if storage.key_id is None or storage.secret is None:
-        options["PROVIDER"] = "credential_chain"
-    else:
-        options["KEY_ID"] = literal(storage.key_id)
-        options["SECRET"] = literal(storage.secret.get_secret_value())
-    if storage.session_token is not None:
-        options["SESSION_TOKEN"] = literal(storage.session_token.get_secret_value())
-    if storage.endpoint is not None:
-        endpoint = urlsplit(storage.endpoint)
+        # Found again when they have expired: an engine may live longer than a role's keys.
+        return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
+    return {"KEY_ID": literal(storage.key_id), "SECRET": literal(storage.secret.get_secret_value())}
+
+
+def _service(storage: S3Storage | R2Storage) -> dict[str, str]:
+    options = {"REGION": literal(storage.service.region)}
+    if storage.service.endpoint is not None:
+        endpoint = urlsplit(storage.service.endpoint)
         options |= {
             "ENDPOINT": literal(endpoint.netloc),
             "USE_SSL": str(endpoint.scheme == "https").lower(),
@@ -100,6 +173,19 @@ def _s3(storage: S3Storage) -> dict[str, str]:
     return options
 
 
-def _create_secret(name: str, kind: str, options: dict[str, str]) -> str:
-    listed = ", ".join(f"{key} {value}" for key, value in {"TYPE": kind, **options}.items())
-    return f"CREATE OR REPLACE SECRET {name} ({listed})"
+def _azure(storage: AzureStorage) -> dict[str, str]:
+    access = storage.access
+    if access.key is None and access.sas is None:
+        return {"PROVIDER": "credential_chain", "ACCOUNT_NAME": literal(access.account)}
+    return {"CONNECTION_STRING": literal(access.connection_string)}
+
+
+def _create_secret(name: str, options: dict[str, str], where: str = "") -> str:
+    listed = ", ".join(f"{key} {value}" for key, value in options.items())
+    return f"CREATE OR REPLACE SECRET {name}{where} ({listed})"
+
+
+def _value(value: bool | int | str) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else literal(value)

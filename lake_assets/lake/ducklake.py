@@ -10,11 +10,12 @@ from typing import Any
 import duckdb
 import tenacity
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
+from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import CatalogError, NoLakeError
-from lake_assets.lake.attach import ALIAS, attach_statement, extensions, secret_statements
+from lake_assets.lake.attach import ALIAS, attach_statement, create_statements, extensions, secret_statements
 from lake_assets.lake.engine import identifier, open_engine
 from lake_assets.lake.lock import commit_lock
 
@@ -150,7 +151,7 @@ class DuckLake:
 
     def _refuse_absent_file(self) -> None:
         # SQLite makes a file by looking for it.
-        if not isinstance(self.config.catalog, PostgresCatalog) and not Path(self.config.catalog.path).exists():
+        if isinstance(self.config.catalog, FileCatalog) and not Path(self.config.catalog.path).exists():
             raise self._no_lake()
 
     def _no_lake(self) -> NoLakeError:
@@ -162,14 +163,16 @@ class DuckLake:
 
     def _create(self, statement: str) -> None:
         """Make the catalog; of several processes that would, one does."""
-        if not isinstance(self.config.catalog, PostgresCatalog):
-            Path(self.config.catalog.path).parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(self.config.catalog, FileCatalog):
+            _make_folder(Path(self.config.catalog.path).parent, "catalog")
         if isinstance(self.config.storage, LocalStorage):
-            Path(self.config.storage.path).mkdir(parents=True, exist_ok=True)
+            _make_folder(Path(self.config.storage.path), "storage")
         if isinstance(self.config.catalog, DuckdbCatalog):
             self._patiently(statement)
             return
         with commit_lock(self.config):
+            for first in create_statements(self.config):
+                self._patiently(first)
             self._patiently(statement)
 
     def _patiently(self, statement: str) -> None:
@@ -195,6 +198,8 @@ def catalog_place(config: Lake) -> str:
     catalog = config.catalog
     if isinstance(catalog, PostgresCatalog):
         return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
+    if isinstance(catalog, MotherDuckCatalog):
+        return f"md:{catalog.database}"
     return f"{catalog.type}:{catalog.path}"
 
 
@@ -204,21 +209,24 @@ def translated(config: Lake) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
+        # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
+        error.args = (str(error).split("\n\nLINE ")[0],)
+        mask_error(error, config.catalog, config.storage)
         text = " ".join(str(error).split())
-        for secret in _secrets(config):
-            text = text.replace(secret, "***")
         raise CatalogError(
             f"the catalog {catalog_place(config)} says: {text[:1000].rstrip('.')}:",
             "check that catalog and storage are reachable and that the statement fits the lake.",
         ) from error
 
 
-def _secrets(config: Lake) -> Iterator[str]:
-    for model in (config.catalog, config.storage):
-        for name in ("password", "secret", "session_token"):
-            value = getattr(model, name, None)
-            if value is not None and value.get_secret_value():
-                yield value.get_secret_value()
+def _make_folder(folder: Path, what: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogError(
+            f"the folder {folder} for the lake's {what} cannot be made: {error.strerror}:",
+            f"make it, or correct `{what}` in the config.",
+        ) from error
 
 
 def _held(error: BaseException) -> bool:
@@ -227,4 +235,5 @@ def _held(error: BaseException) -> bool:
 
 def _absent(error: duckdb.Error) -> bool:
     text = str(error)
-    return "does not exist" in text or "unable to open database file" in text
+    signs = ("does not exist", "unable to open database file", "no database/share named")  # the last is MotherDuck's
+    return any(sign in text for sign in signs)

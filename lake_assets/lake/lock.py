@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError
 
@@ -23,19 +23,23 @@ TIMEOUT = 600.0  # seconds; a commit takes well under one
 def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     """Hold the lake's lock: a file beside a file catalog, an advisory lock of a PostgreSQL catalog.
 
+    A catalog at MotherDuck has none: its own check for conflicts, and the retry, are what there is.
+
     Raises:
         CatalogError: it is not free within `timeout` seconds.
     """
     if isinstance(lake.catalog, PostgresCatalog):
         with _advisory_lock(lake.catalog, timeout):
             yield
+    elif isinstance(lake.catalog, MotherDuckCatalog):
+        yield
     else:
         with _file_lock(lake.catalog, timeout):
             yield
 
 
 @contextmanager
-def _file_lock(catalog: SqliteCatalog | DuckdbCatalog, timeout: float) -> Iterator[None]:
+def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
     path = Path(f"{catalog.path}.lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

@@ -4,12 +4,15 @@ import dagster as dg
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.stream import open_streams
 
 
 def build_definitions(config: LakeConfig) -> dg.Definitions:
-    """An asset for each stream, with the resources that they need. Nothing is connected or started yet.
+    """An asset for each stream, with the resources that they need, and what drains its landing buffer.
+
+    Nothing is connected or started yet.
 
     The in-process executor is the default because a run has one step: a process of its own for that would start
     Python and Dagster twice.
@@ -17,8 +20,10 @@ def build_definitions(config: LakeConfig) -> dg.Definitions:
     Raises:
         ConfigError: Dagster does not take what the config says of a stream.
     """
+    streams = open_streams(config).values()
     return dg.Definitions(
-        assets=[stream_asset(stream) for stream in open_streams(config).values()],
+        assets=[stream_asset(stream) for stream in streams],
+        schedules=[schedule for stream in streams if (schedule := drain_schedule(stream))],
         resources={"pyspark": pyspark_resource(config)},
         executor=dg.in_process_executor,
     )

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import Compression
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
@@ -38,8 +38,8 @@ class Job:
     """The work of one Spark job: some partitions of one stream."""
 
     run_id: str
-    source: LocalStorage | S3Storage
-    storage: LocalStorage | S3Storage
+    source: AnyStorage
+    storage: AnyStorage
     schema: pa.Schema  # of the data files
     compression: Compression
     target_file_size: int  # bytes
@@ -88,3 +88,14 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
             bins[-1].append(Share(o.key, o.etag, o.size, part, parts))
             filled += size
     return bins
+
+
+def spark_tasks(bins: int, size: int, cores: int) -> int:
+    """How many Spark tasks so many bins become: one each, but small ones share, since a task itself takes some 50 ms.
+
+    Args:
+        bins: lists of shares, as `shares` gives them for each partition.
+        size: bytes of all objects together.
+        cores: tasks that run side by side.
+    """
+    return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)

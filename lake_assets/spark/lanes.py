@@ -18,7 +18,7 @@ from lake_assets.config.streams import Transform
 from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, TransformError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
-from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares
+from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
 from lake_assets.spark.read import read_shares
 from lake_assets.spark.write import write_files
 
@@ -59,8 +59,9 @@ def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
                 index, mine = bins[number]
                 yield from _reported(index, lambda i=index, m=mine: _copy(job, i, m))  # type: ignore[misc]
 
-    numbers = spark.range(0, len(bins), 1, numPartitions=max(len(bins), 1))
-    return _collect(numbers.mapInArrow(task, _REPORT), job)
+    size = sum(o.size for partition in job.partitions for o in partition.objects)
+    tasks = spark_tasks(len(bins), size, cores)
+    return _collect(spark.range(0, len(bins), 1, numPartitions=tasks).mapInArrow(task, _REPORT), job)
 
 
 def transformed(job: Job, frame: DataFrame) -> JobResult:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore import Bytes
 
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SourceChangedError, SourceError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
@@ -20,9 +21,11 @@ BATCH_ROWS = 131_072
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
 AHEAD = 4
 
+_TRANSPORT = ("aws error", "azure error", "google::cloud::status", "curl")
+
 
 def read_shares(
-    storage: LocalStorage | S3Storage, shares: Sequence[Share], schema: pa.Schema, partition: Partition
+    storage: AnyStorage, shares: Sequence[Share], schema: pa.Schema, partition: Partition
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
 
@@ -34,7 +37,7 @@ def read_shares(
         OSError: the store failed while a large object was read; Spark tries the task again.
     """
     store = Store(storage)
-    with ThreadPoolExecutor(AHEAD) as pool:
+    with masking(storage), ThreadPoolExecutor(AHEAD) as pool:
         for share, file in _opened(storage, shares, pool):
             uri = store.uri(share.key)
             with _readable(uri):
@@ -47,7 +50,7 @@ def read_schema(store: ArrowStore, key: str) -> pa.Schema:
     Raises:
         SourceError: as `read_shares`.
     """
-    with _readable(store.uri(key)), store.open(key) as file:
+    with masking(store.storage), _readable(store.uri(key)), store.open(key) as file:
         return pq.read_schema(file).remove_metadata()
 
 
@@ -67,7 +70,7 @@ def _readable(uri: str) -> Iterator[None]:
 
 
 def _opened(
-    storage: LocalStorage | S3Storage, shares: Sequence[Share], pool: ThreadPoolExecutor
+    storage: AnyStorage, shares: Sequence[Share], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[Share, pa.NativeFile]]:
     """Each share with its open file; small objects are fetched ahead while others are worked on."""
     whole, ranges = Store(storage), ArrowStore(storage)
@@ -114,5 +117,5 @@ def _gone(uri: str) -> SourceChangedError:
 
 
 def _is_transport(error: OSError) -> bool:
-    """Whether the store failed, not the file's bytes: the system's errors have a number, S3's say where from."""
-    return error.errno is not None or "AWS Error" in str(error) or "curl" in str(error).lower()
+    """Whether the store failed, not the file's bytes: the system's errors have a number, a cloud's say where from."""
+    return error.errno is not None or any(sign in str(error).lower() for sign in _TRANSPORT)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.config.secrets import masking
 from lake_assets.spark.job import DataFile, Job
 from lake_assets.storage.arrow import ArrowStore
 
@@ -30,8 +31,9 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     """
     store = ArrowStore(job.storage)
     groups = _row_groups(batches)
-    while (file := _write_file(groups, store, job, folder)) is not None:
-        yield file
+    with masking(job.source, job.storage):
+        while (file := _write_file(groups, store, job, folder)) is not None:
+            yield file
 
 
 def _write_file(groups: Iterator[pa.Table], store: ArrowStore, job: Job, folder: str) -> DataFile | None:

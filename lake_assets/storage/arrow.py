@@ -1,29 +1,35 @@
 """One object store, seen from inside a Spark task: pyarrow's own readers and writers, no Hadoop connector."""
 
+import datetime as dt
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import fs
 
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError
+
+_GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
 class ArrowStore:
-    """Reads and writes the objects below a storage's root through pyarrow's filesystems."""
+    """Reads and writes the objects below a storage's root through pyarrow's filesystems.
 
-    def __init__(self, storage: LocalStorage | S3Storage) -> None:
-        self._storage = storage
-        if isinstance(storage, LocalStorage):
-            self._fs: fs.FileSystem = fs.LocalFileSystem()
-            self._root = str(Path(storage.path).absolute())
-        else:
-            self._fs = _s3(storage)
-            self._root = f"{storage.bucket}/{storage.prefix}".rstrip("/")
+    An error of an open file may hold a signed URL of Azure whole, so those who read and write do it inside `masking`.
+    """
+
+    def __init__(self, storage: AnyStorage) -> None:
+        self.storage = storage
+        # pyarrow's paths begin with the bucket, where there is one.
+        self._folder = storage.root.split("://", 1)[-1]
+        with masking(self.storage):
+            self._fs = filesystem(storage)
 
     def uri(self, key: str) -> str:
         """The key as a URI, the same as `Store.uri` gives."""
-        return f"{'' if isinstance(self._storage, LocalStorage) else 's3://'}{self._root}/{key}"
+        return f"{self.storage.root}/{key}"
 
     def open(self, key: str) -> pa.NativeFile:
         """An object for random access.
@@ -31,27 +37,46 @@ class ArrowStore:
         Raises:
             OSError: the object is absent or the store fails.
         """
-        return self._fs.open_input_file(f"{self._root}/{key}")
+        with masking(self.storage):
+            return self._fs.open_input_file(f"{self._folder}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:
-        """A new object; nothing is visible under the key until the stream is closed (on S3).
+        """A new object; nothing is visible under the key until the stream is closed (but in a local folder).
 
         Raises:
             OSError: the store fails.
         """
-        path = f"{self._root}/{key}"
-        if isinstance(self._storage, LocalStorage):
+        path = f"{self._folder}/{key}"
+        if isinstance(self.storage, LocalStorage):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        return self._fs.open_output_stream(path)
+        with masking(self.storage):
+            return self._fs.open_output_stream(path)
 
 
-def _s3(storage: S3Storage) -> fs.S3FileSystem:
-    endpoint = urlsplit(storage.endpoint) if storage.endpoint else None
+def filesystem(storage: AnyStorage) -> fs.FileSystem:
+    """Arrow's client of a storage; nothing is connected yet, but for a token where a service account asks for it.
+
+    Raises:
+        StorageError: the service account's key file cannot be used.
+    """
+    if isinstance(storage, LocalStorage):
+        return fs.LocalFileSystem()
+    if isinstance(storage, GcsStorage):
+        return _gcs(storage)
+    if isinstance(storage, AzureStorage):
+        return _azure(storage)
+    return _s3(storage)
+
+
+def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
+    service = storage.service
+    endpoint = urlsplit(service.endpoint) if service.endpoint else None
     return fs.S3FileSystem(
         access_key=storage.key_id,
         secret_key=storage.secret and storage.secret.get_secret_value(),
         session_token=storage.session_token and storage.session_token.get_secret_value(),
-        region=storage.region,
+        anonymous=service.anonymous,
+        region=service.region,
         endpoint_override=endpoint.netloc if endpoint else None,
         scheme=endpoint.scheme if endpoint else "https",
         force_virtual_addressing=endpoint is None,
@@ -59,4 +84,45 @@ def _s3(storage: S3Storage) -> fs.S3FileSystem:
         allow_delayed_open=True,
         connect_timeout=5,
         request_timeout=60,
+    )
+
+
+def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
+    patience = dt.timedelta(seconds=60)
+    if storage.service_account is None:
+        return fs.GcsFileSystem(retry_time_limit=patience)
+    # pyarrow takes no key file, but a token; it is good for an hour, and a task is done in minutes.
+    from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
+    from google.auth.transport.requests import Request  # noqa: PLC0415
+    from google.oauth2.service_account import Credentials  # noqa: PLC0415
+
+    try:
+        credentials = Credentials.from_service_account_file(  # type: ignore[no-untyped-call]
+            storage.service_account, scopes=[_GOOGLE_SCOPE]
+        )
+        credentials.refresh(Request())
+    except (OSError, ValueError, GoogleAuthError) as error:
+        raise StorageError(
+            f"the service account of {storage.root} cannot be used: {type(error).__name__}:",
+            f"check the key file {storage.service_account}.",
+        ) from error
+    return fs.GcsFileSystem(
+        access_token=credentials.token,
+        credential_token_expiration=credentials.expiry.replace(tzinfo=dt.UTC),
+        retry_time_limit=patience,
+    )
+
+
+def _azure(storage: AzureStorage) -> fs.AzureFileSystem:
+    access = storage.access
+    blob, scheme = access.authority, urlsplit(access.url).scheme
+    return fs.AzureFileSystem(
+        access.account,
+        account_key=access.key,
+        # pyarrow puts it behind the URL as it is.
+        sas_token=f"?{access.sas}" if access.sas else None,
+        blob_storage_authority=blob,
+        dfs_storage_authority=blob.replace(".blob.", ".dfs.", 1),
+        blob_storage_scheme=scheme,
+        dfs_storage_scheme=scheme,
     )

@@ -1,26 +1,37 @@
-"""One object store, seen from the driver: listing with ETags, probing, deleting; local folders and S3 alike."""
+"""One object store, seen from the driver: listing with ETags, probing, deleting; folders and buckets alike."""
 
 import datetime as dt
 import fnmatch
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    NotFoundError,
+    PermissionDeniedError,
+    PreconditionError,
+    UnauthenticatedError,
+)
 from obstore.exceptions import BaseError as ObstoreError
-from obstore.exceptions import NotFoundError, PermissionDeniedError, PreconditionError, UnauthenticatedError
-from obstore.store import LocalStore, S3Store
 
-from lake_assets.config.storages import LocalStorage, S3Storage
-from lake_assets.errors import SourceChangedError, StorageError
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.storage import local
+from lake_assets.storage.clients import Client, client
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REFUSED = (PermissionDeniedError, UnauthenticatedError, PermissionError)
-_REFUSED_CODES = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
-
-_RETRY: "obstore.store.RetryConfig" = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=30)}
+_REFUSED_CODES = {
+    *("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
+    *("AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch"),  # Azure's
+}
+_REFUSED_STATUS = re.compile(r"status code: 40[13]\b")
+_NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +51,14 @@ class Store:
     A key is taken and given back exactly as the store holds it; a percent sign in it is a character as others.
     """
 
-    def __init__(self, storage: LocalStorage | S3Storage) -> None:
+    def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
-        self._client: LocalStore | S3Store | None = None
+        self._client: Client | None = None
 
     @property
     def root(self) -> str:
-        """The root as a URI without a trailing slash: an absolute path, or `s3://bucket/prefix`."""
-        if isinstance(self.storage, LocalStorage):
-            return str(Path(self.storage.path).absolute())
-        return f"s3://{self.storage.bucket}/{self.storage.prefix}".rstrip("/")
+        """The root as a URI without a trailing slash: an absolute path, or of the form `s3://bucket/prefix`."""
+        return self.storage.root
 
     def uri(self, key: str) -> str:
         """The key as a URI that DuckDB, Spark and people understand."""
@@ -108,6 +117,53 @@ class Store:
                     f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
                 ) from error
 
+    def put_new(self, key: str, body: bytes, *, multipart_above: int) -> bool:
+        """Write an object whole, unless the key is taken; no reader sees a part of it.
+
+        Up to the threshold it is one conditional request (`If-None-Match: *`), so that of several writers one wins.
+        Above it the object goes up in parts, and there and in a folder the key is asked for first, so that of several
+        writers at the same moment the last wins: only for keys whose writers all bring the same bytes.
+
+        Args:
+            key: where; its folders are made.
+            body: the object.
+            multipart_above: bytes; also the size of a part.
+
+        Returns:
+            Whether it was written; False if an object of this key and size was there.
+
+        Raises:
+            StorageUnreachableError: the store is unreachable or fails; trying again may help.
+            StorageError: the store refuses, lacks the bucket or folder, or holds another object under the key.
+        """
+        with self._errors():
+            if isinstance(self.storage, LocalStorage):
+                self._open()  # a root that is not there is no folder to make
+                if local.create(Path(self.root, key), body):
+                    return True
+            elif len(body) > multipart_above:
+                if self._size(key) is None:
+                    obstore.put(self._open(), key, body, use_multipart=True, chunk_size=multipart_above)
+                    return True
+            else:
+                with suppress(AlreadyExistsError):
+                    obstore.put(self._open(), key, body, mode="create", use_multipart=False)
+                    return True
+            if (size := self._size(key)) != len(body):
+                raise StorageError(
+                    f"{self.uri(key)} exists with {size} bytes, and another object of {len(body)} bytes was to be "
+                    "written there:",
+                    "find out who else writes under this name; nothing was overwritten.",
+                )
+        return False
+
+    def _size(self, key: str) -> int | None:
+        """Bytes of an object; None if there is none."""
+        try:
+            return obstore.head(self._open(), key)["size"]
+        except (NotFoundError, FileNotFoundError):
+            return None
+
     def delete(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is gone already is no error.
 
@@ -121,33 +177,14 @@ class Store:
                 except (NotFoundError, FileNotFoundError):
                     continue
 
-    def _open(self) -> LocalStore | S3Store:
+    def _open(self) -> Client:
         if self._client is None:
-            self._client = self._connect()
-        return self._client
-
-    def _connect(self) -> LocalStore | S3Store:
-        if isinstance(self.storage, LocalStorage):
-            if not Path(self.storage.path).is_dir():
+            if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
                 raise StorageError(
                     f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
                 )
-            return LocalStore(self.storage.path)
-        options = {
-            "endpoint": self.storage.endpoint,
-            "access_key_id": self.storage.key_id,
-            "secret_access_key": self.storage.secret and self.storage.secret.get_secret_value(),
-            "session_token": self.storage.session_token and self.storage.session_token.get_secret_value(),
-        }
-        return S3Store(
-            self.storage.bucket,
-            prefix=self.storage.prefix or None,
-            region=self.storage.region,
-            virtual_hosted_style_request=self.storage.endpoint is None,
-            client_options={"allow_http": True, "connect_timeout": dt.timedelta(seconds=5)},
-            retry_config=_RETRY,
-            **{name: value for name, value in options.items() if value is not None},  # type: ignore[arg-type]
-        )
+            self._client = client(self.storage)
+        return self._client
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -155,23 +192,28 @@ class Store:
         try:
             yield
         except (ObstoreError, OSError) as error:
+            mask_error(error, self.storage)
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> StorageError:
-        # The client leaves S3's own code inside the text of most errors of a listing.
+        # The client leaves the store's own code inside the text of most errors of a listing.
         code = _CODE.search(str(error))
-        if isinstance(error, _REFUSED) or (code and code[1] in _REFUSED_CODES):
+        coded = code[1] in _REFUSED_CODES if code else bool(_REFUSED_STATUS.search(str(error)))
+        if isinstance(error, _REFUSED) or coded:
             return StorageError(
-                f"{self.root} refuses access:", "check key_id and secret, or the role of the credential chain."
+                f"{self.root} refuses access:", f"check {_keys_of(self.storage)}, or the role of the credential chain."
             )
-        if isinstance(self.storage, S3Storage) and code and code[1] == "NoSuchBucket":
+        if code and code[1] in _NO_BUCKET:
+            kind = _NO_BUCKET[code[1]]
             return StorageError(
-                f"the bucket {self.storage.bucket!r} does not exist at {self.storage.endpoint or 'AWS'}:",
-                "create it, or correct `bucket` in the config.",
+                f"the {kind} {self.root.split('/')[2]!r} does not exist at {_place_of(self.storage)}:",
+                f"create it, or correct `{kind}` in the config.",
             )
         if isinstance(error, (NotFoundError, FileNotFoundError)):
             return StorageError(f"{self.root} vanished while it was being read:", "run it again.")
-        return StorageError(f"{self.root} cannot be reached: {_first_line(error)}:", "check endpoint and network.")
+        return StorageUnreachableError(
+            f"{self.root} cannot be reached: {_first_line(error)}:", "check endpoint and network."
+        )
 
 
 def _counts(below: list[str], files: str) -> bool:
@@ -180,6 +222,19 @@ def _counts(below: list[str], files: str) -> bool:
     return not hidden and fnmatch.fnmatchcase(below[-1], files)
 
 
+def _keys_of(storage: AnyStorage) -> str:
+    """The keys of the config that open the storage."""
+    ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
+    return ways.get(storage.type, "key_id and secret")
+
+
+def _place_of(storage: AnyStorage) -> str:
+    """Where a storage's bucket should be."""
+    if isinstance(storage, S3Storage | R2Storage):
+        return storage.service.endpoint or "AWS"
+    return storage.access.url if isinstance(storage, AzureStorage) else "Google"
+
+
 def _first_line(error: Exception) -> str:
     """An error's first line, without the debug dump that follows in the client's messages."""
-    return str(error).split("\n", 1)[0][:300].rstrip(".:")
+    return str(error).split("\n", 1)[0][:300].rstrip(".: ")

@@ -1,4 +1,4 @@
-"""Real flights: what a day of an airport costs, one partition after another."""
+"""Real flights: what a day of an airport costs, one after another and in one range."""
 
 import shutil
 from pathlib import Path
@@ -7,35 +7,55 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.demo.flights import land, read_flights
-from lake_assets.ingest import ingest
+from lake_assets.ingest import ingest, ingest_all
+from lake_assets.partition import Partition
 from lake_assets.stream import open_stream
-from lake_assets_tests.benchmarks.measure import Line, Report, timed
+from lake_assets_tests.benchmarks.measure import Line, Report, Work, in_turns
+
+ORIGINS = ("EWR", "JFK", "LGA")
+TARGET = 120.0  # seconds for the 1,095 partitions of the year
 
 
 def flights(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
-    """The days of January at JFK."""
+    """Ten days one by one and in a range, and the year at all three airports in a range."""
     work = folder / "work-flights"
     shutil.rmtree(work, ignore_errors=True)
-    land(read_flights(), work / "landing", lambda: None)
+    landing = work / "landing"
+    land(read_flights(), landing, lambda: None)
     config = {
         "lakes": {
             "bench": {"catalog": {"type": "sqlite", "path": str(work / "c.sqlite")}, "storage": str(work / "lake")}
         },
         "streams": {
             "flights": {
-                "source": str(work / "landing"),
+                "source": str(landing),
                 "partitions": {"origin": {}, "date": {"type": "date", "start": "2013-01-01"}},
                 "destination": {"table": "flights"},
             }
         },
     }
     stream = open_stream(LakeConfig.model_validate(config), "flights")
-    days = [f"origin=JFK,date=2013-01-{day:02}" for day in range(1, max(int(31 * scale), 2) + 1)]
+    days = sorted(path.name for path in (landing / "origin=JFK").iterdir())
+    texts = [f"origin={origin},{day}" for origin in ORIGINS for day in days[: max(int(len(days) * scale), 4)]]
+    year = [stream.config.partition(text) for text in texts]
+    ten = year[:10]
 
-    def all_days() -> None:
-        for day in days:
-            ingest(stream, stream.config.partition(day), lambda: spark, force=True)
+    def in_a_range(partitions: list[Partition]) -> None:
+        for outcome in ingest_all(stream, partitions, lambda: spark, force=True):
+            assert outcome.error is None
 
-    timing = timed(all_days, repeat)
-    each = timing.median / len(days)
-    report.lines.append(Line(f"real flights, {len(days)} days one by one", str(timing), f"{each:.2f} s a partition"))
+    def one_by_one() -> None:
+        for partition in ten:
+            ingest(stream, partition, lambda: spark, force=True)
+
+    works = {
+        "one by one": Work(one_by_one),
+        "ten": Work(lambda: in_a_range(ten)),
+        "year": Work(lambda: in_a_range(year)),
+    }
+    times = in_turns(works, min(repeat, 3))
+    report.compare("real flights, ten partitions in a range", times["ten"], "one by one", times["one by one"])
+    each = times["year"].median / len(year)
+    what = f"real flights, {len(year):,} partitions in a range"
+    target = times["year"].median / TARGET
+    report.lines.append(Line(what, str(times["year"]), f"120 s; {each * 1000:.0f} ms a partition", target, 1.0))

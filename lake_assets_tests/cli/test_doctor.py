@@ -1,5 +1,6 @@
 """What the doctor says of a machine and of places that are not as they should be."""
 
+import importlib.util
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -73,6 +74,37 @@ def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
     assert finding.status == "failed"
     assert "lakes.test.catalog" in finding.text
     assert "\n" not in finding.text
+
+
+def test_what_a_storage_needs_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    storage = "{type: azure, account: retail, container: lake, account_key: a2V5}"
+    monkeypatch.setattr(
+        "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
+    )
+    assert findings(tmp_path)["DuckDB azure"].status == "ok"
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name.endswith("_azure") else found(name))
+
+    finding = findings(tmp_path)["DuckDB azure"]
+
+    assert finding.status == "failed"
+    assert "pip install 'duckdb-extension-azure==" in finding.mend
+
+
+def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
+    monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
+    monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    storage = "{type: r2, account_id: abc, bucket: lake, key_id: x, secret: x}"
+    monkeypatch.setattr(
+        "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
+    )
+
+    finding = findings(tmp_path, "{type: motherduck, database: retail}")["catalog of test"]
+
+    assert (finding.status, finding.mend) == ("failed", "set it to a token.")
+    assert "MOTHERDUCK_TOKEN" in finding.text
 
 
 def test_without_java_the_doctor_names_the_mend_and_exits_with_1(

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageError
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.s3 import S3Server
-from lake_assets_tests.world_fixtures import bucket_on
+from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
 
 KEYS = [
     "region=NW/date=2026-02-11/b.parquet",
@@ -19,21 +19,23 @@ KEYS = [
 ]
 
 
-@pytest.fixture(params=["local", "s3"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> LocalStorage | S3Storage:
+@pytest.fixture(params=["local", "s3", "r2"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStorage:
     if request.param == "local":
         return LocalStorage(path=str(tmp_path))
+    if request.param == "r2":
+        return R2Storage.model_validate(r2_bucket_on(request.getfixturevalue("s3")))
     return S3Storage.model_validate(bucket_on(request.getfixturevalue("s3")))
 
 
-def fill(storage: LocalStorage | S3Storage, *keys: str) -> Store:
+def fill(storage: AnyStorage, *keys: str) -> Store:
     for key in keys:
         with ArrowStore(storage).create(key) as file:
             file.write(key.encode())
     return Store(storage)
 
 
-def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: LocalStorage | S3Storage) -> None:
+def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: AnyStorage) -> None:
     store = fill(storage, *KEYS)
 
     found = store.list("region=NW/date=2026-02-11/")
@@ -45,14 +47,14 @@ def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: Loc
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_a_key_is_read_as_it_was_listed(storage: LocalStorage | S3Storage, key: str) -> None:
+def test_a_key_is_read_as_it_was_listed(storage: AnyStorage, key: str) -> None:
     store = fill(storage, *KEYS)
     (listed,) = (o for o in store.list() if o.key == key)
 
     assert bytes(store.get(key, listed.etag)) == key.encode()
 
 
-def test_an_object_that_is_not_the_listed_one_is_refused(storage: LocalStorage | S3Storage) -> None:
+def test_an_object_that_is_not_the_listed_one_is_refused(storage: AnyStorage) -> None:
     store = fill(storage, "a.parquet")
     etag = store.list()[0].etag
     with ArrowStore(storage).create("a.parquet") as file:
@@ -64,17 +66,17 @@ def test_an_object_that_is_not_the_listed_one_is_refused(storage: LocalStorage |
         store.get("a.parquet", etag)
 
 
-def test_hidden_and_other_files_are_not_data(storage: LocalStorage | S3Storage) -> None:
+def test_hidden_and_other_files_are_not_data(storage: AnyStorage) -> None:
     store = fill(storage, "d=1/_SUCCESS.parquet", "d=1/.x.parquet", "d=1/_tmp/a.parquet", "d=1/a.csv", "d=1/b.parquet")
 
     assert [o.key for o in store.list("d=1/", "*.parquet")] == ["d=1/b.parquet"]
 
 
-def test_a_folder_that_is_not_there_is_empty(storage: LocalStorage | S3Storage) -> None:
+def test_a_folder_that_is_not_there_is_empty(storage: AnyStorage) -> None:
     assert fill(storage, *KEYS).list("region=XX/date=2026-02-11/") == ()
 
 
-def test_an_object_that_is_written_again_has_another_etag(storage: LocalStorage | S3Storage) -> None:
+def test_an_object_that_is_written_again_has_another_etag(storage: AnyStorage) -> None:
     store = fill(storage, "a.parquet")
     before = store.list()[0].etag
     with ArrowStore(storage).create("a.parquet") as file:
@@ -83,7 +85,7 @@ def test_an_object_that_is_written_again_has_another_etag(storage: LocalStorage 
     assert store.list()[0].etag != before
 
 
-def test_deleting_twice_is_no_error(storage: LocalStorage | S3Storage) -> None:
+def test_deleting_twice_is_no_error(storage: AnyStorage) -> None:
     store = fill(storage, "a.parquet", "b.parquet")
     store.delete(("a.parquet",))
     store.delete(("a.parquet",))

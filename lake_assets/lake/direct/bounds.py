@@ -66,10 +66,10 @@ def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tup
     Raises:
         duckdb.Error: a text is not of the type.
     """
-    groups: dict[Key, list[Bounds]] = {}
+    groups: dict[Key, set[Bounds]] = {}
     for key, bounds in pairs:
-        groups.setdefault(key, []).append(bounds)
-    result = {key: found[0] for key, found in groups.items() if len(found) == 1}
+        groups.setdefault(key, set()).add(bounds)
+    result = {key: next(iter(found)) for key, found in groups.items() if len(found) == 1}
     many = {key: found for key, found in groups.items() if len(found) > 1}
     if not many:
         return result

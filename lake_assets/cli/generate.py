@@ -1,0 +1,108 @@
+"""The command `generate`: records to try a landing zone with, as a stream on standard output."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import datetime as dt
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Literal
+
+import click
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TICKS = 10  # writes a second, at most, of a slow stream
+
+
+def _rate(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
+    """A number of records a second, written as `500` or `500/s`."""
+    if text is None:
+        return None
+    try:
+        rate = float(text.removesuffix("/s"))
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate < float("inf"):
+        raise click.BadParameter(f"{text!r} is no rate: write it as 500/s.", ctx, param)
+    return rate
+
+
+@click.group()
+def generate() -> None:
+    """Write generated records to standard output."""
+
+
+@generate.command()
+@click.option("--stores", type=click.IntRange(1, 100_000), default=50, show_default=True)
+@click.option("--regions", default="NW,NE,MW,SE,SW", show_default=True, help="Names, with commas between.")
+@click.option("--days", type=click.IntRange(1, 36_500), default=1, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The same seed, the same records.")
+@click.option("--start", type=click.DateTime(["%Y-%m-%d"]), default="2026-02-11", show_default=True, help="First day.")
+@click.option(
+    "--per-store", type=click.IntRange(1), default=400, show_default=True, help="Transactions of a store on a day."
+)
+@click.option("--rate", callback=_rate, metavar="N/s", help="Records a second; as fast as possible without it.")
+@click.option("--format", "form", type=click.Choice(["jsonl", "arrow"]), default="jsonl", show_default=True)
+def retail(  # noqa: PLR0917 - click gives them by name
+    stores: int,
+    regions: str,
+    days: int,
+    seed: int,
+    start: dt.datetime,
+    per_store: int,
+    rate: float | None,
+    form: Literal["jsonl", "arrow"],
+) -> None:
+    """Retail transactions: invented ones, of 26 columns, some of them bad and flagged.
+
+    \b
+    lake-assets generate retail --days 3 | lake-assets land transactions -
+    """  # noqa: D301 - click reads the \b
+    from lake_assets.landing.retail import Retail
+
+    names = [name.strip() for name in regions.split(",") if name.strip()]
+    if not names:
+        raise click.UsageError("--regions names none: write them as NW,SW.")
+    chain = Retail(stores, names, days, seed, start.date(), per_store)
+    out = sys.stdout.buffer
+    blocks = chain.blocks() if rate is None else _paced(chain.blocks(), rate)
+    if form == "arrow":
+        _write_arrow(blocks, out)
+    else:
+        _write_lines(blocks, out)
+
+
+def _paced(blocks: "Iterator[pa.Table]", rate: float) -> "Iterator[pa.Table]":
+    """The rows of the blocks in smaller ones, each when its time has come."""
+    size = max(1, int(rate / _TICKS))
+    start, given = time.monotonic(), 0
+    for block in blocks:
+        for first in range(0, block.num_rows, size):
+            piece = block.slice(first, size)
+            given += piece.num_rows
+            time.sleep(max(0.0, start + given / rate - time.monotonic()))
+            yield piece
+
+
+def _write_lines(blocks: "Iterator[pa.Table]", out: IO[bytes]) -> None:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.execute("SET threads = 1")
+        for block in blocks:
+            lines = connection.from_arrow(block).query("t", "SELECT to_json(t)::VARCHAR FROM t").fetchall()
+            out.write("\n".join(line for (line,) in lines).encode() + b"\n")
+            out.flush()
+
+
+def _write_arrow(blocks: "Iterator[pa.Table]", out: IO[bytes]) -> None:
+    import pyarrow as pa
+
+    first = next(blocks)
+    with pa.ipc.new_stream(pa.PythonFile(out, "w"), first.schema) as writer:
+        writer.write_table(first)
+        for block in blocks:
+            writer.write_table(block)
+            out.flush()

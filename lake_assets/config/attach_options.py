@@ -1,0 +1,94 @@
+"""The options of DuckLake's ATTACH that a lake may set.
+
+Source: DuckLake's manual ("Connecting") and what the extension of version 1.5.5 takes, each of which was tried.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+
+from lake_assets.config.fields import check_identifier
+
+OptionValue = bool | int | str | dict[str, bool | int | str]
+
+
+def _boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _map(value: object) -> bool:
+    return isinstance(value, dict) and all(check_identifier(key) for key in value)
+
+
+_KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "automatic_migration": (_boolean, "true or false"),
+    "busy_timeout": (_count, "a number of milliseconds"),
+    "data_inlining_row_limit": (_count, "a number of rows"),
+    "encrypted": (_boolean, "true or false"),
+    "metadata_parameters": (_map, "a mapping of the catalog database's own options"),
+    "override_data_path": (_boolean, "true or false"),
+    "write_deletion_vectors": (_boolean, "true or false"),
+}
+
+_OURS = "lake_assets sets it itself"
+_REFUSED: Mapping[str, str] = {
+    "access_mode": _OURS,
+    "create_if_not_exists": f"{_OURS}: the first ingest makes the lake, and nothing else does",
+    "data_path": f"{_OURS}, from the lake's `storage`",
+    "metadata_catalog": f"{_OURS}: commits find the catalog's tables by that name",
+    "metadata_path": f"{_OURS}, from the lake's `catalog`",
+    "metadata_schema": "commits find the catalog's tables in the schema that is its database's default; give each "
+    "lake a database of its own",
+    "read_only": f"{_OURS}: queries are read-only and ingests are not",
+    "read_write": _OURS,
+    "snapshot_time": "a lake at a past snapshot cannot be written to; use AT (TIMESTAMP => …) in a query",
+    "snapshot_version": "a lake at a past snapshot cannot be written to; use AT (VERSION => …) in a query",
+    "type": _OURS,
+}
+_REFUSED_PARAMETERS: Mapping[str, str] = {
+    "encryption_key": "options are no place for secrets",
+    "journal_mode": f"{_OURS}: a SQLite catalog is in WAL mode, else readers keep commits out",
+    "password": "options are no place for secrets; use the catalog's `password`",
+    "secret": _OURS,
+}
+
+
+def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
+    """The options under their names in small letters.
+
+    Raises:
+        ValueError: one is unknown to DuckLake, has a value of another kind, or is not for users; the text says why.
+    """
+    checked: dict[str, OptionValue] = {}
+    for name, value in options.items():
+        option = name.lower()
+        if option in checked:
+            raise ValueError(f"attach_options has {name!r} twice")
+        if option in _REFUSED:
+            raise ValueError(f"attach_options cannot have {name!r}: {_REFUSED[option]}")
+        if option.startswith("meta_"):
+            raise ValueError(f"{name!r} is written as metadata_parameters: {{{option.removeprefix('meta_')}: …}}")
+        if option not in _KNOWN:
+            raise ValueError(f"DuckLake has no option {name!r} for ATTACH{_suggestion(option)}")
+        fits, form = _KNOWN[option]
+        if not fits(value):
+            raise ValueError(f"attach_options: {name} is {form}")
+        checked[option] = value
+    if checked.get("encrypted"):
+        raise ValueError(
+            "attach_options cannot have encrypted: true: files that Spark writes cannot be registered in an "
+            "encrypted lake"
+        )
+    parameters = checked.get("metadata_parameters")
+    for parameter in parameters if isinstance(parameters, dict) else ():
+        if reason := _REFUSED_PARAMETERS.get(parameter.lower()):
+            raise ValueError(f"metadata_parameters cannot have {parameter!r}: {reason}")
+    return checked
+
+
+def _suggestion(option: str) -> str:
+    close = difflib.get_close_matches(option, _KNOWN, n=1)
+    return f": did you mean {close[0]}?" if close else f": there are {', '.join(_KNOWN)}"

@@ -1,0 +1,67 @@
+"""How an Azure storage account is reached: the parts of its connection string.
+
+Source: Azure Storage's manual, "Configure Azure Storage connection strings".
+"""
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+SUFFIX = "core.windows.net"
+
+
+@dataclass(frozen=True, slots=True)
+class AzureAccess:
+    """An account of Azure Storage, and what opens it: a key, a shared access signature, or neither (the chain)."""
+
+    account: str
+    endpoint: str = ""  # URL of the Blob service without a trailing slash; the account's own when empty
+    key: str | None = field(default=None, repr=False)
+    sas: str | None = field(default=None, repr=False)  # without a question mark
+
+    @property
+    def url(self) -> str:
+        """The Blob service's URL."""
+        return self.endpoint or f"https://{self.account}.blob.{SUFFIX}"
+
+    @property
+    def authority(self) -> str:
+        """The Blob service's host as pyarrow takes it: what follows the account, or a host that serves many."""
+        host = urlsplit(self.url).netloc
+        return host.removeprefix(self.account) if host.startswith(f"{self.account}.") else host
+
+    @property
+    def connection_string(self) -> str:
+        """The parts as one text again, for clients that take nothing else; holds secrets."""
+        parts = {
+            "DefaultEndpointsProtocol": urlsplit(self.url).scheme,
+            "AccountName": self.account,
+            "AccountKey": self.key,
+            "BlobEndpoint": self.url,
+            "SharedAccessSignature": self.sas,
+        }
+        return ";".join(f"{name}={value}" for name, value in parts.items() if value is not None)
+
+
+def parse_connection_string(text: str) -> AzureAccess:
+    """The account of a connection string.
+
+    Raises:
+        ValueError: it is not of the form `Name=value;…`, or names no account or credential; its text is not repeated.
+    """
+    parts = {}
+    for part in text.strip().rstrip(";").split(";"):
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError("connection_string is not of the form Name=value;Name=value")
+        parts[name.strip().lower()] = value.strip()
+    endpoint = parts.get("blobendpoint", "").rstrip("/")
+    account = parts.get("accountname") or urlsplit(endpoint).netloc.partition(".")[0]
+    key, sas = parts.get("accountkey"), parts.get("sharedaccesssignature")
+    if not account:
+        raise ValueError("connection_string names no account: it needs AccountName or BlobEndpoint")
+    if not key and not sas:
+        raise ValueError("connection_string has neither AccountKey nor SharedAccessSignature")
+    if not endpoint:
+        protocol = parts.get("defaultendpointsprotocol", "https")
+        endpoint = f"{protocol}://{account}.blob.{parts.get('endpointsuffix', SUFFIX)}"
+    return AzureAccess(account, endpoint, key or None, sas.removeprefix("?") if sas else None)

@@ -1,0 +1,114 @@
+"""How records are landed for a stream: their columns, the batches, where these go, and the buffer on the way."""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated
+
+import pyarrow as pa
+from pydantic import AfterValidator, ByteSize, Field, field_validator
+
+from lake_assets.config.fields import Identifier
+from lake_assets.config.model import Model
+from lake_assets.config.storages import Storage
+
+COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
+    {
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "integer": pa.int32(),
+        "bigint": pa.int64(),
+        "float": pa.float32(),
+        "double": pa.float64(),
+        "string": pa.string(),
+        "date": pa.date32(),
+        "timestamp": pa.timestamp("us"),
+        "timestamptz": pa.timestamp("us", "UTC"),
+    }
+)
+
+_DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type that a column type of the config means: one of `COLUMN_TYPES`, `decimal(p,s)`, or a list as `T[]`.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    name = text.strip().lower()
+    if name.endswith("[]"):
+        return pa.list_(arrow_type(name.removesuffix("[]")))
+    if match := _DECIMAL.fullmatch(name):
+        precision, scale = int(match[1]), int(match[2])
+        if 1 <= precision <= 38 and scale <= precision:
+            return pa.decimal128(precision, scale)
+    if name not in COLUMN_TYPES:
+        raise ValueError(f"{text!r} is no column type: use {', '.join(COLUMN_TYPES)}, decimal(p,s), or type[]")
+    return COLUMN_TYPES[name]
+
+
+def _check_type(text: str) -> str:
+    arrow_type(text)
+    return text
+
+
+def _positive(size: ByteSize) -> ByteSize:
+    if size < 1:
+        raise ValueError("must be at least 1 byte")
+    return size
+
+
+def _part_size(size: ByteSize) -> ByteSize:
+    # The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+    if not 5 * 2**20 <= size <= 5 * 2**30:
+        raise ValueError(f"{size.human_readable()} is outside 5 MiB to 5 GiB, the sizes that a part may have")
+    return size
+
+
+ColumnType = Annotated[str, AfterValidator(_check_type)]
+Bytes = Annotated[ByteSize, AfterValidator(_positive)]
+PartSize = Annotated[ByteSize, AfterValidator(_part_size)]
+
+
+class Batch(Model):
+    """When the records of a partition become a file: at the first limit that is reached."""
+
+    records: int = Field(1000, ge=1, le=10_000_000)
+    bytes: Bytes = Field(default="64MiB", validate_default=True, description="Of Arrow memory, before compression.")
+    age: float = Field(10, gt=0, le=86_400, description="Seconds since the batch's first record came.")
+
+
+class Buffer(Model):
+    """A folder of this machine where every batch is before it goes to the outputs."""
+
+    path: str = Field(min_length=1, description="Folder; relative to the config file.")
+    retention_days: float = Field(7, ge=0, description="How long a batch is kept after it has reached all outputs.")
+
+
+class Landing(Model):
+    """How `lake-assets land` and `LandingWriter` write a stream's records."""
+
+    columns: dict[Identifier, ColumnType] | None = Field(
+        None, min_length=1, description="The records' columns; inferred from the first records when absent."
+    )
+    batch: Batch = Batch()
+    memory: Bytes = Field(default="256MiB", validate_default=True, description="Arrow memory of all open batches.")
+    outputs: tuple[Storage, ...] = Field((), description="Each gets every batch; the stream's source when empty.")
+    max_in_flight: int = Field(4, ge=1, le=256, description="Uploads to an output at a time.")
+    multipart_threshold: PartSize = Field(default="5MiB", validate_default=True)
+    retries: int = Field(4, ge=0, le=100, description="Tries again of an upload that failed in passing.")
+    buffer: Buffer | None = None
+    node: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."
+    )
+    drain: str = Field("*/5 * * * *", description="Cron schedule (UTC) of the Dagster job that empties the buffer.")
+
+    @field_validator("outputs")
+    @classmethod
+    def _each_once(cls, outputs: tuple[Storage, ...]) -> tuple[Storage, ...]:
+        roots = [output.root for output in outputs]
+        if doubled := [root for root in roots if roots.count(root) > 1]:
+            raise ValueError(f"{doubled[0]} is named twice")
+        return outputs

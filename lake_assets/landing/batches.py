@@ -1,0 +1,165 @@
+"""The open batches of a writer: rows by path, gathered until a limit is reached."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lake_assets.config.landing import Batch
+
+_GATHER = 131_072  # rows that are sorted at a time, at least, while records come fast
+_COPIES = 3  # of all open rows there are at most, while they are sorted
+_PROMPT = 1.0  # seconds after which a full batch is given, however slowly records come
+
+
+class Part(NamedTuple):
+    """A complete batch: rows of one path, in the order in which they came."""
+
+    path: str
+    rows: pa.Table
+
+
+class OpenBatches:
+    """Rows that wait for their batch to be complete.
+
+    Rows are not sorted into their batches one by one: some ten thousand are gathered, sorted by path at once, cut into
+    whole batches, and what is over waits with the next ones. So the cost of a row does not depend on the number of
+    paths, and memory is bounded by the limit, however many paths there are.
+
+    Args:
+        limits: when a batch is complete.
+        memory: bytes of Arrow memory for all of them. Where more would be open, the oldest are closed early.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, limits: Batch, memory: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._memory = memory
+        self._clock = clock
+        self._tables: list[pa.Table] = []  # the first one: what was over
+        self._codes: list[npt.NDArray[np.int64]] = []
+        self._paths: list[str] = []  # by code
+        self._code_of: dict[str, int] = {}
+        self._opened: dict[int, float] = {}  # when the oldest row of each path came
+        self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
+        self._over = 0  # rows
+        self._fresh = 0  # rows
+        self._bytes = 0
+        self._since = 0.0  # when the oldest of the fresh rows came
+
+    @property
+    def rows(self) -> int:
+        """How many rows wait."""
+        return self._over + self._fresh
+
+    def add(self, rows: pa.Table, paths: pa.DictionaryArray) -> None:
+        """Take rows, with the path of each."""
+        if not rows.num_rows:
+            return
+        now = self._clock()
+        codes = np.array([self._code(path) for path in paths.dictionary.to_pylist()], np.int64)
+        taken = codes[paths.indices.to_numpy()]
+        found = np.bincount(taken, minlength=len(self._paths))
+        found[: len(self._counts)] += self._counts
+        self._counts = found
+        for code in np.unique(taken).tolist():
+            self._opened.setdefault(code, now)
+        if not self._fresh:
+            self._since = now
+        self._tables.append(rows)
+        self._codes.append(taken)
+        self._fresh += rows.num_rows
+        self._bytes += rows.nbytes
+
+    def complete(self) -> list[Part]:
+        """The batches that are complete by now, if it is worth while to look."""
+        if not self.rows:
+            return []
+        now = self._clock()
+        full = bool(self._counts.max(initial=0) >= self._limits.records)
+        if (
+            self._fresh >= max(_GATHER, self._over, self._limits.records)
+            or self._bytes >= min(self._memory / _COPIES, self._limits.bytes * len(self._opened))
+            or (full and now - self._since >= _PROMPT)
+            or min(self._opened.values()) <= now - self._limits.age
+        ):
+            return list(self._cut(now))
+        return []
+
+    def close(self) -> list[Part]:
+        """All batches, complete or not."""
+        return list(self._cut(float("inf"))) if self.rows else []
+
+    def _code(self, path: str) -> int:
+        if path not in self._code_of:
+            self._code_of[path] = len(self._paths)
+            self._paths.append(path)
+        return self._code_of[path]
+
+    def _cut(self, now: float) -> Iterator[Part]:
+        """Whole batches of all rows; what is over waits on."""
+        rows = pa.concat_tables(self._tables).combine_chunks()
+        codes = np.concatenate(self._codes)
+        if len(self._opened) > 1:
+            rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+        counts = np.bincount(codes, minlength=len(self._paths))
+        ends = np.cumsum(counts)
+        slices = {code: rows.slice(end - n, n) for code, (end, n) in enumerate(zip(ends, counts, strict=True)) if n}
+        opened, since, paths = self._opened, self._since, self._paths
+        self._clear()
+        over: list[tuple[float, str, pa.Table]] = []
+        for code, part in slices.items():
+            oldest = opened[code]
+            wide = part.nbytes >= self._limits.bytes / 2
+            for piece in self._pieces(part) if wide else self._slices(part):
+                whole = len(piece) == self._limits.records or (wide and piece.nbytes >= self._limits.bytes / 2)
+                if whole or oldest <= now - self._limits.age:
+                    yield Part(paths[code], piece)
+                else:
+                    over.append((oldest if len(part) == len(piece) else since, paths[code], piece))
+        yield from self._keep(over)
+
+    def _slices(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """The rows in slices of as many as a batch has; the last may be less."""
+        for start in range(0, len(rows), self._limits.records):
+            yield rows.slice(start, self._limits.records)
+
+    def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """The rows in pieces within both limits."""
+        for piece in self._slices(rows):
+            yield from self._halves(piece)
+
+    def _halves(self, rows: pa.Table) -> Iterator[pa.Table]:
+        if rows.nbytes <= self._limits.bytes or len(rows) == 1:
+            yield rows
+            return
+        middle = len(rows) // 2
+        yield from self._halves(rows.slice(0, middle))
+        yield from self._halves(rows.slice(middle))
+
+    def _keep(self, over: list[tuple[float, str, pa.Table]]) -> Iterator[Part]:
+        """Wait on with these, in memory of their own; the oldest are given where they would take too much of it."""
+        over.sort(key=lambda piece: piece[0])
+        size = sum(piece.nbytes for _, _, piece in over)
+        while over and size > self._memory / _COPIES / 2:
+            _, path, piece = over.pop(0)
+            size -= piece.nbytes
+            yield Part(path, piece)
+        if not over:
+            return
+        for opened, path, piece in over:
+            code = self._code(path)
+            self._opened[code] = min(opened, self._opened.get(code, opened))
+            self._codes.append(np.full(len(piece), code))
+        self._tables = [pa.concat_tables([piece for *_, piece in over]).combine_chunks()]
+        self._codes = [np.concatenate(self._codes)]
+        self._counts = np.bincount(self._codes[0], minlength=len(self._paths))
+        self._over, self._bytes = self._tables[0].num_rows, self._tables[0].nbytes
+
+    def _clear(self) -> None:
+        self._tables, self._codes, self._paths, self._code_of, self._opened = [], [], [], {}, {}
+        self._counts = np.zeros(0, np.int64)
+        self._over = self._fresh = self._bytes = 0

@@ -1,0 +1,174 @@
+"""Uploading what a buffer holds: oldest first, once each."""
+
+import random
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+from lake_assets.config.landing import Landing
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LakeAssetsError, LandingError, StorageUnreachableError
+from lake_assets.landing.buffer import Buffer, Pending
+from lake_assets.landing.outputs import Output, open_outputs
+
+_REFUSALS = 10  # batches that an output may refuse before the others are not tried any more
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between tries of an output that is away
+_DAY = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What became of a buffer's batches."""
+
+    uploaded: int = 0
+    pending: int = 0
+    expired: int = 0
+    """Of the pending ones, those whose retention has ended. They are kept."""
+    oldest: float = 0.0
+    """Seconds since the oldest pending batch was buffered."""
+    deleted: int = 0
+    """Batches that had arrived everywhere, and whose retention had ended."""
+    errors: tuple[str, ...] = ()
+    """Why the outputs that are not done are not done."""
+
+
+def open_buffer(name: str, options: Landing) -> Buffer:
+    """The stream's buffer.
+
+    Raises:
+        LandingError: the stream has none, or its folder cannot be made.
+    """
+    if options.buffer is None:
+        raise LandingError(f"the stream {name} has no buffer:", f"give streams.{name}.landing.buffer a path.")
+    return Buffer(Path(options.buffer.path) / name, options.buffer.retention_days * _DAY)
+
+
+def drain(name: str, stream: Stream) -> Drained:
+    """Upload what is pending in a stream's buffer, oldest first, and end the retention of what has arrived.
+
+    Each batch arrives once, whatever happens: it goes to the one name that it has had from the beginning, and only
+    where nothing has that name. So a drain may be broken off, run again, or run beside others and beside writers.
+
+    Raises:
+        LandingError: the stream has no buffer, or it cannot be written.
+    """
+    options = stream.landing or Landing()
+    buffer = open_buffer(name, options)
+    outputs = open_outputs(stream, options)
+    uploaded, errors = 0, []
+    for output in outputs:
+        try:
+            sent, failures = drain_output(buffer, output)
+        finally:
+            output.close()
+        uploaded += sent
+        errors += [str(error) for error in failures]
+    known = {output.name for output in outputs}
+    errors += [
+        f"{len(lost)} batches wait for {other}, which is no output of {name} any more: put it back, or delete "
+        f"{buffer.root / 'pending' / other}."
+        for other in buffer.outputs()
+        if other not in known and (lost := buffer.pending(other))
+    ]
+    return told(buffer, uploaded, buffer.expire(), tuple(dict.fromkeys(errors)))
+
+
+def told(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[str, ...] = ()) -> Drained:
+    """The buffer's state now, with what was done."""
+    pending = [batch for output in buffer.outputs() for batch in buffer.pending(output)]
+    return Drained(
+        uploaded,
+        len(pending),
+        sum(map(buffer.is_expired, pending)),
+        max((batch.age for batch in pending), default=0.0),
+        deleted,
+        errors,
+    )
+
+
+def drain_output(
+    buffer: Buffer, output: Output, *, retries: int | None = None, stop: Callable[[], bool] = lambda: False
+) -> tuple[int, list[LakeAssetsError]]:
+    """Upload what is pending for one output, until nothing is, or it is away, or `stop` says so.
+
+    Returns:
+        How many batches arrived, and why others did not.
+    """
+    uploaded = 0
+    errors: list[LakeAssetsError] = []
+    while not errors and not stop() and (batches := buffer.pending(output.name)):
+        sent: list[tuple[Pending, Future[bool]]] = []
+        for batch in batches:
+            if stop() or len(errors) >= _REFUSALS or any(isinstance(e, StorageUnreachableError) for e in errors):
+                break
+            sent.append((batch, output.submit_file(batch.key, batch.path, retries=retries)))
+            if len(sent) > output.in_flight:
+                uploaded += _settle(buffer, *sent.pop(0), errors)
+        for batch, future in sent:
+            uploaded += _settle(buffer, batch, future, errors)
+    return uploaded, errors
+
+
+def _settle(buffer: Buffer, batch: Pending, future: "Future[bool]", errors: list[LakeAssetsError]) -> int:
+    """Note how an upload ended; 1 if the batch arrived by it."""
+    try:
+        future.result()
+        buffer.arrived(batch)
+    except FileNotFoundError:  # another process was faster
+        return 0
+    except OSError as error:
+        errors.append(LandingError(f"the buffered batch {batch.path} cannot be read: {error}:", "check the disk."))
+        return 0
+    except LakeAssetsError as error:
+        errors.append(error)
+        return 0
+    return 1
+
+
+class Uploader:
+    """Drains a buffer to one output in the background, for as long as a writer is open.
+
+    An output that is away is tried again after pauses that grow from half a second to a minute.
+    """
+
+    def __init__(self, buffer: Buffer, output: Output) -> None:
+        self.error: LakeAssetsError | None = None
+        """Why the last try did not succeed."""
+        self.uploaded = 0
+        self._buffer = buffer
+        self._output = output
+        self._more = Event()
+        self._closing = Event()
+        self._thread = Thread(target=self._run, name=f"drain-{output.name}", daemon=True)
+        self._more.set()  # what an earlier writer left
+        self._thread.start()
+
+    def notify(self) -> None:
+        """Say that there is more to upload."""
+        self._more.set()
+
+    def close(self) -> None:
+        """Try once more to upload all; what does not arrive stays pending."""
+        self._closing.set()
+        self._more.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = _FIRST_PAUSE
+        while True:
+            self._more.clear()  # before the look at `closing`, which is set before `more` is
+            last = self._closing.is_set()
+            # The buffer is what tries again and again; an upload need only ride out a lost answer.
+            sent, errors = drain_output(self._buffer, self._output, retries=1)
+            self.uploaded += sent
+            self.error = errors[0] if errors else None
+            if last:
+                return
+            if errors:
+                self._closing.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - jitter
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                pause = _FIRST_PAUSE
+                self._more.wait()

@@ -1,0 +1,61 @@
+"""File names of batches: `batch_<unix>_<sequence>_<node>-<writer>.parquet`.
+
+They sort by time, as text: ten digits of seconds since 1970 (until the year 2286), then four digits of a sequence
+within the second. The node and eight random hexadecimal digits, drawn anew for each writer, keep the names of
+different nodes, processes and restarts apart, whatever their clocks say.
+"""
+
+import secrets
+import socket
+import time
+from collections.abc import Callable
+from threading import Lock
+
+_PER_SECOND = 10_000
+
+
+class BatchNames:
+    """Gives names, each greater than the ones before it; safe to use from several threads.
+
+    A clock that goes backwards is waited for: the names stay in the last second that was seen, and then move on
+    from it by sequence, until the clock has caught up.
+
+    Args:
+        node: of letters, digits, `.` and `-`; the host's name when None.
+        after: a second that all names shall lie behind, such as that of the last batch before a restart.
+        clock: seconds since 1970.
+    """
+
+    def __init__(self, node: str | None = None, *, after: int = 0, clock: Callable[[], float] = time.time) -> None:
+        self.writer = f"{node or host_name()}-{secrets.token_hex(4)}"
+        self.behind = 0.0
+        """Seconds by which the clock was once seen behind the names, at most."""
+        self._clock = clock
+        self._second = after
+        self._sequence = 0 if after else -1
+        self._lock = Lock()
+
+    def next(self) -> str:
+        """The next name, without an extension."""
+        with self._lock:
+            now = int(self._clock())
+            if now > self._second:
+                self._second, self._sequence = now, 0
+            else:
+                self.behind = max(self.behind, float(self._second - now))
+                self._sequence += 1
+                if self._sequence == _PER_SECOND:
+                    self._second, self._sequence = self._second + 1, 0
+            return f"batch_{self._second:010d}_{self._sequence:04d}_{self.writer}"
+
+
+def host_name() -> str:
+    """The host's name with only letters, digits, `.` and `-`."""
+    name = "".join(c if c.isascii() and (c.isalnum() or c in ".-") else "-" for c in socket.gethostname())
+    return name.strip(".-")[:63] or "node"
+
+
+def second_of(name: str) -> int:
+    """The second in a file's name; 0 if it is not of a batch."""
+    parts = name.split("_")
+    return int(parts[1]) if len(parts) > 2 and parts[0] == "batch" and parts[1].isdigit() else 0

@@ -1,0 +1,88 @@
+"""Where batches go: one or several stores, each with its retries and its limit of uploads at a time."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
+
+from lake_assets.config.landing import Landing
+from lake_assets.config.storages import LocalStorage
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LandingError, StorageUnreachableError
+from lake_assets.landing.buffer import output_name
+from lake_assets.storage.store import Store
+
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0  # seconds
+
+
+class Output:
+    """One store that gets every batch.
+
+    Args:
+        store: the store; the folder of a local one is made.
+        options: the stream's.
+
+    Raises:
+        LandingError: a local folder cannot be made.
+    """
+
+    def __init__(self, store: Store, options: Landing) -> None:
+        self.store = store
+        self.name = output_name(store.root)
+        self.in_flight = options.max_in_flight
+        self._options = options
+        self._pool = ThreadPoolExecutor(options.max_in_flight, f"land-{self.name}")
+        if isinstance(store.storage, LocalStorage):
+            try:
+                Path(store.root).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LandingError(
+                    f"the output {store.root} cannot be made: {error.strerror}:", "create it, or correct its path."
+                ) from error
+
+    def send(self, key: str, body: pa.Buffer | bytes, *, retries: int | None = None) -> bool:
+        """Upload a batch under its name, whatever answers got lost on the way; see `Store.put_new`.
+
+        Args:
+            key: the batch's.
+            body: its bytes, always the same for a key.
+            retries: of errors that may pass, with capped exponential waits and jitter; the config's when None.
+
+        Returns:
+            Whether it was new; False if it had arrived before.
+
+        Raises:
+            StorageUnreachableError: it still failed after the retries.
+            StorageError: the store refuses it.
+        """
+        attempts = Retrying(
+            stop=stop_after_attempt(1 + (self._options.retries if retries is None else retries)),
+            wait=wait_exponential(_FIRST_WAIT, _LONGEST_WAIT) + wait_random(0, _FIRST_WAIT),
+            retry=retry_if_exception_type(StorageUnreachableError),
+            reraise=True,
+        )
+        threshold = self._options.multipart_threshold
+        return attempts(self.store.put_new, key, bytes(body), multipart_above=threshold)
+
+    def submit(self, key: str, body: pa.Buffer | bytes) -> "Future[bool]":
+        """`send` in the background, with as many others as `max_in_flight` says."""
+        return self._pool.submit(self.send, key, body)
+
+    def submit_file(self, key: str, path: Path, *, retries: int | None = None) -> "Future[bool]":
+        """As `submit`, for a file that is read when its turn comes."""
+        return self._pool.submit(lambda: self.send(key, path.read_bytes(), retries=retries))
+
+    def close(self) -> None:
+        """End the threads, when what was submitted is done."""
+        self._pool.shutdown()
+
+
+def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
+    """The stream's outputs, the primary first; nothing is connected yet.
+
+    Raises:
+        LandingError: a local folder cannot be made.
+    """
+    return [Output(Store(storage), options) for storage in options.outputs or (stream.source,)]

@@ -1,0 +1,103 @@
+"""The columns of landed files: declared, or inferred from the first records and then fixed."""
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from lake_assets.config.landing import arrow_type
+from lake_assets.errors import SchemaError
+
+# What a text may be taken for, the narrowest first; every value of the sample must be one.
+_TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
+
+
+def declared(columns: Mapping[str, str]) -> pa.Schema:
+    """The schema of the columns of the config."""
+    return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
+
+
+def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
+    """The schema of some first records.
+
+    A column without any value becomes a string. Nothing is made narrower: integers are 64 bits wide.
+
+    Args:
+        sample: the records.
+        texts: they come from a text, where a date or a timestamp can only be a string: a column whose strings all
+            are dates, timestamps with a zone, or timestamps without, becomes such a column.
+    """
+    kinds = [_replaced(f.type, lambda kind: pa.string() if types.is_null(kind) else kind) for f in sample.schema]
+    if texts:
+        kinds = [_temporal(column) or kind for column, kind in zip(sample.columns, kinds, strict=True)]
+    return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))
+
+
+def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
+    """What a column of strings is, if it is one of dates or times."""
+    if not types.is_string(column.type):
+        return None
+    values = column.filter(pc.not_equal(column, ""))
+    for kind in _TEXTS if len(values) else ():
+        try:
+            values[:1].cast(kind)
+            values.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+        return kind
+    return None
+
+
+def as_text(schema: pa.Schema) -> pa.Schema:
+    """The schema by which texts are parsed: dates and timestamps stay texts, which `fit` then reads strictly.
+
+    Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
+    """
+    return pa.schema(
+        [(f.name, _replaced(f.type, lambda kind: pa.string() if types.is_temporal(kind) else kind)) for f in schema]
+    )
+
+
+def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with `leaf` done to each type in it that holds no others."""
+    if types.is_dictionary(kind):
+        return _replaced(kind.value_type, leaf)
+    if types.is_list(kind):
+        return pa.list_(_replaced(kind.value_type, leaf))
+    if types.is_struct(kind):
+        return pa.struct([(field.name, _replaced(field.type, leaf)) for field in kind])
+    return leaf(kind)
+
+
+def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the schema's columns, order and types; a column that is missing is NULL.
+
+    Raises:
+        SchemaError: a column is not in the schema, stands there twice, or is of a type that never fits.
+        ArrowInvalid: a value does not fit its column without loss.
+    """
+    if rows.schema.equals(schema):
+        return rows
+    for name in rows.schema.names:
+        if len(schema.get_all_field_indices(name)) != 1 or len(rows.schema.get_all_field_indices(name)) != 1:
+            raise SchemaError(
+                f"the input has the column {name!r}, which the stream's records do not have once:",
+                f"their columns are {', '.join(schema.names)}; leave the others out, or declare them in the config.",
+            )
+    columns = []
+    for field in schema:
+        if field.name not in rows.schema.names:
+            columns.append(pa.chunked_array([pa.nulls(len(rows), field.type)]))
+            continue
+        column = rows.column(field.name)
+        try:
+            columns.append(column if column.type == field.type else column.cast(field.type))
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+            raise SchemaError(
+                f"the input's column {field.name!r} is of type {column.type}, which never fits {field.type}:",
+                "convert it before, or declare another type in the config.",
+            ) from error
+        except pa.ArrowInvalid as error:
+            raise pa.ArrowInvalid(f"{field.name}: {error}") from error
+    return pa.table(columns, schema=schema)

@@ -1,0 +1,185 @@
+"""Telling records that fit from those that do not, at the price of one parse where all fit."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from lake_assets.errors import LayoutError
+
+NOT_ONE_RECORD = "the line is not one whole record"
+
+Admitted = TypeVar("Admitted")
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A record that does not fit, as it came, and why."""
+
+    reason: str
+    record: str
+    source: str  # a file's path, `-` for standard input, or what the caller calls it
+    line: int | None = None  # of the source, from 1
+
+
+class Records(Protocol):
+    """Some records of a source, not parsed yet."""
+
+    def __len__(self) -> int: ...
+
+    def parts(self) -> Sequence["Records"]:
+        """The same records in smaller parts; none if this is one record."""
+
+    def parse(self) -> pa.Table:
+        """Their rows.
+
+        Raises:
+            ArrowInvalid, ValueError: one of them cannot be read.
+        """
+
+    def rejected(self, error: Exception) -> Rejected:
+        """The one record, with what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A text of whole lines, as it was read.
+
+    Args:
+        text: the lines with their line breaks; some may be blank.
+        count: of the lines.
+        first: the number of its first line in the source.
+        source, read, why: as in `Lines`.
+        blank: characters that count for nothing at the ends of a line.
+    """
+
+    text: bytes
+    count: int
+    first: int
+    source: str
+    read: Callable[[bytes, int], pa.Table]
+    why: Callable[[bytes], str | None] = lambda _: None
+    blank: bytes = b"\r"
+
+    def __len__(self) -> int:
+        return self.count
+
+    def parts(self) -> Sequence[Records]:
+        """The lines that are not blank."""
+        return [self.lines()]
+
+    def lines(self) -> "Lines":
+        """The lines that are not blank."""
+        lines = ((n, line.strip(self.blank)) for n, line in enumerate(self.text.split(b"\n"), self.first))
+        return Lines([(n, line) for n, line in lines if line], self.source, self.read, self.why)
+
+    def parse(self) -> pa.Table:
+        """See `Records`."""
+        return parsed(self.read, self.text, self.count)
+
+    def rejected(self, error: Exception) -> Rejected:
+        """See `Records`."""
+        return self.lines().rejected(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of a text, none empty.
+
+    Args:
+        lines: a line's number in its source and its text, without the line break.
+        source: as in `Rejected`.
+        read: parses a text of so many lines.
+        why: says better than the parser what is wrong with a line, or nothing.
+    """
+
+    lines: Sequence[tuple[int, bytes]]
+    source: str
+    read: Callable[[bytes, int], pa.Table]
+    why: Callable[[bytes], str | None] = lambda _: None
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def parts(self) -> Sequence[Records]:
+        """Two halves."""
+        middle = len(self) // 2
+        halves = (self.lines[:middle], self.lines[middle:]) if middle else ()
+        return [Lines(half, self.source, self.read, self.why) for half in halves]
+
+    def parse(self) -> pa.Table:
+        """See `Records`."""
+        return parsed(self.read, b"\n".join(line for _, line in self.lines), len(self.lines))
+
+    def rejected(self, error: Exception) -> Rejected:
+        """The line as it came."""
+        number, line = self.lines[0]
+        text = line.decode("utf-8", errors="backslashreplace")
+        return Rejected(self.why(line) or _reason(error), text, self.source, number)
+
+
+def parsed(read: Callable[[bytes, int], pa.Table], text: bytes, lines: int) -> pa.Table:
+    """The rows of a text, of as many lines, each of which must be one record.
+
+    Raises:
+        ArrowInvalid, ValueError: a line is no record, several, or not UTF-8.
+    """
+    rows = read(text, lines)
+    if len(rows) != lines:
+        raise pa.ArrowInvalid(NOT_ONE_RECORD)
+    rows.validate(full=True)  # the JSON reader takes any bytes for text
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of an Arrow table."""
+
+    rows: pa.Table
+    source: str
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    def parts(self) -> Sequence[Records]:
+        """Two halves."""
+        middle = len(self) // 2
+        halves = (self.rows.slice(0, middle), self.rows.slice(middle)) if middle else ()
+        return [Rows(half, self.source) for half in halves]
+
+    def parse(self) -> pa.Table:
+        """See `Records`."""
+        return self.rows
+
+    def rejected(self, error: Exception) -> Rejected:
+        """The row as JSON."""
+        record = json.dumps(self.rows.to_pylist()[0], default=str, ensure_ascii=False)
+        return Rejected(_reason(error), record, self.source)
+
+
+def sift(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
+    """What `admit` gives for the records that fit, and those that do not, in their order.
+
+    Where a record does not fit, its part is halved and both are tried again: one bad record among n costs about two
+    parses more, and a source of only bad ones about log n.
+
+    Args:
+        records: any number.
+        admit: raises ArrowInvalid, ValueError or LayoutError if one of the rows does not fit.
+    """
+    if not len(records):
+        return
+    try:
+        yield admit(records.parse())
+    except (pa.ArrowInvalid, ValueError, LayoutError) as error:
+        parts = records.parts()
+        if not parts:
+            yield records.rejected(error)
+        for part in parts:
+            yield from sift(part, admit)
+
+
+def _reason(error: Exception) -> str:
+    return str(error).split("\n", 1)[0].removeprefix("JSON parse error: ").replace(" in row 0", "")

@@ -1,0 +1,176 @@
+"""Texts of one record a line, parsed by Arrow: JSON lines and CSV."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.json as pj
+
+from lake_assets.errors import LandingError, SchemaError
+from lake_assets.landing.schema import as_text, inferred
+from lake_assets.landing.sift import NOT_ONE_RECORD, Block, Lines, Records
+
+_BOM = b"\xef\xbb\xbf"
+_BREAK, _CLOSE, _OPEN = b"\n}{"
+_SAMPLE = 2**20  # bytes from which a schema is inferred
+
+
+class Text(Protocol):
+    """A form of text, with what of a source is known so far."""
+
+    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
+        """The records of whole lines: so many, the first of which has this number in the source."""
+
+
+class JsonText:
+    """One JSON object a line.
+
+    Args:
+        source: its path, or `-`.
+        schema: see `read_records`.
+    """
+
+    def __init__(self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema]) -> None:
+        self._source = source
+        self._schema_of = schema
+        self._schema: pa.Schema | None = None
+
+    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
+        """See `Text`."""
+        if line == 1:
+            block = block.removeprefix(_BOM)
+        if self._schema is None:
+            if not block.strip():
+                return  # nothing to infer from yet
+            self._schema = self._schema_of(lambda: self._infer(block[: _SAMPLE + block[_SAMPLE:].find(b"\n") + 1]))
+        yield Block(block, count, line, self._source, self._read, self._why, blank=b" \t\r")
+
+    @cached_property
+    def _options(self) -> pj.ParseOptions:
+        schema = as_text(self._schema or pa.schema([]))
+        return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+
+    def _read(self, text: bytes, lines: int) -> pa.Table:  # noqa: ARG002 - the rows are counted by who calls it
+        # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
+        if not _breaks_between_records(text):
+            raise pa.ArrowInvalid(NOT_ONE_RECORD)
+        return _parse_json(text, self._options)
+
+    def _why(self, line: bytes) -> str | None:
+        """What is wrong with a line, where it can be said better than Arrow does."""
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            return f"no JSON: {error}"
+        if not isinstance(record, dict):
+            return f"a JSON {type(record).__name__}, and not an object"
+        known = self._schema.names if self._schema is not None else ()
+        unknown = [name for name in record if name not in known]
+        return f"unknown field {unknown[0]!r}" if unknown else None
+
+    def _infer(self, sample: bytes) -> pa.Schema:
+        lines, names = self._objects(sample)
+        while lines:
+            text = b"\n".join(lines)
+            try:
+                first = _parse_json(text, pj.ParseOptions())
+                texts = pj.ParseOptions(explicit_schema=as_text(first.schema))
+                return inferred(_parse_json(text, texts).select(names), texts=True)
+            except pa.ArrowInvalid:  # two lines disagree: the earlier are right
+                lines, names = self._objects(b"\n".join(lines[: len(lines) // 2]))
+        raise LandingError(
+            f"none of the first lines of {self._source} is a JSON object:", "check the file, and --format."
+        )
+
+    @staticmethod
+    def _objects(text: bytes) -> tuple[list[bytes], list[str]]:
+        """The lines that are JSON objects, and all of their names in order.
+
+        Arrow's reader overflows its stack over an array in an array in an array …; Python's says so.
+        """
+        lines: list[bytes] = []
+        names: dict[str, None] = {}
+        for line in text.split(b"\n"):
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict):
+                lines.append(line)
+                names |= dict.fromkeys(record)
+        return lines, list(names)
+
+
+class CsvText:
+    """Comma-separated values (RFC 4180) below a line of names; a value holds no line break, an empty one is NULL.
+
+    Args:
+        source: its path, or `-`.
+        schema: see `read_records`.
+    """
+
+    def __init__(self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema]) -> None:
+        self._source = source
+        self._schema_of = schema
+        self._names: list[str] | None = None
+        self._types: pa.Schema | None = None
+
+    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
+        """See `Text`; the first line has the names."""
+        if self._names is None:
+            header, _, block = block.partition(b"\n")
+            self._names = next(csv.reader([header.removeprefix(_BOM).decode("utf-8", "replace").strip()]), [])
+            count, line = count - 1, line + 1
+        if not block.strip():
+            return
+        if self._types is None:
+            schema = self._schema_of(lambda: self._infer(Block(block, count, line, self._source, self._read)))
+            self._types = pa.schema([field for field in as_text(schema) if field.name in self._names])
+        yield Block(block, count, line, self._source, self._read)
+
+    def _read(self, text: bytes, lines: int) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
+        return self._parse(text, self._types)
+
+    def _infer(self, block: Block) -> pa.Schema:
+        lines = block.lines()
+        while len(lines):
+            text = b"\n".join(line for _, line in lines.lines)
+            try:
+                first = self._parse(text, None)
+                return inferred(self._parse(text, as_text(first.schema)), texts=True)
+            except pa.ArrowInvalid:
+                lines = Lines(lines.lines[: len(lines) // 2], self._source, self._read)
+        raise LandingError(f"none of the first lines of {self._source} fits its line of names:", "check the file.")
+
+    def _parse(self, text: bytes, types: pa.Schema | None) -> pa.Table:
+        try:
+            return pc.read_csv(
+                pa.BufferReader(text),
+                pc.ReadOptions(column_names=self._names, use_threads=False, block_size=len(text) + 1),
+                pc.ParseOptions(newlines_in_values=False),
+                pc.ConvertOptions(
+                    column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
+                ),
+            )
+        except pa.ArrowNotImplementedError as error:
+            raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
+
+
+def _breaks_between_records(text: bytes) -> bool:
+    """Whether each line break, but one at the end, stands between `}` and `{`, which within JSON it never does."""
+    characters = np.frombuffer(text, np.uint8)
+    breaks = np.flatnonzero(characters[:-1] == _BREAK)
+    return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
+
+
+def _parse_json(text: bytes, options: pj.ParseOptions) -> pa.Table:
+    return pj.read_json(
+        pa.BufferReader(text),
+        read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),
+        parse_options=options,
+    )

@@ -1,0 +1,274 @@
+"""`LandingWriter`: takes records in any number, and lands them as small Parquet files."""
+
+import datetime as dt
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import partial
+from threading import Event, RLock, Thread
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from lake_assets.config.landing import Landing
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LandingError
+from lake_assets.landing.batches import OpenBatches, Part
+from lake_assets.landing.deliver import Buffered, Delivery, Direct
+from lake_assets.landing.destination import Destination
+from lake_assets.landing.drain import open_buffer, told
+from lake_assets.landing.encode import Encoder
+from lake_assets.landing.names import BatchNames
+from lake_assets.landing.outputs import open_outputs
+from lake_assets.landing.schema import declared, fit, inferred
+from lake_assets.landing.sift import Records, Rejected, Rows, sift
+
+DEAD_LETTERS = "_dead_letters"  # a folder of each output that no listing takes for data
+
+_LETTERS = 8 * 2**20  # characters of rejected records that are held
+_TICK = 1.0  # seconds
+_GATHERING = 10.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a writer has done."""
+
+    records: int
+    """Records in files that have reached all outputs, or are safe in the buffer."""
+    files: int
+    """Those files, with those of dead letters."""
+    bytes: int
+    rejected: int
+    """Records that did not fit, and are in dead-letter files."""
+    lost: int
+    """Records that were taken, and neither landed nor are dead letters; none, unless an error was raised."""
+    pending: int
+    """Files that wait in the buffer, also of earlier writers: one for each output that lacks it."""
+    expired: int
+    """Of those, the ones whose retention has ended; they are kept."""
+    warnings: tuple[str, ...]
+
+
+class LandingWriter:
+    """Lands a stream's records: splits them by its layout, and writes batches of them as files that are never changed.
+
+    Use it in a `with`; at its end, also by an exception, what was taken is landed. A record is safe when `flush` or
+    `close` has returned without an error: at every output, or in the buffer if the stream has one. May be used from
+    several threads.
+
+    Args:
+        name: of the stream.
+        stream: its config.
+        clock: seconds since 1970, for names and for `now()` in layouts.
+
+    Raises:
+        LandingError: the buffer or a local output cannot be made.
+    """
+
+    def __init__(self, name: str, stream: Stream, *, clock: Callable[[], float] = time.time) -> None:
+        self._stream = stream
+        self._options = options = stream.landing or Landing()
+        self._clock = clock
+        outputs = open_outputs(stream, options)
+        self._buffer = open_buffer(name, options) if options.buffer else None
+        after = self._buffer.last_second() if self._buffer else 0
+        self._names = BatchNames(options.node, after=after, clock=clock)
+        self._delivery = Delivery(Buffered(self._buffer, outputs) if self._buffer else Direct(outputs))
+        self._batches = OpenBatches(options.batch, options.memory)
+        self._letters: list[Rejected] = []
+        self._letters_size = 0  # characters
+        self._letters_since = 0.0
+        self._schema: pa.Schema | None = None
+        self._taken = self._landed = self._rejected = self._buried = 0
+        self._lock = RLock()
+        self._closed = Event()
+        self._failure: BaseException | None = None
+        self._ticker = Thread(target=self._tick, name="land-tick", daemon=True)
+        self._ticker.start()
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which the first records of a pipe may be gathered, to infer their columns from more of them."""
+        return 0.0 if self._options.columns else min(self._options.batch.age, _GATHERING)
+
+    def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
+        """The records' columns: the config's, else those that the buffer has fixed, else what `infer` gives.
+
+        They stay the same from the first call on.
+
+        Raises:
+            SchemaError: Parquet cannot hold them, or they are nothing but partition columns.
+            LayoutError: the layout needs another column.
+        """
+        with self._lock:
+            if self._schema is None:
+                if self._options.columns is not None:
+                    schema = declared(self._options.columns)
+                else:
+                    schema = self._buffer.schema(infer) if self._buffer else infer()
+                self._destination = Destination(self._stream, schema)
+                self._encoder = Encoder(schema.empty_table().select(self._destination.columns).schema)
+                self._schema = schema
+            return self._schema
+
+    def write(self, rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader, *, source: str = "write") -> None:
+        """Take rows. One that does not fit becomes a dead letter.
+
+        Args:
+            rows: with the schema's columns in any order; one that is missing is NULL.
+            source: what dead letters say they came from.
+
+        Raises:
+            SchemaError: a column is not in the schema, or of a type that never fits.
+            StorageError: an earlier batch did not reach an output, and there is no buffer.
+            LandingError: the buffer takes no more.
+        """
+        parts: Iterable[pa.RecordBatch | pa.Table] = rows if isinstance(rows, pa.RecordBatchReader) else [rows]
+        for part in parts:
+            table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
+            self.schema(partial(inferred, table, texts=False))
+            self.accept(Rows(table, source))
+
+    def accept(self, records: Records) -> None:
+        """Take records as `read_records` gives them; otherwise as `write`."""
+        with self._lock:
+            self._check()
+            schema = self._schema
+            if schema is None:
+                raise LandingError("the records' columns are not known yet:", "call `schema` before `accept`.")
+            now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
+
+            def admit(table: pa.Table) -> tuple[pa.Table, pa.DictionaryArray]:
+                rows = fit(table, schema)
+                return rows, self._destination.paths(rows, now)
+
+            for found in sift(records, admit):
+                if isinstance(found, Rejected):
+                    self._reject(found)
+                else:
+                    self._add(*found, getattr(records, "source", ""))
+            self._send(self._batches.complete())
+
+    def flush(self) -> None:
+        """Close the open batches, and wait until all that was taken has landed, or is in the buffer.
+
+        Raises:
+            StorageError: a batch did not reach an output, and there is no buffer.
+            LandingError: the buffer takes no more.
+        """
+        with self._lock:
+            self._check()
+            self._send(self._batches.close())
+            self._bury()
+        self._delivery.flush()
+
+    def close(self) -> Landed:
+        """As `flush`; then try once to upload what is pending in the buffer, and end.
+
+        Raises:
+            StorageError, LandingError: as `flush`.
+        """
+        if not self._closed.is_set():
+            self._closed.set()
+            self._ticker.join()
+            try:
+                self.flush()
+            finally:
+                self._delivery.close()
+                if self._buffer:
+                    self._buffer.expire()
+        return self.landed()
+
+    def landed(self) -> Landed:
+        """What has been done so far."""
+        state = told(self._buffer) if self._buffer else None
+        warnings = []
+        if self._names.behind > 1:
+            warnings.append(
+                f"the clock went {self._names.behind:.0f} s backwards, or stood so when the last batch was written: "
+                "file names wait for it to catch up"
+            )
+        return Landed(
+            self._landed,
+            self._delivery.files,
+            self._delivery.bytes,
+            self._buried,
+            self._taken + self._rejected - self._landed - self._buried,
+            state.pending if state else 0,
+            state.expired if state else 0,
+            tuple(warnings),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self._delivery.check()
+
+    def _add(self, rows: pa.Table, paths: pa.DictionaryArray, source: str) -> None:
+        faults = self._destination.faults(paths)
+        if any(faults):
+            bad = np.array([fault is not None for fault in faults])[paths.indices.to_numpy()]
+            for index in np.flatnonzero(bad).tolist():
+                reason = faults[paths.indices[index].as_py()]
+                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(reason)))
+            good = pa.array(~bad)
+            rows, paths = rows.filter(good), paths.filter(good)
+        self._taken += rows.num_rows
+        self._batches.add(rows.select(self._destination.columns), paths)
+
+    def _send(self, parts: list[Part]) -> None:
+        if parts:
+            self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
+        for path, rows in parts:
+            key = f"{path}/{self._names.next()}.parquet"
+            self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows, 0))
+
+    def _reject(self, letter: Rejected) -> None:
+        if not self._letters:
+            self._letters_since = time.monotonic()
+        self._letters.append(letter)
+        self._rejected += 1
+        self._letters_size += len(letter.record)
+        if len(self._letters) >= self._options.batch.records or self._letters_size > _LETTERS:
+            self._bury()
+
+    def _bury(self) -> None:
+        """Send the dead letters on their way."""
+        if not self._letters:
+            return
+        letters, self._letters, self._letters_size = self._letters, [], 0
+        text = "".join(json.dumps(asdict(letter), ensure_ascii=False) + "\n" for letter in letters)
+        body = text.encode("utf-8", errors="backslashreplace")
+        key = f"{DEAD_LETTERS}/{self._names.next()}.jsonl"
+        self._delivery.send(key, lambda: body, self._count(0, len(letters)))
+
+    def _count(self, rows: int, letters: int) -> Callable[[], None]:
+        def count() -> None:
+            self._landed += rows
+            self._buried += letters
+
+        return count
+
+    def _tick(self) -> None:
+        """Close batches that have waited long enough, also while no records come."""
+        while not self._closed.wait(min(_TICK, self._options.batch.age / 4)):
+            try:
+                with self._lock:
+                    self._send(self._batches.complete())
+                    if self._letters and time.monotonic() - self._letters_since >= self._options.batch.age:
+                        self._bury()
+            except BaseException as error:  # noqa: BLE001 - raised by the next call
+                self._failure = error
+                return

@@ -1,0 +1,91 @@
+"""obstore's client of each storage: what the driver lists and deletes by, and tasks fetch small objects by."""
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
+
+from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
+Client = LocalStore | S3Store | GCSStore | AzureStore
+
+_RETRY: "RetryConfig" = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=30)}
+_HTTP: "ClientConfig" = {"allow_http": True, "connect_timeout": dt.timedelta(seconds=5)}
+
+
+def client(storage: AnyStorage) -> Client:
+    """A client whose keys are relative to the storage's root; nothing is connected yet.
+
+    Raises:
+        StorageError: the credential chain has nothing to offer.
+        ObstoreError: the store does not take the config, such as a key file that is not there.
+    """
+    if isinstance(storage, LocalStorage):
+        return LocalStore(storage.path)
+    if isinstance(storage, GcsStorage):
+        return _gcs(storage)
+    if isinstance(storage, AzureStorage):
+        return _azure(storage)
+    return _s3(storage)
+
+
+def _s3(storage: S3Storage | R2Storage) -> S3Store:
+    service = storage.service
+    options: dict[str, Any] = {"skip_signature": True} if service.anonymous else {}
+    if storage.key_id is not None and storage.secret is not None:
+        options |= {"access_key_id": storage.key_id, "secret_access_key": storage.secret.get_secret_value()}
+        if storage.session_token is not None:
+            options["session_token"] = storage.session_token.get_secret_value()
+    elif not service.anonymous:
+        options["credential_provider"] = _aws_chain(storage)
+    if service.endpoint is not None:
+        options["endpoint"] = service.endpoint
+    return S3Store(
+        storage.bucket,
+        prefix=storage.prefix or None,
+        region=service.region,
+        virtual_hosted_style_request=service.endpoint is None,
+        client_options=_HTTP,
+        retry_config=_RETRY,
+        **options,
+    )
+
+
+def _aws_chain(storage: S3Storage | R2Storage) -> object:
+    """AWS's own chain, as DuckDB and pyarrow go through it: environment, profiles, container and instance roles."""
+    from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
+
+    try:
+        provider = Boto3CredentialProvider()
+    except ValueError as error:
+        raise StorageError(
+            f"no credentials for {storage.root} were found by the credential chain:",
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile or a role, or give key_id and secret.",
+        ) from error
+    provider.config = {}  # the region is the storage's, not the profile's
+    return provider
+
+
+def _gcs(storage: GcsStorage) -> GCSStore:
+    options: dict[str, Any] = {}
+    if storage.service_account is not None:
+        options["service_account"] = storage.service_account
+    return GCSStore(storage.bucket, prefix=storage.prefix or None, client_options=_HTTP, retry_config=_RETRY, **options)
+
+
+def _azure(storage: AzureStorage) -> AzureStore:
+    access = storage.access
+    options: dict[str, Any] = {"account_key": access.key, "sas_key": access.sas}
+    return AzureStore(
+        storage.container,
+        prefix=storage.prefix or None,
+        account_name=access.account,
+        endpoint=access.url,
+        client_options=_HTTP,
+        retry_config=_RETRY,
+        **{name: value for name, value in options.items() if value is not None},
+    )

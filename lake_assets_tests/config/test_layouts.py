@@ -1,0 +1,67 @@
+import datetime as dt
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.config.streams import Stream
+from lake_assets_tests.world import STREAM, World, sales
+
+BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}
+
+
+def stream(layout: object) -> Stream:
+    return Stream.model_validate(STREAM | {"source": "landing", "layout": layout})
+
+
+def test_the_text_alone_is_short_for_the_mapping() -> None:
+    text = "r={region}/d={date}"
+
+    assert stream(text) == stream({"template": text})
+    assert stream(text).template.text == text
+    assert stream(None).template.text == "region={region}/date={date}"
+
+
+def test_the_time_zone_says_which_day_an_instant_is_filed_under() -> None:
+    late = dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)
+
+    assert stream(BERLIN).template.render_row({"region": "NW", "date": late}) == "NW/2026/02/12"
+
+
+@pytest.mark.parametrize(
+    ("layout", "message"),
+    [
+        ({"template": "{region}/{date"}, "{region}/{date"),
+        ({"template": "{region}/{date}", "time_zone": "Europe/Bärlin"}, "no time zone"),
+        ({"template": "{region}/{date}", "compat": "hive"}, "olake"),
+        ({"template": "{region}/{date}", "compat": "olake", "time_zone": "Europe/Berlin"}, "leave it out"),
+        ({"template": "{region}"}, "has no {date}"),
+        ({"time_zone": "UTC"}, "template"),
+    ],
+)
+def test_a_bad_layout_is_refused(layout: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        stream(layout)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("layout", "region", "folder"),
+    [
+        ({"template": "region={region}/date={date}", "nested": True}, "a/b", "region=a/b/date=2026-02-11"),
+        (BERLIN, "a/b", "a%2Fb/2026/02/11"),
+        ({"template": "/{region,,}/{date,,}", "compat": "olake"}, "a=b", "a=b/2026-02-11"),
+    ],
+)
+def test_an_ingest_finds_the_partition_where_the_layout_says(
+    local_world: World, layout: dict[str, Any], region: str, folder: str
+) -> None:
+    local_world.options["layout"] = layout
+    with local_world.landing.create(f"{folder}/batch.parquet") as file:
+        pq.write_table(sales(1, 2), file)
+
+    result = local_world.ingest(f"region={region.replace('/', '%2F')},date=2026-02-11")
+
+    assert result.row.row_count == 2
+    assert local_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [(region, "2026-02-11")]

@@ -1,0 +1,179 @@
+"""What a storage's config says, in each of its forms, and what is refused."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.config.azure import parse_connection_string
+from lake_assets.config.model import Model
+from lake_assets.config.storages import (
+    AnyStorage,
+    AzureStorage,
+    GcsStorage,
+    LocalStorage,
+    R2Storage,
+    S3Storage,
+    Storage,
+)
+
+
+class Holder(Model):
+    """A model of the config with a storage in it."""
+
+    storage: Storage
+
+
+KEYS = {"key_id": "id", "secret": "hunter2"}
+AZURE = {"type": "azure", "account": "retail", "container": "lake"}
+
+
+@pytest.mark.parametrize(
+    ("text", "storage", "root"),
+    [
+        ("/data/lake", LocalStorage(path="/data/lake"), "/data/lake"),
+        ("file:///data/lake", LocalStorage(path="/data/lake"), "/data/lake"),
+        ("s3://lake", S3Storage(bucket="lake"), "s3://lake"),
+        ("s3://lake/a/b/", S3Storage(bucket="lake", prefix="a/b"), "s3://lake/a/b"),
+        ("r2://abc123/lake/a", R2Storage(account_id="abc123", bucket="lake", prefix="a"), "s3://lake/a"),
+        ("gs://lake_1/a", GcsStorage(bucket="lake_1", prefix="a"), "gs://lake_1/a"),
+        ("gcs://lake/a", GcsStorage(bucket="lake", prefix="a"), "gs://lake/a"),
+        (
+            "abfss://lake@retail.dfs.core.windows.net/a/b",
+            AzureStorage(account="retail", container="lake", prefix="a/b"),
+            "az://lake/a/b",
+        ),
+        (
+            "azure://retail.blob.core.windows.net/lake/a",
+            AzureStorage(account="retail", container="lake", prefix="a"),
+            "az://lake/a",
+        ),
+    ],
+)
+def test_a_uri_is_short_for_the_mapping(text: str, storage: AnyStorage, root: str) -> None:
+    assert Holder.model_validate({"storage": text}).storage == storage
+    assert storage.root == root
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("ftp://host/x", "ftp:// is not a storage"),
+        ("r2://lake", "R2 needs the account too"),
+        ("azure://lake/a", "Azure needs account and container"),
+        ("abfss://lake@retail/a", "Azure needs account and container"),
+        ("gs://lake/../x", "may not climb"),
+        ({"type": "s3", "bucket": "lake", "key_id": "id"}, "key_id and secret go together"),
+        ({"type": "r2", "account_id": "a", "bucket": "lake", "secret": "x"}, "key_id and secret go together"),
+        ({"type": "s3", "bucket": "lake", "provider": "credential_chain", **KEYS}, "exclude each other"),
+        (
+            {"type": "r2", "account_id": "a", "bucket": "lake", "provider": "credential_chain", **KEYS},
+            "exclude each other",
+        ),
+        ({"type": "gcs", "bucket": "lake", "provider": "credential_chain", **KEYS}, "exclude each other"),
+        (
+            {"type": "gcs", "bucket": "lake", "provider": "credential_chain", "service_account": "/k.json"},
+            "exclude each other",
+        ),
+        ({"type": "gcs", "bucket": "lake", "service_account": "k.json"}, "absolute path"),
+        (AZURE | {"provider": "credential_chain", "sas": "sig=x"}, "exclude each other"),
+        (AZURE | {"account_key": "x", "sas": "sig=x"}, "account_key and sas exclude each other"),
+        (AZURE | {"account": None}, "the storage account is missing"),
+        (AZURE | {"connection_string": "AccountName=other;AccountKey=x"}, "is of the account 'other'"),
+        (AZURE | {"connection_string": "hunter2"}, "not of the form Name=value"),
+        (AZURE | {"connection_string": "AccountName=retail"}, "neither AccountKey nor SharedAccessSignature"),
+        (AZURE | {"connection_string": "AccountKey=hunter2"}, "names no account"),
+        ({"type": "s3", "bucket": "lake", "anonymous": True, **KEYS}, "anonymous goes without"),
+        ({"type": "s3", "bucket": "lake", "anonymous": True, "provider": "credential_chain"}, "anonymous goes without"),
+        ({"type": "s3", "bucket": "lake", "session_token": "x"}, "session_token goes with"),
+        ({"type": "s3", "bucket": "lake", "provider": "instance"}, "credential_chain"),
+        ({"type": "s3", "bucket": "lake", "endpoint": "https://me:hunter2@host"}, "no user or password"),
+        ({"type": "r2", "account_id": "a", "bucket": "lake", "endpoint": "host:80"}, "not of the form http"),
+    ],
+)
+def test_what_does_not_fit_is_refused(value: Any, message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Holder.model_validate({"storage": value})
+
+    assert message in str(refused.value)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"type": "s3", "bucket": "lake"},
+        {"type": "r2", "account_id": "a", "bucket": "lake"},
+        {"type": "gcs", "bucket": "lake"},
+        AZURE,
+    ],
+    ids=lambda v: v["type"],
+)
+def test_the_chain_may_be_said_in_words(value: dict[str, Any]) -> None:
+    silent, said = (
+        Holder.model_validate({"storage": v}).storage for v in (value, value | {"provider": "credential_chain"})
+    )
+
+    assert said == silent.model_copy(update={"provider": "credential_chain"})
+
+
+def test_r2_has_the_endpoint_of_its_account() -> None:
+    storage = R2Storage(account_id="abc123", bucket="lake")
+
+    assert storage.service.endpoint == "https://abc123.r2.cloudflarestorage.com"
+    assert storage.service.region == "auto"
+    eu = storage.model_copy(update={"endpoint": "https://abc123.eu.r2.cloudflarestorage.com"})
+    assert eu.service.endpoint == "https://abc123.eu.r2.cloudflarestorage.com"
+
+
+@pytest.mark.parametrize(
+    ("text", "account", "url", "authority", "key", "sas"),
+    [
+        (
+            "DefaultEndpointsProtocol=https;AccountName=retail;AccountKey=a2V5==;EndpointSuffix=core.windows.net",
+            "retail",
+            "https://retail.blob.core.windows.net",
+            ".blob.core.windows.net",
+            "a2V5==",
+            None,
+        ),
+        (
+            "AccountName=retail;AccountKey=a2V5;EndpointSuffix=core.usgovcloudapi.net;",
+            "retail",
+            "https://retail.blob.core.usgovcloudapi.net",
+            ".blob.core.usgovcloudapi.net",
+            "a2V5",
+            None,
+        ),
+        (
+            "BlobEndpoint=https://retail.blob.core.windows.net/;SharedAccessSignature=?sv=2024-11-04&sig=x%3D",
+            "retail",
+            "https://retail.blob.core.windows.net",
+            ".blob.core.windows.net",
+            None,
+            "sv=2024-11-04&sig=x%3D",
+        ),
+        (
+            (
+                "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;"
+                "BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1"
+            ),
+            "devstoreaccount1",
+            "http://127.0.0.1:10000/devstoreaccount1",
+            "127.0.0.1:10000",
+            "a2V5",
+            None,
+        ),
+    ],
+)
+def test_a_connection_string_is_read_and_written_again(
+    text: str, account: str, url: str, authority: str, key: str | None, sas: str | None
+) -> None:
+    access = parse_connection_string(text)
+
+    assert (access.account, access.url, access.authority, access.key, access.sas) == (account, url, authority, key, sas)
+    assert parse_connection_string(access.connection_string) == access
+
+
+def test_a_connection_string_does_not_show_its_key() -> None:
+    assert "a2V5" not in repr(parse_connection_string("AccountName=retail;AccountKey=a2V5"))

@@ -1,0 +1,62 @@
+"""The whole way over Azure's Blob service, as its emulator plays it: landing zone and lake in one container each."""
+
+import pytest
+
+from lake_assets.config.storages import AzureStorage
+from lake_assets.errors import StorageError
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.azurite import KEY, AzureServer, azure
+from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["azure"]
+
+
+@pytest.fixture(params=["key", "signature"])
+def azure_world(request: pytest.FixtureRequest, azure: AzureServer, local_world: World) -> World:
+    credential = azure.connection_string if request.param == "key" else azure.signed_connection_string
+    place = {"type": "azure", "prefix": "some/prefix", "connection_string": credential}
+    local_world.source = place | {"container": azure.new_container()}
+    local_world.storage = place | {"container": azure.new_container()}
+    return local_world
+
+
+@pytest.mark.slow
+def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world: World) -> None:
+    azure_world.land(NW, sales(1, 2))
+    azure_world.land(SW, sales(5))
+    azure_world.ingest(NW)
+    azure_world.ingest(SW)
+    azure_world.land(NW, sales(3))
+
+    result = azure_world.ingest(NW)
+
+    assert (result.row.rows_before, result.row.row_count) == (2, 1)
+    assert azure_world.totals() == [3, 5]
+    assert result.destination.startswith("az://")
+    root = azure_world.config.lakes["test"].storage.root
+    files = azure_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+    assert len(files) == 2
+    assert all(file.startswith(root) for (file,) in files)
+    assert azure_world.ingest(NW).row.status == "skipped"
+
+
+@pytest.mark.slow
+def test_a_part_of_an_object_is_read(azure_world: World) -> None:
+    azure_world.land(NW, sales(*range(1000)))
+    (listed,) = azure_world.stream.source.list()
+
+    with azure_world.landing.open(listed.key) as file:
+        assert file.size() == listed.size
+        file.seek(listed.size - 4)
+        assert file.read() == b"PAR1"
+
+
+def test_what_is_not_there_or_not_allowed_is_named(azure: AzureServer) -> None:
+    absent = AzureStorage.model_validate({"container": "absent", "connection_string": azure.connection_string})
+    with pytest.raises(StorageError, match=r"the container 'absent' does not exist at http://127.*`container`"):
+        Store(absent).list()
+    wrong = azure.connection_string.replace(KEY, "d3Jvbmc=")
+    refused = AzureStorage.model_validate({"container": "absent", "connection_string": wrong})
+    with pytest.raises(StorageError, match="refuses access: check account_key") as raised:
+        Store(refused).list()
+    assert "d3Jvbmc=" not in str(raised.value)

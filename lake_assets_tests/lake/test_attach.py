@@ -1,0 +1,293 @@
+"""The statements that attach a lake: as the vendors write them, and taken by DuckDB itself where it can be asked."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import S3Storage
+from lake_assets.errors import CatalogError, ConfigError, StorageError
+from lake_assets.lake.attach import (
+    attach_statement,
+    create_statements,
+    data_path,
+    extensions,
+    secret_statements,
+    storage_secret,
+)
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.engine import extension_file, open_engine
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets_tests.faults.writer import make_table
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import World
+from lake_assets_tests.world_fixtures import bucket_on
+
+SQLITE = {"type": "sqlite", "path": "/lake/c.sqlite"}
+KEYS = {"key_id": "AKIA1", "secret": "it's"}
+R2 = {"type": "r2", "account_id": "abc123", "bucket": "retail-lake", "prefix": "tables", **KEYS}
+AZURE = {"type": "azure", "account": "retail", "container": "lake"}
+
+
+def lake(storage: Any, catalog: Any = SQLITE, **options: Any) -> Lake:
+    return Lake.model_validate({"catalog": catalog, "storage": storage, "attach_options": options})
+
+
+# Each as DuckDB's manual has it: "S3 API Support", "Cloudflare R2 Import" (the endpoint, region auto and path style of
+# its S3 form), "Google Cloud Storage Import", "Azure Extension".
+SECRETS: list[tuple[Any, str]] = [
+    (
+        {"type": "s3", "bucket": "retail-lake", "region": "eu-central-1", **KEYS},
+        "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'eu-central-1'",
+    ),
+    (
+        {"type": "s3", "bucket": "retail-lake", "endpoint": "http://127.0.0.1:8333", **KEYS, "session_token": "t"},
+        (
+            "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'us-east-1', "
+            "ENDPOINT '127.0.0.1:8333', USE_SSL false, URL_STYLE 'path', SESSION_TOKEN 't'"
+        ),
+    ),
+    (
+        "s3://retail-lake/tables",
+        "TYPE s3, SCOPE 's3://retail-lake', PROVIDER credential_chain, REFRESH auto, REGION 'us-east-1'",
+    ),
+    (
+        R2,
+        (
+            "TYPE s3, SCOPE 's3://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s', REGION 'auto', "
+            "ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
+        ),
+    ),
+    (
+        "r2://abc123/retail-lake",
+        (
+            "TYPE s3, SCOPE 's3://retail-lake', PROVIDER credential_chain, REFRESH auto, REGION 'auto', "
+            "ENDPOINT 'abc123.r2.cloudflarestorage.com', USE_SSL true, URL_STYLE 'path'"
+        ),
+    ),
+    (
+        {"type": "gcs", "bucket": "retail-lake", **KEYS, "service_account": "/key.json"},
+        "TYPE gcs, SCOPE 'gs://retail-lake', KEY_ID 'AKIA1', SECRET 'it''s'",
+    ),
+    (
+        {"type": "gcs", "bucket": "retail-lake", "provider": "credential_chain"},
+        "TYPE gcs, SCOPE 'gs://retail-lake', PROVIDER credential_chain, REFRESH auto",
+    ),
+    (
+        AZURE | {"account_key": "a2V5"},
+        (
+            "TYPE azure, SCOPE 'az://lake', CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
+            "AccountKey=a2V5;BlobEndpoint=https://retail.blob.core.windows.net'"
+        ),
+    ),
+    (
+        AZURE | {"sas": "?sv=2024-11-04&sig=x%3D"},
+        (
+            "TYPE azure, SCOPE 'az://lake', CONNECTION_STRING 'DefaultEndpointsProtocol=https;AccountName=retail;"
+            "BlobEndpoint=https://retail.blob.core.windows.net;SharedAccessSignature=sv=2024-11-04&sig=x%3D'"
+        ),
+    ),
+    (AZURE, "TYPE azure, SCOPE 'az://lake', PROVIDER credential_chain, ACCOUNT_NAME 'retail'"),
+]
+
+
+@pytest.fixture
+def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the credential chain finds: keys in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.mark.usefixtures("aws_keys")
+@pytest.mark.parametrize(("storage", "options"), SECRETS)
+def test_the_secret_of_a_storage_is_as_documented_and_duckdb_takes_it(storage: Any, options: str) -> None:
+    config = lake(storage)
+    (statement,) = secret_statements(config)
+
+    assert statement == f"CREATE OR REPLACE SECRET lake_storage ({options})"
+    with open_engine(extensions(config)) as engine:
+        engine.execute(statement)
+        ((found,),) = engine.execute(
+            "SELECT name FROM which_secret(?, ?)", [data_path(config), kind(options)]
+        ).fetchall()
+    assert found == "lake_storage"
+
+
+def kind(options: str) -> str:
+    return options.removeprefix("TYPE ").split(",")[0]
+
+
+def test_a_stored_secret_for_all_of_s3_does_not_come_before_that_of_r2() -> None:
+    """It would before a secret of type r2, which is why there is none."""
+    config = lake(R2)
+    with open_engine(extensions(config)) as engine:
+        engine.execute("CREATE SECRET mine (TYPE s3, KEY_ID 'a', SECRET 'b')")
+        engine.execute(*secret_statements(config))
+        ((found,),) = engine.execute("SELECT name FROM which_secret(?, 's3')", [data_path(config)]).fetchall()
+    assert found == "lake_storage"
+
+
+@pytest.mark.parametrize(
+    ("storage", "catalog", "names"),
+    [
+        ("/data", SQLITE, ("ducklake", "sqlite_scanner")),
+        ({"type": "s3", "bucket": "lake", **KEYS}, SQLITE, ("ducklake", "sqlite_scanner", "httpfs")),
+        ("s3://lake", SQLITE, ("ducklake", "sqlite_scanner", "httpfs", "aws")),
+        (R2, {"type": "duckdb", "path": "c.duckdb"}, ("ducklake", "httpfs")),
+        (AZURE, SQLITE, ("ducklake", "sqlite_scanner", "azure")),
+        (R2, {"type": "motherduck", "database": "retail"}, ("ducklake", "motherduck", "httpfs")),
+    ],
+)
+def test_only_the_extensions_that_are_needed_are_loaded(storage: Any, catalog: Any, names: tuple[str, ...]) -> None:
+    assert extensions(lake(storage, catalog)) == names
+
+
+def test_attach_options_stand_in_the_statement_as_literals() -> None:
+    options = {"override_data_path": True, "data_inlining_row_limit": 10, "metadata_parameters": {"busy": "it's"}}
+
+    assert attach_statement(lake("/data", **options)) == (
+        "ATTACH 'ducklake:sqlite:/lake/c.sqlite' AS lake (DATA_PATH '/data/', META_JOURNAL_MODE 'WAL', "
+        "OVERRIDE_DATA_PATH true, DATA_INLINING_ROW_LIMIT 10, META_BUSY 'it''s')"
+    )
+
+
+EVERY_OPTION: dict[str, Any] = {
+    "automatic_migration": True,
+    "busy_timeout": 5000,
+    "data_inlining_row_limit": 10,
+    "encrypted": False,
+    "override_data_path": True,
+    "write_deletion_vectors": False,
+    "metadata_parameters": {"busy_timeout": 5000},
+}
+
+
+def test_ducklake_takes_every_option_that_the_config_takes(tmp_path: Path) -> None:
+    catalog = {"type": "sqlite", "path": str(tmp_path / "c.sqlite")}
+
+    with DuckLake(lake(str(tmp_path), catalog, **EVERY_OPTION)).open(create=True) as session:
+        session.rows("CREATE TABLE lake.t AS SELECT 1 AS a")
+        options = session.rows("SELECT option_name, value FROM ducklake_options('lake')")
+    assert ("encrypted", "false") in options
+
+
+@pytest.mark.parametrize("option", ["create_if_not_exist", "encryption_socket", "ducklake_version"])
+def test_ducklake_does_not_take_others(tmp_path: Path, option: str) -> None:
+    with (
+        open_engine(("ducklake",)) as engine,
+        pytest.raises(duckdb.NotImplementedException, match="Unsupported option"),
+    ):
+        engine.execute(f"ATTACH 'ducklake:{tmp_path}/c.duckdb' AS lake (DATA_PATH '{tmp_path}', {option} 1)")
+
+
+def test_a_lake_that_was_moved_is_attached_with_override_data_path(tmp_path: Path) -> None:
+    catalog = {"type": "sqlite", "path": str(tmp_path / "c.sqlite")}
+    with DuckLake(lake(str(tmp_path / "old"), catalog)).open(create=True) as session:
+        session.rows("CREATE TABLE lake.t AS SELECT 1 AS a")
+
+    moved = str(tmp_path / "new")
+    with pytest.raises(CatalogError, match="does not match existing data path"), DuckLake(lake(moved, catalog)).open():
+        pytest.fail("opened")
+    with DuckLake(lake(moved, catalog, override_data_path=True)).open() as session:
+        assert session.rows("FROM lake.t") == [(1,)]
+
+
+def test_a_sqlite_catalog_is_sqlite(local_world: World) -> None:
+    make_table(local_world)
+
+    assert Path(local_world.catalog["path"]).read_bytes().startswith(b"SQLite format 3\0")
+
+
+# MotherDuck's manual, "DuckLake": "Bring your own bucket", "Using own compute"; "CREATE SECRET".
+MOTHERDUCK = {"type": "motherduck", "database": "my_ducklake"}
+OWN_BUCKET = {"type": "s3", "bucket": "mybucket", "prefix": "my_optional_path", "region": "us-east-1", **KEYS}
+
+
+def test_a_lake_on_motherduck_is_made_and_attached_as_its_manual_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHERDUCK_TOKEN", "it's a token")
+    config = lake(OWN_BUCKET, MOTHERDUCK | {"store_secret": True})
+
+    assert create_statements(config) == (
+        "ATTACH IF NOT EXISTS 'md:'",
+        (
+            "CREATE OR REPLACE SECRET my_ducklake_storage IN MOTHERDUCK (TYPE s3, SCOPE 's3://mybucket', "
+            "KEY_ID 'AKIA1', SECRET 'it''s', REGION 'us-east-1')"
+        ),
+        "CREATE DATABASE IF NOT EXISTS \"my_ducklake\" (TYPE DUCKLAKE, DATA_PATH 's3://mybucket/my_optional_path/')",
+    )
+    assert attach_statement(config) == (
+        "ATTACH 'ducklake:md:__ducklake_metadata_my_ducklake' AS lake (DATA_PATH 's3://mybucket/my_optional_path/')"
+    )
+    assert secret_statements(config)[0] == "SET motherduck_token = 'it''s a token'"
+
+
+def test_motherduck_gets_no_keys_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHERDUCK_TOKEN", "x")
+
+    assert not any("SECRET" in statement for statement in create_statements(lake(OWN_BUCKET, MOTHERDUCK)))
+
+
+def test_without_a_token_its_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
+
+    with pytest.raises(ConfigError, match="needs MOTHERDUCK_TOKEN in the environment"):
+        secret_statements(lake(OWN_BUCKET, MOTHERDUCK))
+
+
+def test_the_wheels_of_all_extensions_are_of_one_version() -> None:
+    for name in ("ducklake", "httpfs", "sqlite_scanner", "postgres_scanner", "aws", "azure", "motherduck"):
+        assert extension_file(name).is_file()
+
+
+def test_the_credential_chain_opens_a_real_bucket(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = {name: value for name, value in bucket_on(s3).items() if name not in {"key_id", "secret"}}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    storage = S3Storage.model_validate(location)
+
+    with ArrowStore(storage).create("landed/a.parquet") as file:
+        file.write(b"x")
+    assert [o.key for o in Store(storage).list()] == ["landed/a.parquet"]
+    config = lake(location, {"type": "sqlite", "path": str(tmp_path / "c.sqlite")})
+    with DuckLake(config).open(create=True) as session:
+        session.rows("CREATE TABLE lake.t AS SELECT range AS a FROM range(1000)")
+        assert session.rows("SELECT count(*) FROM lake.t") == [(1000,)]
+    assert len(Store(storage).list("main")) == 1
+
+
+def test_an_anonymous_bucket_is_asked_without_the_keys_that_there_are(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server knows the keys and no anonymous user, so it would answer signed requests only."""
+    location = {name: value for name, value in bucket_on(s3).items() if name not in {"key_id", "secret"}}
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", s3.secret_key)
+    Store(S3Storage.model_validate(location)).list()
+    public = S3Storage.model_validate(location | {"anonymous": True})
+
+    with pytest.raises(StorageError, match="refuses access"):
+        Store(public).list()
+    with pytest.raises(OSError, match="ACCESS_DENIED"):
+        ArrowStore(public).open("a.parquet")
+
+
+def test_a_chain_that_finds_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    with pytest.raises(StorageError, match=r"no credentials for s3://lake were found.* give key_id and secret"):
+        Store(S3Storage(bucket="lake")).list()
+
+
+def test_a_folder_has_no_secret(tmp_path: Path) -> None:
+    assert secret_statements(lake(str(tmp_path))) == ()
+    with pytest.raises(AssertionError, match="local"):
+        storage_secret(lake(str(tmp_path)).storage)

@@ -1,0 +1,59 @@
+"""A stream for the tests of landing, its records, and what has landed, read by a client that is not ours."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.config.streams import Stream
+from lake_assets.landing.read import read_records
+from lake_assets.landing.writer import DEAD_LETTERS, LandingWriter
+
+COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
+
+
+def stream_of(source: Path | Mapping[str, Any], **landing: Any) -> Stream:
+    """A stream of regions and dates; `landing` is its config's part of that name."""
+    return Stream.model_validate(
+        {
+            "source": str(source) if isinstance(source, Path) else source,
+            "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
+            "destination": {"table": "sales"},
+            "landing": {"columns": COLUMNS} | landing,
+        }
+    )
+
+
+def rows(first: int, count: int, region: str = "NW", date: str = "2026-02-11") -> pa.Table:
+    """Rows of one partition with ids that follow each other."""
+    ids = pa.array(range(first, first + count), pa.int64())
+    dates = pa.array([date] * count).cast(pa.date32())
+    return pa.table({"region": [region] * count, "date": dates, "id": ids, "total": ids.cast(pa.float64())})
+
+
+def land_text(stream: Stream, path: Path) -> LandingWriter:
+    """Land a file as the command does; returns the closed writer."""
+    with LandingWriter("sales", stream) as writer:
+        form: Any = {".jsonl": "jsonl", ".csv": "csv"}.get(path.suffix, "arrow")
+        for records in read_records(None, str(path), form, writer.schema, writer.patience):
+            writer.accept(records)
+    return writer
+
+
+def landed_ids(folder: Path) -> list[int]:
+    """The ids in all files below a folder, sorted."""
+    return sorted(i for file in files(folder) for i in pq.read_table(file, partitioning=None)["id"].to_pylist())
+
+
+def files(folder: Path) -> list[Path]:
+    """The data files below a folder, by name."""
+    return sorted((file for file in folder.rglob("*.parquet")), key=lambda file: (file.name, str(file)))
+
+
+def letters(folder: Path) -> list[dict[str, Any]]:
+    """The dead letters of an output."""
+    found = sorted((folder / DEAD_LETTERS).glob("*.jsonl"), key=lambda file: file.name)
+    return [json.loads(line) for file in found for line in file.read_text().splitlines()]

@@ -1,0 +1,111 @@
+import pyarrow as pa
+import pytest
+
+from lake_assets.config.landing import Batch
+from lake_assets.landing.batches import OpenBatches, Part
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def add(batches: OpenBatches, paths: list[str], first: int = 0, text: str = "") -> None:
+    ids = pa.array(range(first, first + len(paths)), pa.int64())
+    batches.add(pa.table({"id": ids, "text": [text] * len(paths)}), pa.array(paths).dictionary_encode())
+
+
+def ids(parts: list[Part]) -> list[tuple[str, list[int]]]:
+    return [(part.path, part.rows["id"].to_pylist()) for part in parts]
+
+
+def test_a_batch_is_closed_by_count_and_the_rest_waits(clock: Clock) -> None:
+    batches = OpenBatches(Batch(records=3), 2**30, clock)
+    add(batches, ["a", "b", "a", "a", "a", "b", "a", "a", "a"])
+
+    assert ids(batches.complete()) == []  # looked at once a second, or when many have come
+    clock.now = 1.0
+    assert ids(batches.complete()) == [("a", [0, 2, 3]), ("a", [4, 6, 7])]
+    assert ids(batches.close()) == [("a", [8]), ("b", [1, 5])]
+    assert batches.rows == 0
+
+
+def test_many_rows_are_cut_at_once(clock: Clock) -> None:
+    batches = OpenBatches(Batch(records=1000), 2**30, clock)
+    add(batches, ["a", "b"] * 100_000)
+
+    parts = batches.complete()
+
+    assert [len(part.rows) for part in parts] == [1000] * 200
+    assert batches.rows == 0
+
+
+def test_a_batch_is_closed_by_age_from_its_first_row_on(clock: Clock) -> None:
+    batches = OpenBatches(Batch(records=100, age=10), 2**30, clock)
+    add(batches, ["a"])
+    clock.now = 6
+    add(batches, ["a", "b"], first=1)
+    clock.now = 9.9
+    assert batches.complete() == []
+
+    clock.now = 10
+    assert ids(batches.complete()) == [("a", [0, 1])]
+    clock.now = 16
+    assert ids(batches.complete()) == [("b", [2])]
+
+
+def test_a_batch_is_closed_by_bytes(clock: Clock) -> None:
+    batches = OpenBatches(Batch(records=1000, bytes=50_000), 2**30, clock)
+    add(batches, ["a"] * 200, text="x" * 1000)
+
+    parts = batches.complete()
+
+    assert sum(len(part.rows) for part in parts) + batches.rows == 200
+    assert all(part.rows.nbytes <= 50_000 for part in parts)
+    assert max(len(part.rows) for part in parts) > 20
+
+
+def test_one_row_larger_than_a_batch_is_a_batch(clock: Clock) -> None:
+    batches = OpenBatches(Batch(bytes=100), 2**30, clock)
+    add(batches, ["a"], text="x" * 1000)
+
+    assert ids(batches.complete()) == [("a", [0])]
+
+
+def test_memory_is_bounded_however_many_paths_there_are(clock: Clock) -> None:
+    memory = 3_000_000
+    batches = OpenBatches(Batch(records=1000), memory, clock)
+    given = 0
+    most = 0
+
+    for first in range(0, 100_000, 1000):
+        add(batches, [f"p{number}" for number in range(first, first + 1000)], first, "x" * 100)
+        given += sum(len(part.rows) for part in batches.complete())
+        most = max(most, sum(table.nbytes for table in batches._tables))
+
+    assert most <= memory / 2
+    assert given + batches.rows == 100_000
+    assert given > 80_000
+
+
+def test_no_row_is_lost_or_doubled_or_put_out_of_order(clock: Clock) -> None:
+    batches = OpenBatches(Batch(records=7, age=3), 2**30, clock)
+    got: dict[str, list[int]] = {}
+
+    for step in range(60):
+        clock.now += 0.5
+        add(batches, [f"p{(step * 7 + n * n) % 11}" for n in range(20)], step * 20)
+        parts = batches.complete() if step < 59 else [*batches.complete(), *batches.close()]
+        for path, found in ids(parts):
+            assert len(found) <= 7
+            got.setdefault(path, []).extend(found)
+
+    assert sorted(i for found in got.values() for i in found) == list(range(1200))
+    assert all(found == sorted(found) for found in got.values())

@@ -1,0 +1,186 @@
+"""What the buffer holds, through crashes, full disks and clocks."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import LandingError
+from lake_assets.landing.buffer import Buffer, output_name
+from lake_assets.landing.drain import drain
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.landing.streams import files, landed_ids, rows, stream_of
+
+DAY = 86_400.0
+KEY = "region=NW/date=2026-02-11/batch_1000000000_0000_n.parquet"
+
+
+@pytest.fixture
+def buffer(tmp_path: Path) -> Buffer:
+    return Buffer(tmp_path / "buffer", 7 * DAY)
+
+
+def test_what_is_put_is_pending_for_each_output_until_it_has_arrived(buffer: Buffer) -> None:
+    buffer.put(KEY, b"rows", ["one", "two"])
+    (batch,) = buffer.pending("one")
+    assert (batch.key, batch.size, batch.path.read_bytes()) == (KEY, 4, b"rows")
+
+    buffer.arrived(batch)
+    buffer.arrived(batch)  # as another process may have said before
+
+    assert buffer.pending("one") == []
+    assert len(buffer.pending("two")) == 1
+    assert (buffer.root / "kept" / KEY).read_bytes() == b"rows"
+    assert list((buffer.root / "writing").iterdir()) == []
+
+
+def test_pending_batches_are_in_the_order_of_their_names_across_partitions(buffer: Buffer) -> None:
+    keys = [f"region={region}/batch_{second}_0000_n.parquet" for second, region in ((3, "A"), (1, "B"), (2, "C"))]
+    for key in keys:
+        buffer.put(key, b"x", ["one"])
+
+    assert [batch.key for batch in buffer.pending("one")] == [keys[1], keys[2], keys[0]]
+
+
+def test_retention_deletes_what_has_arrived_and_never_what_is_pending(tmp_path: Path) -> None:
+    now = [time.time()]
+    buffer = Buffer(tmp_path, 7 * DAY, clock=lambda: now[0])
+    buffer.put("a/arrived", b"x", ["one", "two"])
+    buffer.put("a/pending", b"x", ["one", "two"])
+    for batch in [*buffer.pending("one"), *buffer.pending("two")]:
+        if batch.key == "a/arrived" or batch.output == "one":
+            buffer.arrived(batch)
+
+    now[0] += 6.9 * DAY
+    assert buffer.expire() == 0
+    now[0] += 0.2 * DAY
+    assert buffer.expire() == 1
+
+    assert [path.name for path in (buffer.root / "kept" / "a").iterdir()] == ["pending"]
+    (batch,) = buffer.pending("two")
+    assert buffer.is_expired(batch)
+    buffer.arrived(batch)
+    assert buffer.expire() == 1
+
+
+def test_a_clock_that_goes_backwards_keeps_batches_longer_and_no_shorter(tmp_path: Path) -> None:
+    now = [time.time() - 365 * DAY]
+    buffer = Buffer(tmp_path, 7 * DAY, clock=lambda: now[0])
+    buffer.put(KEY, b"x", [])
+
+    assert buffer.expire() == 0
+    assert buffer.last_second() == 1_000_000_000
+
+
+@pytest.mark.parametrize("step", ["_write_through", "_sync_folder"])
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [(errno.ENOSPC, "has no space left: free some"), (errno.EROFS, "cannot be written: Read-only file system")],
+)
+def test_a_full_or_unwritable_disk_leaves_nothing_of_the_batch(
+    buffer: Buffer, monkeypatch: pytest.MonkeyPatch, step: str, number: int, message: str
+) -> None:
+    buffer.put("a/before", b"x", ["one"])
+
+    def fails(path: Path, *_: object) -> None:
+        if step == "_write_through":
+            path.write_bytes(b"ha")
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(f"lake_assets.landing.buffer.{step}", fails)
+    with pytest.raises(LandingError, match=message):
+        buffer.put("a/after", b"half", ["one"])
+
+    assert [batch.key for batch in buffer.pending("one")] == ["a/before"]
+    assert [path.name for path in (buffer.root / "kept" / "a").iterdir()] == ["before"]
+    assert list((buffer.root / "writing").iterdir()) == []
+
+
+def test_a_really_full_disk_fails_the_writer_and_what_was_buffered_arrives(tmp_path: Path) -> None:
+    """A limit of the file system, here that of a file's size, is met by the operating system and not by a mock."""
+    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}, batch={"records": 10})
+    with LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 10))
+    script = f"""
+import resource, signal, pyarrow as pa
+from lake_assets_tests.landing.streams import rows, stream_of
+from lake_assets.landing.writer import LandingWriter
+from lake_assets.errors import LandingError
+from pathlib import Path
+folder = Path({str(tmp_path)!r})
+stream = stream_of(folder / "out", buffer={{"path": str(folder / "buffer")}}, batch={{"records": 10}})
+writer = LandingWriter("sales", stream)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+writer.write(rows(10, 25))
+try:
+    writer.close()
+except LandingError as error:
+    print(error)
+print(writer.landed().lost)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+
+    assert "the buffer" in done.stdout
+    assert "cannot be written: File too large" in done.stdout
+    assert done.stdout.splitlines()[-1] == "25"
+    assert landed_ids(tmp_path / "out") == list(range(10))
+    assert drain("sales", stream).pending == 0
+
+
+def test_a_buffer_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(LandingError, match=r"the buffer .*file/sales cannot be written: Not a directory"):
+        LandingWriter("sales", stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "file")}))
+
+
+def test_columns_are_inferred_once_for_all_writers_of_a_buffer(buffer: Buffer) -> None:
+    first = pa.schema([("a", pa.int64())])
+
+    assert buffer.schema(lambda: first) == first
+    assert Buffer(buffer.root, 1).schema(lambda: pytest.fail("inferred again")) == first
+
+
+def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:
+    old = stream_of(tmp_path / "old", buffer={"path": str(tmp_path / "buffer")})
+    with LandingWriter("sales", old) as writer:
+        writer._buffer.put(KEY, b"x", [output_name("s3://gone")])  # type: ignore[union-attr]
+
+    drained = drain("sales", old)
+
+    assert (drained.pending, drained.uploaded) == (1, 0)
+    assert "1 batches wait for s3-gone" in drained.errors[0]
+
+
+def test_a_drain_without_a_buffer_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LandingError, match="the stream sales has no buffer: give streams"):
+        drain("sales", stream_of(tmp_path))
+
+
+def test_expired_batches_that_never_arrived_are_kept_told_and_uploaded_at_last(tmp_path: Path) -> None:
+    (tmp_path / "blocked").write_text("no folder")
+    stream = stream_of(tmp_path / "blocked" / "out", buffer={"path": str(tmp_path / "buffer")})
+    buffer = Buffer(tmp_path / "buffer" / "sales", 7 * DAY)
+    stream_name = output_name(str(tmp_path / "blocked" / "out"))
+    source = tmp_path / "elsewhere"
+    with LandingWriter("sales", stream_of(source)) as writer:
+        writer.write(rows(0, 5))
+    buffer.put(KEY, files(source)[0].read_bytes(), [stream_name])
+    old = time.time() - 8 * DAY
+    os.utime(buffer.root / "kept" / KEY, (old, old))
+    with pytest.raises(LandingError, match="cannot be made"):
+        drain("sales", stream)
+
+    (tmp_path / "blocked").unlink()
+    assert buffer.expire() == 0
+    assert buffer.is_expired(buffer.pending(stream_name)[0])
+    drained = drain("sales", stream)
+
+    assert (drained.uploaded, drained.pending, drained.deleted) == (1, 0, 1)
+    assert landed_ids(tmp_path / "blocked") == list(range(5))

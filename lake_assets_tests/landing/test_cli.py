@@ -1,0 +1,205 @@
+"""`lake-assets land` and `generate` as a user types them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters
+
+PROGRAM = str(Path(sys.executable).with_name("lake-assets"))
+RECORD = {"region": "NW", "date": "2026-02-11", "id": 1, "total": 1.5}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a config; its arguments are the stream's `landing`."""
+
+    def write(**landing: Any) -> Path:
+        stream = {
+            "source": "landing",
+            "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
+            "destination": {"table": "sales"},
+            "landing": landing,
+        }
+        lake = {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}
+        file = tmp_path / "lake.yaml"
+        file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
+        return file
+
+    return write
+
+
+def run(config: Path, *arguments: str, stdin: str | bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["--config", str(config), *arguments], input=stdin)
+
+
+def lines(*ids: int) -> str:
+    return "".join(json.dumps(RECORD | {"id": n}) + "\n" for n in ids)
+
+
+def test_standard_input_lands(config: Callable[..., Path], tmp_path: Path) -> None:
+    done = run(config(), "land", "sales", "-", stdin=lines(1, 2))
+
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("landed  2 records in 1 file, ")
+    assert done.stderr == ""
+    assert landed_ids(tmp_path / "landing") == [1, 2]
+
+
+def test_several_files_land_and_bad_records_are_told(config: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(lines(1, 2) + "bad\n")
+    (tmp_path / "b.txt").write_text("region,date,id,total\nSW,2026-02-11,3,1.5\n")
+
+    done = run(config(), "land", "sales", str(tmp_path / "a.jsonl"))
+    assert "1 record did not fit: see the folder _dead_letters" in done.stderr
+    done = run(config(), "land", "sales", "--format", "csv", str(tmp_path / "b.txt"))
+
+    assert done.exit_code == 0, done.output
+    assert landed_ids(tmp_path / "landing") == [1, 2, 3]
+    assert [letter["line"] for letter in letters(tmp_path / "landing")] == [3]
+
+
+def test_an_unreadable_file_fails_and_what_was_read_before_lands(config: Callable[..., Path], tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(lines(1, 2))
+
+    done = run(config(), "land", "sales", str(tmp_path / "a.jsonl"), str(tmp_path / "absent.jsonl"))
+
+    assert done.exit_code == 1
+    assert "absent.jsonl cannot be read as jsonl" in done.stderr
+    assert "bug" not in done.stderr
+    assert landed_ids(tmp_path / "landing") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("sails",), "there is no stream 'sails'"), (("sales", "--drain", "x.jsonl"), "--drain takes no FILE")],
+)
+def test_wrong_use(config: Callable[..., Path], arguments: tuple[str, ...], message: str) -> None:
+    done = run(config(), "land", *arguments)
+
+    assert done.exit_code == 2
+    assert message in done.stderr
+
+
+def test_an_output_that_is_away_leaves_batches_in_the_buffer_until_a_drain(
+    config: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "region=NW").write_text("in the way")
+    file = config(buffer={"path": "buffer"}, retries=0)
+
+    done = run(file, "land", "sales", stdin=lines(1, 2))
+    assert done.exit_code == 0, done.output
+    assert "1 upload still to be made from the buffer" in done.stderr
+    drained = run(file, "land", "sales", "--drain")
+    assert drained.exit_code == 1
+    assert drained.stdout.startswith("drained  0 uploads, 1 pending")
+    assert "cannot be reached" in drained.stderr
+
+    (tmp_path / "landing" / "region=NW").unlink()
+    drained = run(file, "land", "sales", "--drain")
+    assert drained.exit_code == 0
+    assert drained.stdout == "drained  1 upload, 0 pending, 0 deleted after their retention\n"
+    assert landed_ids(tmp_path / "landing") == [1, 2]
+
+
+def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> None:
+    done = run(config(columns={"id": "int"}), "land", "sales", stdin=lines(1))
+
+    assert done.exit_code == 1
+    assert "streams.sales.landing.columns.id: 'int' is no column type: use boolean" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
+    config: Callable[..., Path], tmp_path: Path, number: signal.Signals
+) -> None:
+    file = config(batch={"age": 3600}, columns=COLUMNS)
+    command = [PROGRAM, "--config", str(file), "land", "sales"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(lines(*range(1500)).encode())
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not files(tmp_path / "landing") and time.monotonic() < deadline:  # a thousand are a batch
+        time.sleep(0.05)
+
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+
+    assert process.returncode == 130, err
+    assert b"landed  1,500 records in 2 files" in out, out + err
+    assert b"Traceback" not in err
+    assert landed_ids(tmp_path / "landing") == list(range(1500))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["jsonl", "arrow"])
+def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:
+    generate = [
+        PROGRAM,
+        "generate",
+        "retail",
+        "--stores=10",
+        "--regions=NW,SW",
+        "--days=3",
+        "--seed=1",
+        "--per-store=100",
+    ]
+    generated = subprocess.Popen([*generate, "--format", form], stdout=subprocess.PIPE)
+    land = [PROGRAM, "--config", str(config()), "land", "sales", "--format", form, "-"]
+    done = subprocess.run(land, stdin=generated.stdout, capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, generated.wait()) == (0, 0), done.stderr
+    landed = ds.dataset(str(tmp_path / "landing"), partitioning="hive", exclude_invalid_files=False).to_table()
+    assert landed.num_rows == 3000
+    assert len(landed.schema) == 26
+    assert len(files(tmp_path / "landing")) == 6
+
+
+def test_generate_is_the_same_for_a_seed(config: Callable[..., Path]) -> None:
+    command = ["generate", "retail", "--stores", "2", "--per-store", "3", "--days", "1"]
+    first, again = run(config(), *command), run(config(), *command)
+    other = run(config(), *command, "--seed", "2")
+
+    assert first.exit_code == 0, first.output
+    assert first.stdout == again.stdout != other.stdout
+    assert len([json.loads(line) for line in first.stdout.splitlines()]) == 6
+
+
+def test_a_rate_is_kept(config: Callable[..., Path]) -> None:
+    start = time.monotonic()
+    done = run(config(), "generate", "retail", "--stores", "1", "--per-store", "30", "--rate", "50/s")
+
+    assert len(done.stdout.splitlines()) == 30
+    assert 0.5 < time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("rate", ["fast", "0", "-5/s", "inf"])
+def test_a_rate_that_is_none_is_wrong_use(config: Callable[..., Path], rate: str) -> None:
+    done = run(config(), "generate", "retail", "--rate", rate)
+
+    assert done.exit_code == 2
+    assert "is no rate: write it as 500/s" in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_generator_quietly() -> None:
+    command = f"{PROGRAM} generate retail --days 50 | head -n 1"
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, env=environment, check=True)
+
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""

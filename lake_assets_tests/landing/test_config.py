@@ -1,0 +1,77 @@
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.config.landing import Landing, arrow_type
+from lake_assets.config.load import parse_config
+from lake_assets.errors import ConfigError
+
+TEXT = """
+lakes:
+  test: {{catalog: {{type: sqlite, path: c.sqlite}}, storage: lake}}
+streams:
+  sales:
+    source: landing
+    partitions: {{region: {{}}}}
+    destination: {{table: sales}}
+    landing: {landing}
+"""
+
+
+def parse(landing: str) -> Landing:
+    config = parse_config(TEXT.format(landing=landing), Path("/etc/lake.yaml"), {})
+    found = config.streams["sales"].landing
+    assert found is not None
+    return found
+
+
+def test_the_defaults() -> None:
+    landing = parse("{}")
+
+    assert (landing.batch.records, landing.max_in_flight, landing.multipart_threshold) == (1000, 4, 5 * 2**20)
+    assert landing.buffer is None
+    assert landing.outputs == ()
+
+
+def test_relative_paths_are_relative_to_the_file() -> None:
+    landing = parse("{outputs: [copy, 's3://bucket/prefix'], buffer: {path: buffer}}")
+
+    assert [output.root for output in landing.outputs] == ["/etc/copy", "s3://bucket/prefix"]
+    assert landing.buffer is not None
+    assert (landing.buffer.path, landing.buffer.retention_days) == ("/etc/buffer", 7)
+
+
+@pytest.mark.parametrize(
+    ("landing", "message"),
+    [
+        ("{batch: {records: 0}}", "landing.batch.records: Input should be greater than or equal to 1"),
+        ("{batch: {bytes: 0}}", "landing.batch.bytes: must be at least 1 byte"),
+        ("{multipart_threshold: 1MiB}", "landing.multipart_threshold: 1.0MiB is outside 5 MiB to 5 GiB"),
+        ("{columns: {id: varchar2}}", "landing.columns.id: 'varchar2' is no column type: use boolean, tinyint"),
+        ("{columns: {id: 'decimal(40,2)'}}", "'decimal(40,2)' is no column type"),
+        ("{outputs: [copy, s3://bucket, copy]}", "copy is named twice"),
+        ("{node: a_b}", "landing.node: String should match"),
+        ("{buffers: {}}", "landing.buffers: unknown key: did you mean buffer?"),
+    ],
+)
+def test_a_fault_is_named_with_its_field(landing: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(landing)
+
+    assert f"streams.sales.{message}" in str(raised.value) or message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("string", pa.string()),
+        ("BIGINT", pa.int64()),
+        ("decimal(10, 2)", pa.decimal128(10, 2)),
+        ("timestamptz", pa.timestamp("us", "UTC")),
+        ("double[]", pa.list_(pa.float64())),
+    ],
+)
+def test_column_types(text: str, kind: Any) -> None:
+    assert arrow_type(text) == kind

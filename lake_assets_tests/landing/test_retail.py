@@ -1,0 +1,70 @@
+"""The generated transactions: of 26 columns, the same for a seed, with bad ones that the rules find."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lake_assets.landing.retail import RULES, Retail
+
+CHAIN = Retail(stores=50, regions=("NW", "NE", "MW", "SE", "SW"), days=3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return pa.concat_tables(CHAIN.blocks())
+
+
+def test_there_are_as_many_as_asked_for_in_26_columns(table: pa.Table) -> None:
+    assert table.num_rows == CHAIN.rows == 50 * 3 * 400
+    assert len(table.schema) == 26
+    assert len(pc.unique(table["transaction_id"])) == table.num_rows
+    assert set(table["region"].to_pylist()) == set(CHAIN.regions)
+    assert len(pc.unique(table["store_id"])) == 50
+
+
+def test_the_same_seed_gives_the_same_and_another_another(table: pa.Table) -> None:
+    assert pa.concat_tables(CHAIN.blocks()).equals(table)
+    assert not pa.concat_tables(Retail(50, CHAIN.regions, 3, 2).blocks()).equals(table)
+
+
+def test_each_store_stays_in_its_place(table: pa.Table) -> None:
+    places = table.group_by(["store_id", "region", "city", "state", "store_format"]).aggregate([])
+    assert places.num_rows == 50
+
+
+def test_the_flags_are_what_the_rules_say_of_each_row(table: pa.Table) -> None:
+    for row in table.to_pylist():
+        items = json.loads(row["items"])
+        flags = {
+            "is_total_wrong": abs(row["total"] - row["subtotal"] - row["tax"]) > 0.015,
+            "is_negative": row["total"] < 0,
+            "is_count_wrong": row["item_count"] != sum(item["qty"] for item in items),
+            "is_high_value": row["total"] > 1000,
+            "is_after_hours": not 6 <= row["timestamp"].hour < 22,
+            "is_payment_unknown": row["payment_method"] is None,
+        }
+        assert {name: row[name] for name in RULES} == flags
+        score = max(0, 1 - sum(cost for name, cost in RULES.items() if flags[name]))
+        assert row["quality_score"] == pytest.approx(score, abs=0.006)
+        word = "clean" if not any(flags.values()) else "review" if row["quality_score"] < 0.7 else "warning"
+        assert row["quality"] == word
+        assert (row["hour"], row["date"]) == (row["timestamp"].hour, row["timestamp"].date())
+        assert row["distinct_items"] == len({item["sku"] for item in items})
+        assert row["day_of_week"] == f"{row['timestamp']:%A}"
+
+
+def test_every_rule_is_broken_by_some_and_most_are_clean(table: pa.Table) -> None:
+    for name in RULES:
+        assert 0.001 < pc.mean(table[name].cast(pa.float64())).as_py() < 0.02, name
+    counts = dict(zip(*[c.to_pylist() for c in table["quality"].value_counts().flatten()], strict=True))
+    assert set(counts) == {"clean", "warning", "review"}
+    assert counts["clean"] > 0.97 * table.num_rows
+
+
+def test_clean_amounts_add_up(table: pa.Table) -> None:
+    clean = table.filter(pc.equal(table["quality"], "clean"))
+    for row in clean.slice(0, 2000).to_pylist():
+        assert row["subtotal"] == pytest.approx(sum(i["qty"] * i["price"] for i in json.loads(row["items"])), abs=0.006)
+        assert row["total"] == pytest.approx(row["subtotal"] * 1.08, abs=0.011)

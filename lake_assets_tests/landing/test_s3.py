@@ -1,0 +1,236 @@
+"""Landing on a real S3 server behind a proxy that fails: everything arrives, once, and the lake counts it."""
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.config.storages import S3Storage
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.landing.drain import drain
+from lake_assets.landing.writer import LandingWriter
+from lake_assets.storage.store import Store
+from lake_assets_tests.landing.streams import COLUMNS, rows, stream_of
+from lake_assets_tests.servers.proxy import Fault, Request, Rule, S3Proxy
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import World
+from lake_assets_tests.world_fixtures import bucket_on
+
+BATCHES = 200
+AWAY = float(os.environ.get("LAKE_ASSETS_TESTS_AWAY", "2"))  # seconds; 60 to test for a minute
+FAULTS: list[Fault] = ["hang_up", "reset_body", "status", "slow", "lose_answer"]
+
+
+def is_upload(request: Request) -> bool:
+    return request.method in {"PUT", "POST"}
+
+
+def keys(bucket: dict[str, Any]) -> list[str]:
+    return [o.key for o in Store(S3Storage.model_validate(bucket)).list(files="*.parquet")]
+
+
+def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:
+    """Each fault, some times each, at uploads drawn from a seeded generator."""
+    draw = random.Random(seed)
+    rules = []
+    for fault in FAULTS:
+        chance = draw.uniform(0.05, 0.15)
+        rules.append(
+            proxy.inject(
+                Rule(
+                    fault,
+                    when=lambda r, chance=chance: is_upload(r) and draw.random() < chance,  # type: ignore[misc]
+                    times=15,
+                    status=draw.choice([500, 503]),
+                    seconds=0.2,
+                )
+            )
+        )
+    return rules
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("buffered", [True, False], ids=["buffer", "direct"])
+def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
+    local_world: World, s3_proxy: S3Proxy, tmp_path: Path, buffered: bool
+) -> None:
+    local_world.source = bucket_on(s3_proxy.s3)
+    buffer = {"buffer": {"path": str(tmp_path / "buffer")}} if buffered else {}
+    stream = stream_of(local_world.source, batch={"records": 10}, retries=30, **buffer)
+    rules = random_faults(s3_proxy, seed=4)
+
+    with LandingWriter("sales", stream) as writer:
+        for first in range(0, BATCHES * 10, 100):
+            writer.write(rows(first, 100, "NW" if first % 200 else "SW"))
+            writer.flush()
+    while buffered and drain("sales", stream).pending:
+        pass
+
+    assert all(rule.times < 15 for rule in rules), "a fault did not happen"
+    found = keys(local_world.source)
+    assert len(found) == len(set(found)) == BATCHES
+    assert writer.landed().records == BATCHES * 10
+    for region in ("NW", "SW"):
+        local_world.ingest(f"region={region},date=2026-02-11")
+    assert local_world.query("SELECT count(*), count(DISTINCT id), sum(id) FROM lake.sales") == [
+        (BATCHES * 10, BATCHES * 10, sum(range(BATCHES * 10)))
+    ]
+
+
+@pytest.mark.slow
+def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
+    local_world: World, s3_proxy: S3Proxy, tmp_path: Path
+) -> None:
+    local_world.source = bucket_on(s3_proxy.s3)
+    buffer = {"path": str(tmp_path / "buffer")}
+    stream = stream_of(local_world.source, batch={"records": 10}, buffer=buffer, retries=0)
+    with LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 100))
+        writer.flush()
+    assert len(keys(local_world.source)) == 10
+
+    with s3_proxy.down():
+        away = time.monotonic()
+        batches = 0
+        with LandingWriter("sales", stream) as writer:
+            while time.monotonic() - away < AWAY:
+                start = time.monotonic()
+                writer.write(rows(100 + 10 * batches, 10))
+                writer.flush()
+                assert time.monotonic() - start < 1, "landing waited for a server that is away"
+                batches += 1
+                time.sleep(AWAY / 100)
+        assert (writer.landed().pending, writer.landed().lost) == (batches, 0)
+        drained = drain("sales", stream)
+        assert (drained.uploaded, drained.pending) == (0, batches)
+        assert "cannot be reached" in drained.errors[0]
+
+    s3_proxy.forget()
+    assert drain("sales", stream).uploaded == batches > 20
+    assert drain("sales", stream).uploaded == 0
+
+    order = [request.key.rpartition("/")[2] for request in s3_proxy.requests("PUT")]
+    ahead = [sorted(order).index(name) - place for place, name in enumerate(order)]
+    assert max(ahead) < 8, "oldest first, but for the four at a time"
+    local_world.ingest("region=NW,date=2026-02-11")
+    expected = 100 + 10 * batches
+    assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(expected, expected)]
+
+
+@pytest.mark.slow
+def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy, tmp_path: Path) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
+    with LandingWriter("sales", stream) as writer:
+        with s3_proxy.down():
+            writer.write(rows(0, 50))
+            writer.flush()
+        deadline = time.monotonic() + 30
+        while len(keys(bucket)) < 5 and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+        assert len(keys(bucket)) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_ridden_out(s3_proxy: S3Proxy, fault: Fault) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    # A PUT's answer has no body, so nothing of it can break off.
+    rule = s3_proxy.inject(Rule(fault, when=is_upload, times=1 if fault in {"slow", "reset_body"} else 2, seconds=0.2))
+
+    with LandingWriter("sales", stream_of(bucket)) as writer:
+        writer.write(rows(0, 5))
+
+    assert rule.times == 0
+    assert len(keys(bucket)) == 1
+
+
+@pytest.mark.slow
+def test_uploads_are_conditional_and_at_most_so_many_at_a_time(s3_proxy: S3Proxy) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    s3_proxy.inject(Rule("slow", when=is_upload, times=1000, seconds=0.2))
+    stream = stream_of(bucket, batch={"records": 1}, max_in_flight=2)
+    start = time.monotonic()
+
+    with LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 10))
+
+    assert time.monotonic() - start >= 10 / 2 * 0.2
+    assert {r.method for r in s3_proxy.requests() if r.bucket == bucket["bucket"]} == {"PUT"}
+
+
+@pytest.mark.slow
+def test_an_answer_lost_after_the_write_is_not_written_again(s3: S3Server) -> None:
+    store = Store(S3Storage.model_validate(bucket_on(s3)))
+
+    assert store.put_new("a/b%20 c.parquet", b"one", multipart_above=5 * 2**20)
+    assert not store.put_new("a/b%20 c.parquet", b"two", multipart_above=5 * 2**20)
+    with pytest.raises(StorageError, match="exists with 3 bytes, and another object of 5 bytes"):
+        store.put_new("a/b%20 c.parquet", b"other", multipart_above=5 * 2**20)
+
+    (found,) = store.list()
+    assert bytes(store.get(found.key, found.etag)) == b"one"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["lose_answer", "hang_up", "status"])
+def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    columns = COLUMNS | {"text": "string"}
+    stream = stream_of(bucket, columns=columns, batch={"records": 10_000, "bytes": "1GiB"})
+    noise = random.Random(1)
+    table = rows(0, 5000)
+    table = table.append_column("text", [[noise.randbytes(1500).hex() for _ in range(5000)]])
+    rule = s3_proxy.inject(Rule(fault, when=lambda r: is_upload(r) and "partNumber" not in r.query))
+
+    with LandingWriter("sales", stream) as writer:
+        writer.write(table)
+
+    assert rule.times == 0
+    parts = {r.query["partNumber"] for r in s3_proxy.requests("PUT") if "partNumber" in r.query}
+    assert parts == {"1", "2"}
+    (found,) = Store(S3Storage.model_validate(bucket)).list()
+    assert found.size == writer.landed().bytes > 5 * 2**20
+
+
+@pytest.mark.slow
+def test_an_output_that_is_away_does_not_hold_up_the_other(s3_proxy: S3Proxy, tmp_path: Path) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    stream = stream_of(
+        tmp_path / "source",
+        outputs=[bucket, str(tmp_path / "copy")],
+        buffer={"path": str(tmp_path / "buffer")},
+        batch={"records": 10},
+    )
+    with s3_proxy.down(), LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 100))
+        writer.flush()
+        deadline = time.monotonic() + 10
+        while len(list((tmp_path / "copy").rglob("*.parquet"))) < 10 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert len(list((tmp_path / "copy").rglob("*.parquet"))) == 10
+    assert writer.landed().pending == 10
+
+    assert drain("sales", stream).pending == 0
+    assert len(keys(bucket)) == 10
+
+
+def test_a_refusal_is_not_tried_again(s3: S3Server) -> None:
+    stream = stream_of(bucket_on(s3) | {"secret": "wrong"}, retries=100)
+    start = time.monotonic()
+
+    with pytest.raises(StorageError, match="refuses access"), LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 1))
+
+    assert time.monotonic() - start < 5
+
+
+def test_a_server_that_is_not_there_is_an_error_without_a_buffer(s3: S3Server) -> None:
+    stream = stream_of(bucket_on(s3) | {"endpoint": "http://127.0.0.1:9"}, retries=0)
+
+    with pytest.raises(StorageUnreachableError, match="cannot be reached"), LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 1))

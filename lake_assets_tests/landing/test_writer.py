@@ -1,0 +1,212 @@
+"""What `LandingWriter` writes, and when."""
+
+import datetime as dt
+import itertools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LandingError, StorageError
+from lake_assets.landing.drain import drain
+from lake_assets.landing.sift import Rows
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters, rows, stream_of
+
+
+def test_records_are_split_by_the_layout_and_batched_by_count(tmp_path: Path) -> None:
+    table = pa.concat_tables([rows(0, 2500), rows(2500, 10, "SW"), rows(2510, 5, "NW", "2026-02-12")])
+    with LandingWriter("sales", stream_of(tmp_path)) as writer:
+        writer.write(table)
+
+    found = {(str(file.parent.relative_to(tmp_path)), pq.read_metadata(file).num_rows) for file in files(tmp_path)}
+    assert found == {
+        ("region=NW/date=2026-02-11", 1000),
+        ("region=NW/date=2026-02-11", 500),
+        ("region=SW/date=2026-02-11", 10),
+        ("region=NW/date=2026-02-12", 5),
+    }
+    assert landed_ids(tmp_path) == list(range(2515))
+    landed = writer.landed()
+    assert (landed.records, landed.files, landed.lost, landed.pending) == (2515, 5, 0, 0)
+    assert landed.bytes == sum(file.stat().st_size for file in files(tmp_path))
+
+
+def test_files_are_zstd_parquet_without_the_columns_of_the_path(tmp_path: Path) -> None:
+    with LandingWriter("sales", stream_of(tmp_path)) as writer:
+        writer.write(rows(0, 2000))
+
+    metadata = pq.read_metadata(files(tmp_path)[0])
+    assert metadata.schema.names == ["id", "total"]
+    assert {metadata.row_group(0).column(i).compression for i in range(2)} == {"ZSTD"}
+
+
+def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) -> None:
+    columns = COLUMNS | {"word": "string", "flag": "boolean"}
+    table = rows(0, 1000).append_column("word", pa.array(["clean", "warning"] * 500))
+    with LandingWriter("sales", stream_of(tmp_path, columns=columns)) as writer:
+        writer.write(table.append_column("flag", pa.array([True, False] * 500)))
+
+    group = pq.read_metadata(files(tmp_path)[0]).row_group(0)
+    word = next(group.column(i) for i in range(4) if group.column(i).path_in_schema == "word")
+    assert "RLE_DICTIONARY" in word.encodings
+    assert word.total_compressed_size < 250
+    assert pq.read_table(files(tmp_path)[0], partitioning=None)["word"].to_pylist() == ["clean", "warning"] * 500
+
+
+def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> None:
+    stream = Stream.model_validate(
+        stream_of(tmp_path).model_dump(by_alias=True)
+        | {"layout": "region={region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"}
+    )
+    now = dt.datetime(2026, 2, 13, 23, 59, tzinfo=dt.UTC).timestamp()
+    with LandingWriter("sales", stream, clock=lambda: now) as writer:
+        writer.write(rows(0, 3, date="2026-02-11"))
+
+    (file,) = files(tmp_path)
+    assert file.parent == tmp_path / "region=NW" / "date=2026-02-13"
+    # The event's own date is no column of this path, so it stays in the file.
+    assert pq.read_table(file, partitioning=None)["date"].to_pylist() == [dt.date(2026, 2, 11)] * 3
+
+
+def test_a_layout_by_parts_of_a_time_keeps_the_time(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path, columns={"region": "string", "date": "timestamptz", "id": "bigint"})
+    layout = "{region}/{date,,YY}/{date,,MM}/{date,,DD}"
+    stream = Stream.model_validate(stream.model_dump(by_alias=True) | {"layout": layout})
+    at = pa.array([dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)])
+    with LandingWriter("sales", stream) as writer:
+        writer.write(pa.table({"region": ["NW"], "date": at, "id": [1]}))
+
+    (file,) = files(tmp_path)
+    assert file.parent == tmp_path / "NW" / "2026" / "02" / "11"
+    assert pq.read_schema(file).names == ["date", "id"]
+
+
+def test_a_batch_lands_by_age_while_no_records_come(tmp_path: Path) -> None:
+    with LandingWriter("sales", stream_of(tmp_path, batch={"age": 0.2})) as writer:
+        writer.write(rows(0, 3).set_column(0, "region", pa.array(["NW", "NW", None])))
+        writer.write(rows(3, 1, date="2020-01-01"))
+        deadline = time.monotonic() + 10
+        while (len(files(tmp_path)) < 2 or not letters(tmp_path)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        assert landed_ids(tmp_path) == [0, 1, 2]
+        assert len(letters(tmp_path)) == 1
+    assert (tmp_path / "region=__HIVE_DEFAULT_PARTITION__").is_dir()
+
+
+def test_flush_lands_what_is_open(tmp_path: Path) -> None:
+    with LandingWriter("sales", stream_of(tmp_path)) as writer:
+        writer.write(rows(0, 3))
+        assert files(tmp_path) == []
+        writer.flush()
+        assert landed_ids(tmp_path) == [0, 1, 2]
+
+
+def test_what_was_taken_lands_also_when_the_with_ends_by_an_error(tmp_path: Path) -> None:
+    with suppress(RuntimeError), LandingWriter("sales", stream_of(tmp_path)) as writer:
+        writer.write(rows(0, 3))
+        raise RuntimeError
+
+    assert landed_ids(tmp_path) == [0, 1, 2]
+
+
+def test_a_reader_of_batches_is_taken_whole(tmp_path: Path) -> None:
+    table = rows(0, 100)
+    with LandingWriter("sales", stream_of(tmp_path)) as writer:
+        writer.write(pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=7)))
+        writer.write(rows(100, 1).to_batches()[0])
+
+    assert landed_ids(tmp_path) == list(range(101))
+
+
+def test_several_outputs_get_every_batch_under_the_same_name(tmp_path: Path) -> None:
+    outputs = [str(tmp_path / "a"), str(tmp_path / "b")]
+    with LandingWriter("sales", stream_of(tmp_path / "source", outputs=outputs)) as writer:
+        writer.write(rows(0, 1500))
+
+    names = [[file.relative_to(tmp_path / output) for file in files(tmp_path / output)] for output in "ab"]
+    assert names[0] == names[1]
+    assert landed_ids(tmp_path / "a") == landed_ids(tmp_path / "b") == list(range(1500))
+    assert not (tmp_path / "source").exists()
+
+
+def test_writers_beside_each_other_lose_and_double_nothing(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")}, batch={"records": 50})
+
+    def write(first: int) -> None:
+        with LandingWriter("sales", stream) as writer:
+            for start in range(first, first + 500, 25):
+                writer.write(rows(start, 25))
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(write, n * 500) for n in range(4)]:
+            done.result()
+
+    assert landed_ids(tmp_path / "out") == list(range(2000))
+    assert drain("sales", stream).pending == 0
+
+
+def test_one_writer_may_be_shared_by_threads(tmp_path: Path) -> None:
+    with LandingWriter("sales", stream_of(tmp_path, batch={"records": 10})) as writer:
+        threads = [threading.Thread(target=lambda n=n: writer.write(rows(n * 100, 100))) for n in range(5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert landed_ids(tmp_path) == list(range(500))
+
+
+def test_a_clock_that_goes_backwards_is_told_and_names_stay_in_order(tmp_path: Path) -> None:
+    clock = itertools.chain([2_000_000_000.0] * 3, itertools.repeat(1_900_000_000.0))
+    with LandingWriter("sales", stream_of(tmp_path), clock=lambda: next(clock)) as writer:
+        for n in range(4):
+            writer.write(rows(n, 1))
+            writer.flush()
+
+    assert [pq.read_table(file, partitioning=None)["id"].to_pylist() for file in files(tmp_path)] == [
+        [0],
+        [1],
+        [2],
+        [3],
+    ]
+    assert "backwards" in writer.landed().warnings[0]
+
+
+def test_names_go_on_behind_those_in_the_buffer_after_a_restart(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")})
+    for second in (2_000_000_000.0, 1_900_000_000.0):
+        with LandingWriter("sales", stream, clock=lambda second=second: second) as writer:  # type: ignore[misc]
+            writer.write(rows(int(second), 1))
+
+    assert [pq.read_table(file, partitioning=None)["id"][0].as_py() for file in files(tmp_path / "out")] == [
+        2_000_000_000,
+        1_900_000_000,
+    ]
+
+
+def test_an_output_that_fails_without_a_buffer_is_an_error_that_counts_what_is_lost(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path, retries=0, batch={"records": 10})
+    writer = LandingWriter("sales", stream)
+    writer.write(rows(0, 10))
+    writer.flush()
+    (tmp_path / "region=SW").write_text("in the way")
+    writer.write(rows(10, 10, "SW"))
+
+    with pytest.raises(StorageError, match="cannot be reached"):
+        writer.close()
+
+    assert (writer.landed().records, writer.landed().lost) == (10, 10)
+    assert landed_ids(tmp_path) == list(range(10))
+
+
+def test_records_before_their_columns_are_known_are_an_error(tmp_path: Path) -> None:
+    with LandingWriter("sales", stream_of(tmp_path)) as writer, pytest.raises(LandingError, match="not known yet"):
+        writer.accept(Rows(rows(0, 1), "x"))

@@ -1,0 +1,173 @@
+"""The clients of storages that no server here can play: what they are made of, and what they send."""
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyarrow import fs
+
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError
+from lake_assets.lake.attach import extensions, secret_statements
+from lake_assets.lake.engine import open_engine
+from lake_assets.storage.arrow import ArrowStore, filesystem
+from lake_assets.storage.clients import client
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.listener import Listener, listener
+
+__all__ = ["listener"]
+
+KEYS = {"key_id": "id", "secret": "key"}
+
+
+def azure(listener: Listener, credential: str) -> AzureStorage:
+    text = f"AccountName=retail;BlobEndpoint={listener.url}/retail;{credential}"
+    return AzureStorage.model_validate({"container": "lake", "prefix": "pre", "connection_string": text})
+
+
+def test_azure_is_asked_for_the_container_with_the_accounts_key(listener: Listener) -> None:
+    storage = azure(listener, "AccountKey=a2V5")
+
+    with pytest.raises(StorageError, match="refuses access: check account_key, connection_string or sas"):
+        Store(storage).list("region=NW/")
+    with pytest.raises(OSError, match="403"):
+        ArrowStore(storage).open("a.parquet")
+
+    (listing, headers), (path, arrows) = listener.asked[0], listener.asked[-1]
+    assert listing.startswith("/retail/lake?")
+    assert "prefix=pre%2Fregion%3DNW" in listing
+    assert path.startswith("/retail/lake/pre/a.parquet")
+    assert headers["authorization"].startswith("SharedKey retail:")
+    assert arrows["authorization"].startswith("SharedKey retail:")
+
+
+def test_azure_is_asked_with_the_signature_by_all_three_clients(listener: Listener) -> None:
+    storage = azure(listener, "SharedAccessSignature=?sv=2024-11-04&sig=x%3D")
+    lake = Lake.model_validate({"catalog": {"type": "duckdb", "path": "c"}, "storage": storage.model_dump()})
+
+    with pytest.raises(StorageError, match="refuses access"):
+        Store(storage).list()
+    with pytest.raises(OSError, match="403"):
+        ArrowStore(storage).open("a.parquet")
+    with open_engine(extensions(lake)) as engine:
+        engine.execute(*secret_statements(lake))
+        with pytest.raises(duckdb.IOException):
+            engine.execute("FROM read_parquet('az://lake/pre/b.parquet')")
+
+    for name in ("/retail/lake?", "/retail/lake/pre/a.parquet", "/retail/lake/pre/b.parquet"):
+        path = next(path for path, _ in listener.asked if path.startswith(name))
+        assert "sig=x%3D" in path, name
+
+
+AZURE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"account_key": "a2V5"}, {"account_key": "a2V5"}),
+    ({"sas": "?sv=1&sig=x"}, {"sas_token": "?sv=1&sig=x"}),
+    ({}, {}),
+    ({"provider": "credential_chain"}, {}),
+]
+
+
+@pytest.mark.parametrize(("given", "options"), AZURE)
+def test_arrows_client_of_azure_has_the_documented_options(given: dict[str, Any], options: dict[str, Any]) -> None:
+    """pyarrow's manual: account_name with account_key or sas_token, neither for the default credential."""
+    found = filesystem(AzureStorage.model_validate({"account": "retail", "container": "lake", **given}))
+
+    assert found == fs.AzureFileSystem("retail", **options)
+    assert found != fs.AzureFileSystem("other", **options)
+
+
+def test_obstores_client_of_azure_has_the_documented_options() -> None:
+    storage = AzureStorage.model_validate(
+        {"account": "retail", "container": "lake", "prefix": "a", "account_key": "a2V5"}
+    )
+
+    found: Any = client(storage)
+
+    assert found.config == {
+        "account_name": "retail",
+        "account_key": "a2V5",
+        "container_name": "lake",
+        "endpoint": "https://retail.blob.core.windows.net",
+    }
+    assert found.prefix == "a"
+
+
+@pytest.fixture
+def key_file(listener: Listener, tmp_path: Path) -> Path:
+    """A service account's key file in the form that obstore has for servers other than Google's."""
+    file = tmp_path / "key.json"
+    key = {"client_email": "", "private_key": "", "private_key_id": ""}
+    file.write_text(json.dumps({"gcs_base_url": listener.url, "disable_oauth": True, **key}))
+    return file
+
+
+def test_google_is_asked_for_the_bucket(listener: Listener, key_file: Path) -> None:
+    storage = GcsStorage(bucket="retail", prefix="pre", service_account=str(key_file))
+
+    with pytest.raises(StorageError, match="gs://retail/pre refuses access: check service_account"):
+        Store(storage).list("region=NW/")
+
+    path = listener.asked[0][0]
+    assert path.startswith("/retail?")
+    assert "prefix=pre%2Fregion%3DNW" in path
+
+
+def test_a_key_file_that_is_none_is_told_by_both_clients(key_file: Path) -> None:
+    storage = GcsStorage(bucket="retail", service_account=str(key_file))
+    with pytest.raises(StorageError, match=r"the service account of gs://retail cannot be used.*check the key"):
+        ArrowStore(storage)
+
+    absent = GcsStorage(bucket="retail", service_account=str(key_file.with_name("absent.json")))
+    for attempt in (lambda: ArrowStore(absent), lambda: Store(absent).list()):
+        with pytest.raises(StorageError, match=r"absent\.json"):
+            attempt()
+
+
+def test_without_a_key_file_arrow_takes_googles_default_credentials() -> None:
+    patience = dt.timedelta(seconds=60)
+
+    assert filesystem(GcsStorage(bucket="lake")) == fs.GcsFileSystem(retry_time_limit=patience)
+    assert filesystem(GcsStorage(bucket="lake")) != fs.GcsFileSystem(retry_time_limit=patience, anonymous=True)
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        R2Storage.model_validate({"account_id": "abc", "bucket": "lake", "prefix": "a", **KEYS}),
+        S3Storage.model_validate(
+            {
+                "bucket": "lake",
+                "prefix": "a",
+                "region": "auto",
+                "endpoint": "https://abc.r2.cloudflarestorage.com",
+                **KEYS,
+            }
+        ),
+    ],
+    ids=["r2", "s3"],
+)
+def test_r2_is_s3_at_the_accounts_endpoint(storage: R2Storage | S3Storage) -> None:
+    """Cloudflare's manual, "S3 API compatibility": the account's endpoint, region auto."""
+    found: Any = client(storage)
+
+    assert found.config == {
+        "access_key_id": "id",
+        "secret_access_key": "key",
+        "bucket": "lake",
+        "region": "auto",
+        "endpoint": "https://abc.r2.cloudflarestorage.com",
+        "virtual_hosted_style_request": "false",
+    }
+    assert filesystem(storage) == fs.S3FileSystem(
+        access_key="id",
+        secret_key="key",
+        region="auto",
+        endpoint_override="abc.r2.cloudflarestorage.com",
+        allow_delayed_open=True,
+        connect_timeout=5,
+        request_timeout=60,
+    )
