@@ -9,15 +9,24 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL, escape, unescape
 
-PartitionType = Literal["string", "integer", "date"]
+PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
 
 _INTEGER = re.compile(r"-?\d{1,18}")
+
+TIME_FORMATS: Mapping[PartitionType, str] = MappingProxyType(
+    {"year": "%Y", "month": "%Y-%m", "date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H"}
+)
+"""The types that are times, and how `strftime` writes them: 2026, 2026-02, 2026-02-11, 2026-02-11-13."""
+
+
+_PICTURES = {"year": "YYYY", "month": "YYYY-MM", "date": "YYYY-MM-DD", "hour": "YYYY-MM-DD-HH"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +52,8 @@ class PartitionColumn:
             raise PartitionError(
                 f"partition value {self.name} is empty, which a path cannot tell from NULL:", f"write {HIVE_NULL}."
             )
-        if self.type == "date":
-            return self._date(value)
+        if self.type in TIME_FORMATS:
+            return self._time(value)
         if self.type == "integer":
             # More digits than fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
             if not _INTEGER.fullmatch(value):
@@ -52,22 +61,28 @@ class PartitionColumn:
             return int(value)
         return value
 
-    def _date(self, value: str) -> dt.date:
+    def _time(self, value: str) -> PartitionValue:
+        written = TIME_FORMATS[self.type]
         try:
-            parsed = dt.date.fromisoformat(value)
+            parsed = dt.datetime.strptime(value, written).replace(tzinfo=dt.UTC)
         except ValueError:
             parsed = None
-        # fromisoformat also takes 20260211 and 2026-W07-3, which name another folder than the one written.
-        if parsed is None or parsed.isoformat() != value:
-            raise self._refuse(value, "write it as YYYY-MM-DD, such as 2026-02-11")
-        return parsed
+        # strptime also takes 2026-2-1, which names another folder than the one written.
+        if parsed is None or _written(parsed, written) != value:
+            example = _written(dt.datetime(2026, 2, 11, 13, tzinfo=dt.UTC), written)
+            raise self._refuse(value, f"write it as {_PICTURES[self.type]}, such as {example}")
+        if self.type == "date":
+            return parsed.date()
+        return parsed.year if self.type == "year" else value
 
     def _refuse(self, value: str, mend: str) -> PartitionError:
         return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{mend}.")
 
     def text(self, value: PartitionValue) -> str:
         """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
-        return HIVE_NULL if value is None else escape(str(value))
+        if value is None:
+            return HIVE_NULL
+        return escape(f"{value:04}" if self.type == "year" else str(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +138,8 @@ class Partition:
 
     def __str__(self) -> str:
         return self.path
+
+
+def _written(time: dt.datetime, form: str) -> str:
+    # Not every platform's strftime pads the year 33 to four digits.
+    return time.strftime(form.replace("%Y", f"{time.year:04}"))

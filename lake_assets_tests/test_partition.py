@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.partition import Partition, PartitionColumn, PartitionType
 
 REGION_AND_DATE = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
 
@@ -67,3 +67,38 @@ def test_what_does_not_fit_is_refused_by_name(columns: tuple[PartitionColumn, ..
         Partition.parse(columns, text)
 
     assert names in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("year", "2026", 2026),
+        ("year", "0033", 33),
+        ("month", "2026-02", "2026-02"),
+        ("hour", "2026-02-11-07", "2026-02-11-07"),
+    ],
+)
+def test_times_of_other_lengths_are_written_in_one_way(kind: PartitionType, text: str, value: object) -> None:
+    column = PartitionColumn("t", kind)
+
+    assert column.parse(text) == value
+    assert column.text(column.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("year", "26"),
+        ("year", "12026"),
+        ("year", "x"),
+        ("month", "2026-2"),
+        ("month", "2026-13"),
+        ("month", "2026-02-11"),
+        ("hour", "2026-02-11"),
+        ("hour", "2026-02-11-24"),
+        ("hour", "2026-02-11-7"),
+    ],
+)
+def test_a_time_that_is_written_otherwise_is_refused_with_an_example(kind: PartitionType, text: str) -> None:
+    with pytest.raises(PartitionError, match="such as 2026"):
+        PartitionColumn("t", kind).parse(text)

@@ -1,9 +1,10 @@
 """A stream: one table's worth of landed files and how it reaches the lake."""
 
 import datetime as dt
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+import pendulum
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from lake_assets.config.fields import FileSize, Identifier
 from lake_assets.config.landing import Landing
@@ -12,20 +13,24 @@ from lake_assets.config.model import Model
 from lake_assets.config.storages import Storage
 from lake_assets.errors import PartitionError
 from lake_assets.layout.template import Template
-from lake_assets.partition import Partition, PartitionColumn, PartitionType
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace"]
 
 
+def _day_is_date(value: object) -> object:
+    return "date" if value == "day" else value
+
+
 class PartitionField(Model):
     """A partition column of a stream and the values it may take."""
 
-    type: PartitionType = "string"
+    type: Annotated[PartitionType, BeforeValidator(_day_is_date)] = "string"
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
-    start: dt.date | None = Field(None, description="First date, for type date.")
-    end: dt.date | None = Field(None, description="Last date, for type date; today when absent.")
+    start: dt.date | None = Field(None, description="First date, for the types that are times.")
+    end: dt.date | None = Field(None, description="Last date, for the types that are times; today when absent.")
 
     @field_validator("values", mode="before")
     @classmethod
@@ -40,12 +45,13 @@ class PartitionField(Model):
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> Self:
-        if self.type == "date" and self.values is not None:
-            raise ValueError("a date column takes start and end, not values")
-        if self.type == "date" and self.start is None:
-            raise ValueError("a date column needs start, the first date there is, such as 2026-01-01")
-        if self.type != "date" and (self.start or self.end):
-            raise ValueError("start and end are for type date")
+        is_time = self.type in TIME_FORMATS
+        if is_time and self.values is not None:
+            raise ValueError(f"a {self.type} column takes start and end, not values")
+        if is_time and self.start is None:
+            raise ValueError(f"a {self.type} column needs start, the first date there is, such as 2026-01-01")
+        if not is_time and (self.start or self.end):
+            raise ValueError(f"start and end are for the types {', '.join(TIME_FORMATS)}")
         if self.start and self.end and self.end < self.start:
             raise ValueError(f"end {self.end} lies before start {self.start}")
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
@@ -91,11 +97,22 @@ class Stream(Model):
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
+    time_zone: str = Field("UTC", description="IANA name of the zone whose clock says which day is today.")
+    tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     description: str | None = None
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
+
+    @field_validator("time_zone")
+    @classmethod
+    def _zone_exists(cls, name: str) -> str:
+        try:
+            pendulum.timezone(name)
+        except (ValueError, KeyError, OSError) as error:
+            raise ValueError(f"there is no time zone {name!r}: write it as Europe/Berlin or UTC") from error
+        return name
 
     @field_validator("owners")
     @classmethod

@@ -33,7 +33,14 @@ from lake_assets.errors import SchemaError
 from lake_assets.lake.engine import identifier
 from lake_assets.partition import PartitionType
 
-PARTITION_TYPES: dict[PartitionType, str] = {"string": "VARCHAR", "integer": "BIGINT", "date": "DATE"}
+PARTITION_TYPES: dict[PartitionType, str] = {
+    "string": "VARCHAR",
+    "integer": "BIGINT",
+    "year": "BIGINT",
+    "month": "VARCHAR",
+    "date": "DATE",
+    "hour": "VARCHAR",
+}
 
 SIMPLE: dict[pa.DataType, str] = {
     pa.null(): "INTEGER",

@@ -58,6 +58,7 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
                 group_name=stream.config.group,
                 owners=stream.config.owners,
                 kinds=set(stream.config.kinds),
+                tags=stream.config.tags,
                 metadata=definition_metadata(stream),
                 partitions_def=partitions_definition(stream),
                 backfill_policy=dg.BackfillPolicy.single_run(),

@@ -9,26 +9,40 @@ With two columns Dagster joins the dimensions by `|` in the order of their names
 """
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
 
 import dagster as dg
+import pendulum
 
 from lake_assets.config.streams import PartitionField
 from lake_assets.errors import PartitionError
-from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
 from lake_assets.stream import OpenStream
 
 # `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 _JOINT = "|"
 
+# What the dates of the config are rounded to, and when a window begins.
+_WINDOWS: Mapping[PartitionType, tuple[Literal["year", "month", "day"], str]] = MappingProxyType(
+    {
+        "year": ("year", "0 0 1 1 *"),
+        "month": ("month", "0 0 1 * *"),
+        "date": ("day", "0 0 * * *"),
+        "hour": ("day", "0 * * * *"),
+    }
+)
+
 
 def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     """The partitions that Dagster offers for a stream: one dimension for each partition column.
 
-    A date column has a partition for each day (UTC) from `start` to `end`, or to today, both included. Any other
-    column has its configured values, or, where the config has none, the keys that were added to the dynamic
-    partitions `dynamic_name` names. A partition whose date is NULL is no day, and is ingested by the command line.
+    A column that is a time has a partition for each year, month, day or hour from `start` to `end`, or to today, both
+    included; today is that of the stream's time zone, hours are those of UTC. Any other column has its configured
+    values, or, where the config has none, the keys that were added to the dynamic partitions `dynamic_name` names. A
+    partition whose time is NULL is in no window, and is ingested by the command line.
     """
     dimensions = {column.name: _dimension(stream, column) for column in stream.config.columns}
     if len(dimensions) == 1:
@@ -82,8 +96,8 @@ def _key(text: str) -> str:
 
 def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
     field = stream.config.partitions[column.name]
-    if column.type == "date":
-        return _days(field)
+    if column.type in TIME_FORMATS:
+        return _times(column, field, stream.config.time_zone)
     if field.values is None:
         return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
     values = (column.parse(column.text(value)) for value in field.values)
@@ -91,13 +105,22 @@ def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefi
     return dg.StaticPartitionsDefinition(list(dict.fromkeys(_key(column.text(value)) for value in values)))
 
 
-def _days(field: PartitionField) -> dg.PartitionsDefinition[str]:
-    end = field.end
+def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:
+    assert field.start is not None  # noqa: S101 - the config requires it of a time
+    unit, cron = _WINDOWS[column.type]
     # 9999-12-31, which some write for "never", has no day after it.
-    last = end if end is not None and end < dt.date.max else None
-    return dg.DailyPartitionsDefinition(
-        start_date=str(field.start),  # which the config requires of a date
-        end_date=str(last + dt.timedelta(days=1)) if last else None,  # Dagster's end is exclusive
-        timezone="UTC",
+    last = field.end if field.end is not None and field.end < dt.date.max else None
+    return dg.TimeWindowPartitionsDefinition(
+        start=_window(field.start, unit),
+        end=_window(last, unit).add(**{f"{unit}s": 1}) if last else None,  # Dagster's end is exclusive
+        fmt=TIME_FORMATS[column.type],
+        cron_schedule=cron,
+        # An hour of a zone with daylight saving would have one name for two.
+        timezone="UTC" if column.type == "hour" else time_zone,
         end_offset=1,  # today is a partition too; without it Dagster offers a day when it is over
     )
+
+
+def _window(date: dt.date, unit: Literal["year", "month", "day"]) -> pendulum.DateTime:
+    """When the year, month or day that holds the date begins."""
+    return pendulum.datetime(date.year, date.month, date.day).start_of(unit)

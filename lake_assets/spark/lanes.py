@@ -208,9 +208,9 @@ def _job_error(error: PySparkException) -> LakeAssetsError:
 
 
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:
-    arrow = {"string": pa.string(), "integer": pa.int64(), "date": pa.date32()}
+    arrow = {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}
     return {
-        column.name: pa.scalar(value, arrow[column.type])
+        column.name: pa.scalar(value, arrow.get(column.type, pa.string()))
         for column, value in zip(partition.columns, partition.values, strict=True)
     }
 
