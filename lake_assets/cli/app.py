@@ -15,6 +15,8 @@ from lake_assets.cli.generate import generate
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
+from lake_assets.cli.layout import layout
+from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 
 INTERRUPTED = 130  # as a shell says it: 128 and the number of SIGINT
@@ -61,5 +63,5 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, schema):
+for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, schema, layout, import_):
     main.add_command(command)

@@ -6,6 +6,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.read import form_of, read_records
 from lake_assets.landing.schema import inferred
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import files, land_text, landed_ids, letters, rows, stream_of
+from lake_assets_tests.landing.streams import COLUMNS, files, land_text, landed_ids, letters, rows, stream_of
 
 GOOD = '{"region":"NW","date":"2026-02-11","id":1,"total":1.5}'
 
@@ -60,12 +61,15 @@ def test_a_record_that_does_not_fit_is_a_dead_letter_and_the_others_land(
 
 def test_bytes_that_are_no_text_are_a_dead_letter(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
-    source.write_bytes(GOOD.encode() + b"\n" + GOOD.encode().replace(b"NW", b"N\xff") + b"\n")
+    noted = GOOD.replace("}", ',"note":"café"}')
+    source.write_bytes(noted.encode() + b"\n" + noted.encode("latin-1") + b"\n")
 
-    land_text(stream_of(tmp_path / "out"), source)
+    land_text(stream_of(tmp_path / "out", columns=COLUMNS | {"note": "string"}), source)
 
     assert landed_ids(tmp_path / "out") == [1]
-    assert letters(tmp_path / "out")[0]["record"] == GOOD.replace("NW", "N\\xff")
+    (letter,) = letters(tmp_path / "out")
+    assert "UTF8" in letter["reason"] or "utf-8" in letter["reason"]
+    assert letter["record"] == noted.replace("é", "\\xe9")
 
 
 def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path) -> None:
@@ -286,6 +290,25 @@ def test_a_slow_pipe_gives_what_it_has_before_its_end() -> None:
 
     assert [count for _, count in seen] == [2, 1]
     assert seen[0][0] < before
+
+
+def test_what_was_gathered_when_ctrl_c_came_is_given_before_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, f"{GOOD}\n".encode())
+    answers: Iterator[tuple[list[int], list[int], list[int]]] = iter([([reader], [], [])])
+
+    def select_once(*_: object) -> object:
+        if (answer := next(answers, None)) is None:
+            raise KeyboardInterrupt
+        return answer
+
+    monkeypatch.setattr("select.select", select_once)
+    schema = inferred(rows(0, 1), texts=False)
+    with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb"):
+        found = read_records(pipe, "-", "jsonl", lambda _: schema, 0)
+        assert len(next(found)) == 1
+        with pytest.raises(KeyboardInterrupt):
+            next(found)
 
 
 def test_dictionaries_and_nulls_are_inferred_as_their_values() -> None:

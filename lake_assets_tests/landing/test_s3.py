@@ -10,7 +10,8 @@ import pytest
 
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
-from lake_assets.landing.drain import drain
+from lake_assets.landing.deliver import Buffered
+from lake_assets.landing.drain import Uploader, drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
 from lake_assets_tests.landing.streams import COLUMNS, rows, stream_of
@@ -30,6 +31,12 @@ def is_upload(request: Request) -> bool:
 
 def keys(bucket: dict[str, Any]) -> list[str]:
     return [o.key for o in Store(S3Storage.model_validate(bucket)).list(files="*.parquet")]
+
+
+def uploader_of(writer: LandingWriter) -> Uploader:
+    way = writer._delivery._way
+    assert isinstance(way, Buffered)
+    return way.uploaders[0]
 
 
 def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:
@@ -128,6 +135,8 @@ def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy,
         with s3_proxy.down():
             writer.write(rows(0, 50))
             writer.flush()
+            while uploader_of(writer).error is None:
+                time.sleep(0.05)
         deadline = time.monotonic() + 30
         while len(keys(bucket)) < 5 and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -164,16 +173,17 @@ def test_uploads_are_conditional_and_at_most_so_many_at_a_time(s3_proxy: S3Proxy
 
 
 @pytest.mark.slow
-def test_an_answer_lost_after_the_write_is_not_written_again(s3: S3Server) -> None:
+@pytest.mark.parametrize("size", [3, 6 * 2**20], ids=["whole", "in parts"])
+def test_an_object_that_is_there_is_not_written_again(s3: S3Server, size: int) -> None:
     store = Store(S3Storage.model_validate(bucket_on(s3)))
 
-    assert store.put_new("a/b%20 c.parquet", b"one", multipart_above=5 * 2**20)
-    assert not store.put_new("a/b%20 c.parquet", b"two", multipart_above=5 * 2**20)
-    with pytest.raises(StorageError, match="exists with 3 bytes, and another object of 5 bytes"):
-        store.put_new("a/b%20 c.parquet", b"other", multipart_above=5 * 2**20)
+    assert store.put_new("a/b%20 c.parquet", b"1" * size, multipart_above=5 * 2**20)
+    assert not store.put_new("a/b%20 c.parquet", b"2" * size, multipart_above=5 * 2**20)
+    with pytest.raises(StorageError, match=f"exists with {size} bytes, and another object of {size + 1} bytes"):
+        store.put_new("a/b%20 c.parquet", b"3" * (size + 1), multipart_above=5 * 2**20)
 
     (found,) = store.list()
-    assert bytes(store.get(found.key, found.etag)) == b"one"
+    assert bytes(store.get(found.key, found.etag)) == b"1" * size
 
 
 @pytest.mark.slow
