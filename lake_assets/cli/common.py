@@ -2,7 +2,7 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,14 +37,17 @@ class Options:
         return load_config(self.config)
 
 
-def stream_named(config: "LakeConfig", name: str) -> "OpenStream":
-    """The stream.
+def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
+    """The stream of that name, or the only one.
 
     Raises:
-        click.UsageError: there is none of that name.
+        click.UsageError: there is none of that name, or several and none is named.
     """
     from lake_assets.stream import open_stream
 
+    if name is None and len(config.streams) > 1:
+        raise _wrong(f"the config has several streams: name one of {', '.join(config.streams)}.")
+    name = name or next(iter(config.streams))
     _among(config.streams, "stream", name)
     return open_stream(config, name)
 
@@ -59,6 +62,21 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
         return stream.partition(text)
     except (PartitionError, LayoutError) as error:
         raise _wrong(str(error)) from error
+
+
+def partitions_of(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
+    """The partitions that the texts name, each once; the only one there is, if there are no texts.
+
+    Raises:
+        click.UsageError: a text does not fit the stream's partition columns, or none is given and there are several.
+    """
+    if texts:
+        return [partition_of(stream, text) for text in dict.fromkeys(texts)]
+    values = {column.name: stream.partitions[column.name].values or () for column in stream.columns}
+    if any(len(found) != 1 for found in values.values()):
+        form = ",".join(f"{name}=…" for name in values)
+        raise _wrong(f"the stream has several partitions: name one or more by --partition {form}.")
+    return [partition_of(stream, ",".join(f"{c.name}={c.text(values[c.name][0])}" for c in stream.columns))]
 
 
 def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":

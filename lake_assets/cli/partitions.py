@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.common import Options, partitions_of, stream_named
 from lake_assets.cli.failure import report
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
@@ -22,20 +22,19 @@ OBJECTS_SHOWN = 10
 _partitions = click.option(
     "--partition",
     "texts",
-    required=True,
     multiple=True,
     metavar="COLUMN=VALUE,…",
-    help="Such as region=NW,date=2026-02-11; may be given several times.",
+    help="Such as region=NW,date=2026-02-11; may be given several times, and left out where there is only one.",
 )
 _force = click.option("--force", is_flag=True, help="Also where the objects are those of the last commit.")
 
 
 @click.command()
-@click.argument("stream")
+@click.argument("stream", required=False)
 @_partitions
 @_force
 @click.pass_context
-def plan(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bool) -> None:
+def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool) -> None:
     """Show what `ingest` would do now: read, replace, write. Nothing is written.
 
     Fails where the ingest would fail for want of source objects.
@@ -43,7 +42,7 @@ def plan(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bool
     from lake_assets.plan import plan as plan_of
 
     opened = stream_named(ctx.obj.load(), stream)
-    partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)]
+    partitions = partitions_of(opened.config, texts)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
     click.echo("\n".join(line for one in plans for line in _plan_lines(one)))
     if any(one.action.startswith("fail") for one in plans):
@@ -77,11 +76,11 @@ def _plan_lines(plan: "Plan") -> list[str]:
 
 
 @click.command()
-@click.argument("stream")
+@click.argument("stream", required=False)
 @_partitions
 @_force
 @click.pass_context
-def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bool) -> None:
+def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool) -> None:
     """Make partitions of the lake what the landing zone's are.
 
     A partition whose objects have not changed is skipped. One that fails keeps its old rows, and the others are
@@ -94,13 +93,13 @@ def ingest(ctx: click.Context, stream: str, texts: tuple[str, ...], *, force: bo
     options: Options = ctx.obj
     config = options.load()
     opened = stream_named(config, stream)
-    partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)]
+    partitions = partitions_of(opened.config, texts)
     run_id = str(uuid.uuid4())
     failed = 0
     with progress() as bar:
-        task = bar.add_task(stream, total=len(partitions))
+        task = bar.add_task(opened.name, total=len(partitions))
         session = Session(config.spark)
-        session.announce = lambda doing: bar.update(task, description=doing or stream)
+        session.announce = lambda doing: bar.update(task, description=doing or opened.name)
         with session.stopped():
             outcomes = ingest_all(opened, partitions, session, force=force, run_id=run_id, checkpoint=interrupt.check)
             for outcome in outcomes:

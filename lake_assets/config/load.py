@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError
@@ -24,21 +25,26 @@ Location = tuple[str | int, ...]
 
 
 def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> LakeConfig:
-    """The validated config of a file.
+    """The validated config of a file, or of the environment alone.
 
     Args:
-        path: the file; when None, `$LAKE_CONFIG`, then `lake.yaml` of the current folder.
+        path: the file; when None, `$LAKE_CONFIG`, then `lake.yaml` of the current folder; where none of them is and
+            `SOURCE_GLOB` is set, the environment defines one stream (docs/flight.md).
         environment: what `${NAME}` and `${NAME:-default}` are replaced from.
 
     Raises:
         ConfigError: the file is absent, not YAML, or not valid; one line an error, with file, line and field.
     """
+    without_file = path is None and CONFIG_VARIABLE not in environment and not Path(DEFAULT_FILE).exists()
+    if without_file and environment.get(SOURCE):
+        return _anchor(flight_config(environment), Path.cwd())
     path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(
-            f"there is no config file {path}:", f"write one, name it with --config, or set {CONFIG_VARIABLE}."
+            f"there is no config file {path}:",
+            f"write one, name it with --config, set {CONFIG_VARIABLE}, or define a stream by {SOURCE}.",
         ) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"config file {path} cannot be read: {error}.") from error

@@ -1,0 +1,126 @@
+"""A stream that the environment alone defines, by the variables of MotherDuck's scheduled-ingest Flight.
+
+Source of the variables: https://motherduck.com/docs/cookbook/flight-scheduled-s3-ingest/; docs/flight.md says what is
+the same here and what is better.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pendulum
+from pydantic import ValidationError
+
+from lake_assets.config.fields import check_identifier
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import ConfigError
+
+SOURCE = "SOURCE_GLOB"
+TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
+LAKE = "flight"
+
+_WILDCARD = re.compile(r"[*?\[]")
+_WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
+
+
+def flight_config(environment: Mapping[str, str]) -> LakeConfig:
+    """The config of one lake and one stream, made of the environment. Relative paths are those of the current folder.
+
+    Raises:
+        ConfigError: a variable is missing or does not fit; the error names it.
+    """
+    column = _identifier(environment, "PARTITION_COLUMN", "year")
+    table = _identifier(environment, "DESTINATION_TABLE", None)
+    _refuse_other_layouts(environment)
+    root, files = _source(environment[SOURCE], column)
+    value = environment.get("LOAD_PARTITION") or str(pendulum.now("UTC").year)
+    # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
+    kind = "integer" if _WHOLE_NUMBER.fullmatch(value) else "string"
+    data = {
+        "lakes": {LAKE: _lake(environment)},
+        "streams": {
+            table: {
+                "source": _storage(root, environment),
+                "files": files,
+                "partitions": {column: {"type": kind, "values": [value]}},
+                "destination": {"schema": _identifier(environment, "DESTINATION_SCHEMA", "main"), "table": table},
+            }
+        },
+    }
+    try:
+        return LakeConfig.model_validate(data)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error
+
+
+def _lake(environment: Mapping[str, str]) -> dict[str, Any]:
+    database = _identifier(environment, "DESTINATION_DATABASE", "flights_demo")
+    storage = environment.get("DESTINATION_STORAGE")
+    catalog: dict[str, Any] = {"type": "sqlite", "path": f"{database}.sqlite"}
+    if environment.get(TOKEN):
+        catalog = {"type": "motherduck", "database": database}
+        if not storage:
+            raise ConfigError(
+                "DESTINATION_STORAGE is not set, and MotherDuck lets nobody else write into the storage it manages:",
+                "set it to a bucket of your own, such as s3://bucket/prefix.",
+            )
+    return {
+        "catalog": catalog,
+        "storage": _storage(storage or database, environment),
+        "ledger": _identifier(environment, "RUN_LEDGER_TABLE", "ingest_runs"),
+    }
+
+
+def _identifier(environment: Mapping[str, str], name: str, default: str | None) -> str:
+    value = environment.get(name) or default
+    if value is None:
+        raise ConfigError(f"{name} is not set:", "set it to the name of the table to fill.")
+    try:
+        return check_identifier(value)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}.") from error
+
+
+def _refuse_other_layouts(environment: Mapping[str, str]) -> None:
+    value = environment.get("HIVE_PARTITIONING") or "true"
+    if value.lower() not in {"true", "false"}:
+        raise ConfigError(f"HIVE_PARTITIONING is {value!r}:", "set it to true or false.")
+    if value.lower() == "false":
+        raise ConfigError(
+            "HIVE_PARTITIONING is false, and then no path says which files belong to the partition:",
+            "set it to true, or describe the paths by `layout` in a lake.yaml.",
+        )
+
+
+def _source(glob: str, column: str) -> tuple[str, str]:
+    """The folder that holds the partition's folders, and the pattern of the files' names in them."""
+    scheme, separator, path = glob.rpartition("://")
+    parts = path.split("/")
+    first = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
+    root, folders, files = parts[:first], parts[first:-1], parts[-1]
+    fits = folders in (["*"], ["**"], [f"{column}=*"])
+    if not fits or files == "**" or not files or not any(root):
+        raise ConfigError(
+            f"{SOURCE} is {glob!r}, and must say one folder for each value of {column}:",
+            f"write it as s3://bucket/prefix/{column}=*/*.parquet, or a path of that form.",
+        )
+    return f"{scheme}{separator}{'/'.join(root)}" or "/", files
+
+
+def _storage(place: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
+    """The place as config; buckets of S3 get what the AWS variables say, the rest is the credential chain's."""
+    if not place.startswith("s3://"):
+        return place
+    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+    options = {
+        "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
+        "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
+    }
+    if environment.get("AWS_SKIP_SIGNATURE", "").lower() == "true":
+        options["anonymous"] = "true"
+    elif environment.get("AWS_ACCESS_KEY_ID"):
+        options["key_id"] = environment["AWS_ACCESS_KEY_ID"]
+        options["secret"] = environment.get("AWS_SECRET_ACCESS_KEY")
+        options["session_token"] = environment.get("AWS_SESSION_TOKEN")
+    return {"type": "s3", "bucket": bucket, "prefix": prefix} | {k: v for k, v in options.items() if v}

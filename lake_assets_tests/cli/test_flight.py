@@ -1,0 +1,140 @@
+"""The environment alone: the command line and Dagster find its one stream."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from pyspark.sql import SparkSession
+
+from lake_assets.cli import main
+from lake_assets.config.storages import S3Storage
+from lake_assets.definitions import defs
+from lake_assets.storage.arrow import ArrowStore
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Run:
+    """A command in an empty folder, with these variables and no others of ours."""
+    assert spark  # one session for all commands
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("AWS_", "LAKE_CONFIG"))]:
+        monkeypatch.delenv(name)
+
+    def command(*arguments: str, **variables: str) -> Result:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        return CliRunner().invoke(main, [*arguments])
+
+    return command
+
+
+def land(folder: Path, year: str, *totals: float) -> None:
+    place = folder / "landing" / f"year={year}"
+    place.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"total": list(totals), "id": list(range(len(totals)))}), place / "a.parquet")
+
+
+def test_a_partition_is_loaded_and_loaded_again(run: Run, tmp_path: Path) -> None:
+    land(tmp_path, "2025", 1, 2)
+    land(tmp_path, "2024", 5)
+    variables = {"SOURCE_GLOB": f"{tmp_path}/landing/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
+
+    assert run("validate", **variables).exit_code == 0
+    first = run("ingest", LOAD_PARTITION="2025")
+    land(tmp_path, "2025", 3, 4, 9)
+    planned = run("plan")
+    again = run("ingest")
+    other = run("ingest", LOAD_PARTITION="2024")
+
+    assert [r.exit_code for r in (first, planned, again, other)] == [0, 0, 0, 0], first.output + again.output
+    assert "replace the partition" in planned.stdout
+    found = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
+    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,5", "2025,BIGINT,16"]
+
+
+def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
+    land(tmp_path, "007", 1)
+
+    done = run("ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="007")
+
+    assert done.exit_code == 0, done.output
+    assert run("query", "SELECT year FROM stats").stdout.splitlines()[1:] == ["007"]
+
+
+def test_an_absent_partition_is_an_error_and_in_the_ledger(run: Run, tmp_path: Path) -> None:
+    land(tmp_path, "2025", 1)
+
+    done = run(
+        "ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2019"
+    )
+
+    assert done.exit_code == 1
+    assert "the source partition has no rows" in done.stderr
+    ledger = run("ledger", RUN_LEDGER_TABLE="ingest_runs").stdout
+    assert "failed" in ledger
+
+
+def test_columns_are_matched_by_name(run: Run, tmp_path: Path) -> None:
+    land(tmp_path, "2025", 1.5)
+    place = tmp_path / "landing" / "year=2025" / "b.parquet"
+    pq.write_table(pa.table({"id": [7], "total": [2.5]}), place)
+
+    done = run(
+        "ingest", SOURCE_GLOB=f"{tmp_path}/landing/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2025"
+    )
+
+    assert done.exit_code == 0, done.output
+    assert run("query", "SELECT id, total FROM stats ORDER BY 1").stdout.splitlines()[1:] == ["0,1.5", "7,2.5"]
+
+
+def test_the_bucket_of_a_server_is_reached_by_the_usual_variables(
+    run: Run, s3_location: Callable[[], dict[str, Any]]
+) -> None:
+    bucket = s3_location()
+    storage = S3Storage.model_validate(bucket)
+    with ArrowStore(storage).create("year=2025/a.parquet") as file:
+        pq.write_table(pa.table({"total": [1.0]}), file)
+
+    done = run(
+        "ingest",
+        SOURCE_GLOB=f"{storage.root}/year=*/*.parquet",
+        DESTINATION_TABLE="stats",
+        DESTINATION_STORAGE=f"{storage.root}/lake",
+        LOAD_PARTITION="2025",
+        AWS_ENDPOINT_URL=bucket["endpoint"],
+        AWS_ACCESS_KEY_ID=bucket["key_id"],
+        AWS_SECRET_ACCESS_KEY=bucket["secret"],
+        AWS_REGION=bucket["region"],
+    )
+
+    assert done.exit_code == 0, done.output
+    assert run("query", "SELECT year, total FROM stats").stdout.splitlines()[1:] == ["2025,1.0"]
+
+
+def test_dagster_finds_the_stream_too(run: Run, tmp_path: Path) -> None:
+    run("validate", SOURCE_GLOB=f"{tmp_path}/*/*.parquet", DESTINATION_TABLE="stats", LOAD_PARTITION="2025")
+
+    (asset,) = defs().get_repository_def().assets_defs_by_key.values()
+
+    assert asset.key.to_user_string() == "stats"
+    assert asset.partitions_def is not None
+    assert asset.partitions_def.get_partition_keys() == ["2025"]
+
+
+def test_several_streams_or_partitions_must_be_named(run: Run, tmp_path: Path) -> None:
+    stream = "{source: x, partitions: {region: {values: [NW, SW]}}, destination: {table: %s}}"
+    lake = "lakes: {l: {catalog: {type: sqlite, path: c.sqlite}, storage: data}}\n"
+    (tmp_path / "lake.yaml").write_text(f"{lake}streams: {{a: {stream % 'a'}, b: {stream % 'b'}}}\n")
+
+    unnamed, whole = run("plan"), run("plan", "a")
+
+    assert (unnamed.exit_code, whole.exit_code) == (2, 2)
+    assert "name one of a, b" in unnamed.stderr
+    assert "name one or more by --partition region=…" in whole.stderr

@@ -1,0 +1,124 @@
+from pathlib import Path
+
+import pendulum
+import pytest
+
+from lake_assets.config.catalogs import MotherDuckCatalog, SqliteCatalog
+from lake_assets.config.flight import flight_config
+from lake_assets.config.load import load_config
+from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.errors import ConfigError
+
+LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
+
+
+def test_the_least_of_variables_makes_a_stream_of_this_year() -> None:
+    config = flight_config(LEAST)
+
+    stream = config.streams["stats"]
+    lake = config.lakes["flight"]
+    assert (stream.source.root, stream.files) == ("s3://landing/stats", "*.parquet")
+    assert stream.template.text == "year={year}"
+    assert [(c.name, c.type) for c in stream.columns] == [("year", "integer")]
+    assert stream.partitions["year"].values == (str(pendulum.now("UTC").year),)
+    assert (stream.destination.schema_name, stream.destination.table) == ("main", "stats")
+    assert isinstance(lake.catalog, SqliteCatalog)
+    assert (lake.catalog.path, lake.ledger) == ("flights_demo.sqlite", "ingest_runs")
+    assert lake.storage == LocalStorage(path="flights_demo")
+
+
+def test_every_variable_is_heard() -> None:
+    config = flight_config(
+        {
+            "SOURCE_GLOB": "/data/sales/*/part-*.parquet",
+            "PARTITION_COLUMN": "region",
+            "LOAD_PARTITION": "NW",
+            "DESTINATION_DATABASE": "shop",
+            "DESTINATION_SCHEMA": "raw",
+            "DESTINATION_TABLE": "sales",
+            "DESTINATION_STORAGE": "s3://lake/shop",
+            "HIVE_PARTITIONING": "TRUE",
+            "RUN_LEDGER_TABLE": "runs",
+            "AWS_REGION": "eu-central-1",
+            "AWS_ENDPOINT_URL": "http://localhost:8333",
+            "AWS_ACCESS_KEY_ID": "key",
+            "AWS_SECRET_ACCESS_KEY": "hidden",
+        }
+    )
+
+    stream, lake = config.streams["sales"], config.lakes["flight"]
+    assert (stream.source.root, stream.files) == ("/data/sales", "part-*.parquet")
+    assert [(c.name, c.type) for c in stream.columns] == [("region", "string")]
+    assert (stream.destination.schema_name, lake.ledger) == ("raw", "runs")
+    assert isinstance(lake.storage, S3Storage)
+    assert (lake.storage.root, lake.storage.region) == ("s3://lake/shop", "eu-central-1")
+    assert (lake.storage.endpoint, lake.storage.key_id) == ("http://localhost:8333", "key")
+    assert "hidden" not in repr(config)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [("2024", "integer"), ("0", "integer"), ("007", "string"), ("NW", "string"), ("9" * 19, "string")],
+)
+def test_canonical_digits_are_a_number_and_all_else_is_text(value: str, kind: str) -> None:
+    stream = flight_config(LEAST | {"LOAD_PARTITION": value}).streams["stats"]
+
+    (column,) = stream.columns
+    assert column.type == kind
+    assert column.text(column.parse(value)) == value
+
+
+def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
+    variables = LEAST | {"MOTHERDUCK_TOKEN": "a-secret-token", "DESTINATION_STORAGE": "s3://mine/lake"}
+
+    config = flight_config(variables)
+
+    assert isinstance(config.lakes["flight"].catalog, MotherDuckCatalog)
+    assert "a-secret-token" not in repr(config)
+    assert "a-secret-token" not in config.model_dump_json()
+
+
+def test_a_public_bucket_is_read_without_keys() -> None:
+    source = flight_config(LEAST | {"AWS_SKIP_SIGNATURE": "true", "AWS_ACCESS_KEY_ID": "x"}).streams["stats"].source
+
+    assert isinstance(source, S3Storage)
+    assert source.anonymous
+    assert source.key_id is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("SOURCE_GLOB", "s3://landing/stats/2026.parquet", "one folder for each value of year"),
+        ("SOURCE_GLOB", "s3://landing/*/*/*.parquet", "one folder for each value of year"),
+        ("SOURCE_GLOB", "s3://landing/month=*/*.parquet", "year=\\*/\\*.parquet"),
+        ("SOURCE_GLOB", "s3://landing/year=*/", "year=\\*/\\*.parquet"),
+        ("SOURCE_GLOB", "ftp://host/year=*/*.parquet", "ftp://"),
+        ("PARTITION_COLUMN", "year; DROP", "PARTITION_COLUMN: 'year; DROP' is not an identifier"),
+        ("DESTINATION_DATABASE", "a-b", "DESTINATION_DATABASE: 'a-b'"),
+        ("DESTINATION_SCHEMA", "1st", "DESTINATION_SCHEMA: '1st'"),
+        ("DESTINATION_TABLE", "t'", "DESTINATION_TABLE"),
+        ("DESTINATION_TABLE", "", "DESTINATION_TABLE is not set"),
+        ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
+        ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
+        ("HIVE_PARTITIONING", "false", "no path says"),
+        ("MOTHERDUCK_TOKEN", "token", "DESTINATION_STORAGE is not set"),
+        ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named(name: str, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
+        flight_config(LEAST | {name: value})
+    assert "token" not in str(refused.value) or name != "MOTHERDUCK_TOKEN"
+
+
+def test_a_file_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert list(load_config(None, LEAST).streams) == ["stats"]
+    with pytest.raises(ConfigError, match="SOURCE_GLOB"):
+        load_config(None, {})
+
+    (tmp_path / "lake.yaml").write_text("lakes: {}\n")
+
+    with pytest.raises(ConfigError, match=r"lake\.yaml"):
+        load_config(None, LEAST)
