@@ -194,7 +194,7 @@ def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str]) -> 
         [asset],
         partition_key="NW",
         instance=instance,
-        resources={"pyspark": pyspark_resource(load_config(file))},
+        resources={"pyspark": pyspark_resource(load_config(file).spark)},
         raise_on_error=False,
     )
 

@@ -37,7 +37,7 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     """
     without_file = path is None and CONFIG_VARIABLE not in environment and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
-        return _anchor(flight_config(environment), Path.cwd())
+        return anchor(flight_config(environment), Path.cwd())
     path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
     try:
         text = path.read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
     except ValidationError as error:
         problems = sorted(_describe(e, lines, path) for e in error.errors(include_url=False))
         raise ConfigError("\n".join(problem for _, problem in problems)) from error
-    return _anchor(config, path.resolve().parent)
+    return anchor(config, path.resolve().parent)
 
 
 def _plain(
@@ -162,8 +162,8 @@ def _models(base: type[BaseModel] = Model) -> Iterator[type[BaseModel]]:
         yield from _models(model)
 
 
-def _anchor(config: LakeConfig, folder: Path) -> LakeConfig:
-    """The config with its relative paths made absolute, from the folder that holds the file."""
+def anchor(config: LakeConfig, folder: Path) -> LakeConfig:
+    """The config with its relative paths made absolute, from the folder that holds its file."""
     data = config.model_dump(by_alias=True)
 
     def anchored(mapping: dict[str, Any]) -> None:

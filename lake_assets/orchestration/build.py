@@ -1,6 +1,7 @@
 """All of Dagster's definitions for one config."""
 
 import dagster as dg
+from dagster_pyspark import LazyPySparkResource
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
@@ -9,13 +10,17 @@ from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.stream import open_streams
 
 
-def build_definitions(config: LakeConfig) -> dg.Definitions:
+def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = None) -> dg.Definitions:
     """An asset for each stream, with the resources that they need, and what drains its landing buffer.
 
     Nothing is connected or started yet.
 
     The in-process executor is the default because a run has one step: a process of its own for that would start
     Python and Dagster twice.
+
+    Args:
+        config: of lakes and streams.
+        pyspark: the Spark session's resource, where several definitions share one.
 
     Raises:
         ConfigError: Dagster does not take what the config says of a stream.
@@ -24,6 +29,6 @@ def build_definitions(config: LakeConfig) -> dg.Definitions:
     return dg.Definitions(
         assets=[stream_asset(stream) for stream in streams],
         schedules=[schedule for stream in streams if (schedule := drain_schedule(stream))],
-        resources={"pyspark": pyspark_resource(config)},
+        resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
     )

@@ -1,17 +1,18 @@
 """Dagster's resources: the Spark session, started only when there is work for it."""
 
+from collections.abc import Mapping
+
 from dagster_pyspark import LazyPySparkResource
 from dagster_spark.utils import flatten_dict
 from pyspark.sql import SparkSession
 
-from lake_assets.config.models import LakeConfig
 from lake_assets.ingest import Sessions
 from lake_assets.spark.session import spark_config, start_session
 
 
-def pyspark_resource(config: LakeConfig) -> LazyPySparkResource:
-    """The Spark session's settings: ours, and those under `spark` in the config over them."""
-    return LazyPySparkResource(spark_config=spark_config(app_name="lake-assets on Dagster", settings=config.spark))
+def pyspark_resource(settings: Mapping[str, str]) -> LazyPySparkResource:
+    """The Spark session's settings: ours, and those of the config over them."""
+    return LazyPySparkResource(spark_config=spark_config(app_name="lake-assets on Dagster", settings=settings))
 
 
 def sessions(pyspark: LazyPySparkResource) -> Sessions:

@@ -36,7 +36,7 @@ def materialize(local_world: World, request: pytest.FixtureRequest) -> Materiali
         else:
             first, last = keys
             options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        resources = {"pyspark": pyspark_resource(local_world.config)}
+        resources = {"pyspark": pyspark_resource(local_world.config.spark)}
         return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
 
     return run

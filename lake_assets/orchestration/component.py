@@ -1,0 +1,79 @@
+"""A stream as a Dagster component, so that a project of one's own takes it from a `defs.yaml`, without Python.
+
+The attributes are checked by the models of `lake.yaml`, so Dagster's own check names file, line and key of a fault.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Self
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import BaseModel, Field, SecretStr
+
+from lake_assets.config.fields import Identifier
+from lake_assets.config.load import anchor
+from lake_assets.config.model import Model
+from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.streams import Stream
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.resources import pyspark_resource
+
+
+class LakeStreamAttributes(Model):
+    """What stands under `attributes` in the `defs.yaml`; lake and stream have the keys of `lake.yaml`."""
+
+    name: Identifier = Field(description="Of the stream, and so of the asset.")
+    lake: Lake
+    stream: Stream
+    spark: dict[str, str] = Field(default_factory=dict, description="Spark settings; the same in every component.")
+
+
+class LakeStream(dg.Component):
+    """One table's worth of landed files, kept in a DuckLake one partition at a time."""
+
+    def __init__(self, config: LakeConfig) -> None:
+        self.config = config
+
+    @classmethod
+    def get_model_cls(cls) -> type[BaseModel]:
+        """The model that Dagster checks the attributes by."""
+        return LakeStreamAttributes
+
+    @classmethod
+    def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
+        """The component with its templates filled in and its paths taken from the folder of the `defs.yaml`."""
+        assert isinstance(attributes, LakeStreamAttributes)  # noqa: S101 - by get_model_cls
+        written = _plain(attributes.model_dump(by_alias=True, exclude_unset=True))
+        filled = LakeStreamAttributes.model_validate(context.resolution_context.resolve_value(written))
+        lake = filled.name
+        config = LakeConfig.model_validate(
+            {
+                "lakes": {lake: filled.lake.model_dump(by_alias=True)},
+                "streams": {filled.name: filled.stream.model_dump(by_alias=True) | {"lake": lake}},
+                "spark": filled.spark,
+            }
+        )
+        folder = context.path if context.path.is_dir() else context.path.parent
+        return cls(anchor(config, folder))
+
+    def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
+        """The same definitions as those of a `lake.yaml` with this one stream."""
+        return build_definitions(self.config, _shared_resource(tuple(sorted(self.config.spark.items()))))
+
+
+@cache
+def _shared_resource(settings: tuple[tuple[str, str], ...]) -> LazyPySparkResource:
+    """One resource for all components of the same settings: Dagster refuses two objects under one key."""
+    return pyspark_resource(dict(settings))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what a model dumps
+    """The value with its secrets in the clear, for they may be templates such as `{{ env.PASSWORD }}`."""
+    if isinstance(value, SecretStr):
+        return value.get_secret_value()
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,122 @@
+"""A project of somebody else's, that has our component in its `defs.yaml` files and no line of Python about it."""
+
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets_tests.world import NW, World, sales
+
+DEFS = """\
+type: lake_assets.LakeStream
+attributes:
+  name: {name}
+  lake:
+    catalog: {{type: sqlite, path: lake/catalog.sqlite}}
+    storage: lake/data
+  stream:
+    source: "{{{{ env.LANDING }}}}"
+    partitions:
+      region: {{values: [NW, SW]}}
+      date: {{type: date, start: 2026-02-11, end: 2026-02-12}}
+    destination: {{table: {name}}}
+"""
+
+PROJECT = """\
+[project]
+name = "shop"
+[tool.dg]
+directory_type = "project"
+[tool.dg.project]
+root_module = "{shop}"
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, local_world: World, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The package of the project, with two streams over one landing zone."""
+    monkeypatch.setenv("LANDING", local_world.source["path"])
+    root = tmp_path / "project"
+    shop = f"shop_{uuid.uuid4().hex}"  # Python would give the second test the first one's package
+    for name in ("sales", "copies"):
+        folder = root / shop / "defs" / name
+        folder.mkdir(parents=True)
+        (folder / "defs.yaml").write_text(DEFS.format(name=name))
+    (root / "pyproject.toml").write_text(PROJECT.format(shop=shop))
+    (root / shop / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(root))
+    return root / shop
+
+
+def loaded(project: Path) -> dg.Definitions:
+    return dg.load_from_defs_folder(path_within_project=project)
+
+
+def test_a_partition_is_materialized_without_python(project: Path, local_world: World, spark: SparkSession) -> None:
+    assert spark  # one session for all tests
+    local_world.land(NW, sales(1, 2))
+
+    definitions = loaded(project)
+    job = definitions.resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        done = job.execute_in_process(
+            instance=instance, partition_key="2026-02-11|NW", asset_selection=[dg.AssetKey("sales")]
+        )
+
+    assert done.success
+    lake = {"type": "sqlite", "path": str(project / "defs" / "sales" / "lake" / "catalog.sqlite")}
+    storage = {"type": "local", "path": str(project / "defs" / "sales" / "lake" / "data")}
+    world = World(lake, storage, local_world.source, local_world.sessions)
+    assert world.totals() == [1, 2]
+
+
+def test_several_components_share_one_spark(project: Path) -> None:
+    definitions = loaded(project)
+
+    keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
+
+    assert keys == {"sales", "copies"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "message"),
+    [
+        ("destination:", "destinatoin:", "stream", "destinatoin"),
+        ("type: sqlite", "type: sqllite", "lake", "sqllite"),
+        ("values: [NW, SW]", "values: [NW, NO]", "stream", "boolean in YAML"),
+    ],
+)
+def test_a_fault_is_shown_with_file_line_and_key(project: Path, old: str, new: str, place: str, message: str) -> None:
+    file = project / "defs" / "sales" / "defs.yaml"
+    file.write_text(file.read_text().replace(old, new))
+
+    with pytest.raises(Exception, match=r"defs\.yaml") as refused:
+        loaded(project)
+
+    error: BaseException | None = refused.value
+    texts = []
+    while error is not None:  # Dagster's own error shows which component, its cause what in it
+        texts.append(str(error))
+        error = error.__cause__ or error.__context__
+    text = "\n".join(texts)
+    assert "sales/defs.yaml" in text
+    assert place in text
+    assert message in text
+    assert "^" in text
+
+
+def test_importing_the_package_imports_no_dagster() -> None:
+    script = "import lake_assets, lake_assets.cli, sys; sys.exit('dagster' in sys.modules or 'pyspark' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_another_attribute_of_the_package_is_an_attribute_error() -> None:
+    import lake_assets  # noqa: PLC0415
+
+    with pytest.raises(AttributeError, match="has no attribute 'LakeStreams'"):
+        _ = lake_assets.LakeStreams
