@@ -15,3 +15,8 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attributes are o
 
         return LakeStream
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Dagster's `dg` looks for components among these names.
+    return sorted({*globals(), *__all__})

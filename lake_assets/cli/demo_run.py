@@ -18,7 +18,7 @@ from lake_assets.cli.words import count, size
 from lake_assets.config.load import load_config
 from lake_assets.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
 from lake_assets.demo.folder import prepare
-from lake_assets.ingest import ingest
+from lake_assets.ingest import ingest_all
 from lake_assets.lake.ledger import LedgerRow, read_ledger
 from lake_assets.stream import OpenStream, open_streams
 
@@ -50,7 +50,7 @@ def run(folder: Path) -> None:
     _land(landing)
     session = Session(config.spark)
     with session.stopped():
-        _step("Ingest", "a week of three airports; each partition is one Spark job and one commit")
+        _step("Ingest", "a week of three airports by one Spark job; each partition is a commit of its own")
         _ingest(flights, [(airport, date) for airport in AIRPORTS for date in WEEK], session)
         _ingest(delays, [(airport, WEEK[0]) for airport in AIRPORTS], session)
         airport, date = CORRECTED
@@ -91,10 +91,13 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
     with progress() as bar:
         task = bar.add_task(stream.name, total=len(keys))
         session.announce = lambda doing: bar.update(task, description=doing or stream.name)
-        for airport, date in keys:
+        partitions = [stream.config.partition(f"origin={airport},date={date}") for airport, date in keys]
+        for outcome in ingest_all(stream, partitions, session, run_id=run_id, checkpoint=interrupt.check):
             interrupt.check()
-            partition = stream.config.partition(f"origin={airport},date={date}")
-            rows.append(ingest(stream, partition, session, run_id=run_id).row)
+            if outcome.result is None:
+                assert outcome.error is not None  # noqa: S101 - an outcome is one of both
+                raise outcome.error
+            rows.append(outcome.result.row)
             bar.advance(task)
     committed = [row for row in rows if row.status == "committed"]
     now = sum(row.row_count or 0 for row in committed)
