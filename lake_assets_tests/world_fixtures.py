@@ -11,6 +11,7 @@ from lake_assets_tests.world import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lake_assets_tests.servers.postgres import PostgresServer
     from lake_assets_tests.servers.s3 import S3Server
 
 COMBINATIONS = [
@@ -42,6 +43,18 @@ def r2_bucket_on(server: "S3Server") -> dict[str, Any]:
     s3 = bucket_on(server)
     kept = {name: s3[name] for name in ("bucket", "prefix", "endpoint", "key_id", "secret")}
     return {"type": "r2", "account_id": "0123456789abcdef", **kept}
+
+
+def database_on(server: "PostgresServer") -> dict[str, Any]:
+    """A catalog config for a new database of this server."""
+    return {
+        "type": "postgres",
+        "host": server.host,
+        "port": server.port,
+        "user": server.user,
+        "password": server.password,
+        "database": server.new_database(),
+    }
 
 
 @pytest.fixture
@@ -79,13 +92,5 @@ def world(request: pytest.FixtureRequest, local_world: World, tmp_path: Path) ->
     if catalog == "duckdb":
         local_world.catalog = {"type": "duckdb", "path": str(tmp_path / "catalog.duckdb")}
     if catalog == "postgres":
-        server = request.getfixturevalue("postgres")
-        local_world.catalog = {
-            "type": "postgres",
-            "host": server.host,
-            "port": server.port,
-            "user": server.user,
-            "password": server.password,
-            "database": server.new_database(),
-        }
+        local_world.catalog = database_on(request.getfixturevalue("postgres"))
     return local_world

@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError
+from lake_assets.lake.postgres import connect
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one
 
@@ -57,23 +58,7 @@ def _advisory_lock(catalog: PostgresCatalog, timeout: float) -> Iterator[None]:
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
     key = int.from_bytes(hashlib.sha256(b"lake_assets commit").digest()[:8], "big", signed=True)
-    try:
-        connection = psycopg.connect(
-            host=catalog.host,
-            port=catalog.port,
-            dbname=catalog.database,
-            user=catalog.user,
-            password=catalog.password.get_secret_value() if catalog.password else None,
-            connect_timeout=catalog.connect_timeout,
-            autocommit=True,
-        )
-    except psycopg.OperationalError as error:
-        raise CatalogError(
-            f"the catalog postgres://{catalog.host}:{catalog.port}/{catalog.database} is unreachable: {error}".rstrip()
-            + ":",
-            "check host, port, user and password.",
-        ) from error
-    with connection:
+    with connect(catalog, autocommit=True) as connection:
         connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(timeout * 1000)}ms",))
         try:
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))

@@ -14,6 +14,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.ducklake import LakeSession, catalog_place
 from lake_assets.lake.engine import identifier
+from lake_assets.lake.postgres import connect
 
 if TYPE_CHECKING:
     import psycopg
@@ -191,14 +192,7 @@ def _sqlite(catalog: SqliteCatalog) -> Iterator[CatalogDatabase]:
 def _postgres(catalog: PostgresCatalog) -> Iterator[CatalogDatabase]:
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
-    with psycopg.connect(
-        host=catalog.host,
-        port=catalog.port,
-        dbname=catalog.database,
-        user=catalog.user,
-        password=catalog.password.get_secret_value() if catalog.password else None,
-        connect_timeout=catalog.connect_timeout,
-    ) as connection:
+    with connect(catalog) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         yield _Postgres(connection)
 

@@ -13,6 +13,7 @@ from lake_assets.lake.engine import literal
 from lake_assets.lake.extension import replace_by_extension
 from lake_assets.lake.types import sql_type
 from lake_assets_tests.lake.direct.twins import NOTHING, SCHEMA, Twin, row
+from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -26,14 +27,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
     if request.param != "postgres":
         return lambda name: {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
     server = request.getfixturevalue("postgres")
-    return lambda _: {
-        "type": "postgres",
-        "host": server.host,
-        "port": server.port,
-        "user": server.user,
-        "password": server.password,
-        "database": server.new_database(),
-    }
+    return lambda _: database_on(server)
 
 
 @pytest.fixture
