@@ -44,7 +44,7 @@ LISTINGS = 16  # side by side: a listing is a wait for the store
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one partition of many: its result, or its error."""
+    """What became of one partition of many: its result, or its error; neither if it was passed over."""
 
     partition: Partition
     result: IngestResult | None = None
@@ -90,6 +90,7 @@ def ingest_all(
     sessions: Sessions,
     *,
     force: bool = False,
+    landed_only: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
@@ -101,6 +102,8 @@ def ingest_all(
         partitions: which, each once.
         sessions: gives the Spark session.
         force: read them even if their objects are those of the last commit.
+        landed_only: pass over a partition that has no objects and was never committed, whatever `on_empty` says; of
+            one that was committed and has lost its objects the policy decides.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between steps; what it raises ends the run.
@@ -109,7 +112,7 @@ def ingest_all(
         What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
         does not start or the catalog cannot be reached, those that are left fail for the same reason, untried.
     """
-    run = _Run(stream, sessions, checkpoint, force=force)
+    run = _Run(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
     passages = [Passage(stream, partition, run_id, run_at) for partition in partitions]
     try:
@@ -118,7 +121,7 @@ def ingest_all(
     except GeneratorExit:
         raise  # nobody wants to know more
     except BaseException as error:
-        cut_off = [passage for passage in passages if not passage.is_told and passage.result is None]
+        cut_off = [p for p in passages if not p.is_told and p.result is None and not p.is_passed_over]
         for passage in cut_off:
             passage.error = error
         run.record_failures(cut_off)
@@ -131,11 +134,14 @@ def ingest_all(
 class _Run:
     """One run over partitions of a stream. Each step takes some passages, and leaves an error in those that fail."""
 
-    def __init__(self, stream: OpenStream, sessions: Sessions, checkpoint: Callable[[], None], *, force: bool) -> None:
+    def __init__(
+        self, stream: OpenStream, sessions: Sessions, checkpoint: Callable[[], None], *, force: bool, landed_only: bool
+    ) -> None:
         self.stream = stream
         self.sessions = sessions
         self.checkpoint = checkpoint
         self.force = force
+        self.landed_only = landed_only
         self.schema: pa.Schema | None = None  # of the data files; None while there is no table
         self.broken: Exception | None = None  # what would meet every other partition too
 
@@ -178,11 +184,8 @@ class _Run:
         self.record_failures([passage for passage in ended if passage.error is not None])
         for passage in ended:
             passage.is_told = True
-            if passage.result is None:
-                assert isinstance(passage.error, Exception)  # noqa: S101 - others have ended the run
-                yield Outcome(passage.partition, error=passage.error)
-            else:
-                yield Outcome(passage.partition, passage.result)
+            assert passage.error is None or isinstance(passage.error, Exception)  # noqa: S101 - others end the run
+            yield Outcome(passage.partition, passage.result, passage.error)
 
     def _list(self, passages: Sequence[Passage]) -> None:
         def one(passage: Passage) -> None:
@@ -206,8 +209,11 @@ class _Run:
             unchanged = []
             for passage in passages:
                 passage.schema = self.schema
-                if last.get(passage.partition.path) == passage.row.source_fingerprint and not self.force:
+                before = last.get(passage.partition.path)
+                if before == passage.row.source_fingerprint and not self.force:
                     unchanged.append(passage)
+                elif self.landed_only and before is None and not passage.manifest.objects:
+                    passage.is_passed_over = True
                 elif not passage.manifest.objects:
                     with passage.step("commit"):
                         self._without_rows(lake, passage, exists=exists)

@@ -42,6 +42,7 @@ class Passage:
         self.seconds: dict[str, float] = {}
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
+        self.is_passed_over = False  # nothing has landed, ever
         self.is_told = False  # whoever asked for the partition knows the outcome
         self._tries = 1
         self.row = LedgerRow(
@@ -60,7 +61,7 @@ class Passage:
     @property
     def is_open(self) -> bool:
         """Whether there is more to do."""
-        return self.result is None and self.error is None
+        return self.result is None and self.error is None and not self.is_passed_over
 
     @property
     def has_ended(self) -> bool:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, ByteSize, Field, field_validator
 
 from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
+from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
 
 COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
@@ -103,7 +104,7 @@ class Landing(Model):
     node: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."
     )
-    drain: str = Field("*/5 * * * *", description="Cron schedule (UTC) of the Dagster job that empties the buffer.")
+    drain: Cron = Field("*/5 * * * *", description="Cron schedule (UTC) of the Dagster job that empties the buffer.")
 
     @field_validator("outputs")
     @classmethod

@@ -34,6 +34,9 @@ class IngestConfig(dg.Config):
     """What may be said of a run in the launchpad."""
 
     force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
+    landed_only: bool = Field(
+        False, description="Pass over a partition that has no objects and was never committed. Schedules set it."
+    )
 
 
 def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
@@ -61,7 +64,10 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
                 tags=stream.config.tags,
                 metadata=definition_metadata(stream),
                 partitions_def=partitions_definition(stream),
-                backfill_policy=dg.BackfillPolicy.single_run(),
+                backfill_policy=_backfill_policy(stream),
+                freshness_policy=_freshness_policy(stream),
+                # A partition that is passed over has no event, and with a result Dagster makes one for each.
+                output_required=False,
             )
             def materialize(
                 context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource
@@ -71,6 +77,21 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
     except dg.DagsterInvalidDefinitionError as error:
         raise ConfigError(f"streams.{stream.name}: Dagster does not take it: {error}") from error
     return materialize
+
+
+def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
+    limit = stream.config.max_partitions_per_run
+    return dg.BackfillPolicy.multi_run(limit) if limit else dg.BackfillPolicy.single_run()
+
+
+def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
+    config = stream.config.freshness
+    if config is None:
+        return None
+    return dg.FreshnessPolicy.time_window(
+        fail_window=dt.timedelta(hours=config.fail_hours),
+        warn_window=dt.timedelta(hours=config.warn_hours) if config.warn_hours else None,
+    )
 
 
 class _Run:
@@ -86,6 +107,7 @@ class _Run:
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
         self.failed: dict[str, Exception] = {}
+        self.passed_over = 0
         self.view: PartitionView | None = None  # the last that was looked at
 
     def events(self) -> Events:
@@ -96,13 +118,15 @@ class _Run:
             partitions,
             self.spark,
             force=self.config.force,
+            landed_only=self.config.landed_only,
             run_id=self.context.run.run_id,
             run_at=self.run_at,
         )
         try:
             for outcome in outcomes:
                 key = partitions[outcome.partition]
-                self._note(key, f"{key} ({len(self.done) + len(self.failed) + 1} of {len(keys)})", outcome)
+                told = len(self.done) + len(self.failed) + self.passed_over
+                self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
         except BaseException as error:
             yield from self._materializations()
             if _is_interrupt(error):
@@ -113,6 +137,9 @@ class _Run:
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
             # An error of ours says all in its text; of another the UI shows where it came from.
             raise self._failure(len(keys)) from (unforeseen[0] if unforeseen else None)
+        if self.passed_over:
+            yield from self._materializations()
+            return
         # Dagster itself makes the events of a run that succeeds, one for each partition.
         for key, metadata in self.done.items():
             self.context.add_asset_metadata(metadata, partition_key=key)
@@ -143,6 +170,9 @@ class _Run:
             else:
                 # Not foreseen, but no reason to give up the partitions that follow.
                 self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
+        else:
+            self.passed_over += 1
+            self.context.log.info(f"{label} passed over: nothing has landed yet")
 
     def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
         view = None

@@ -7,6 +7,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.stream import open_streams
 
 
@@ -26,9 +27,16 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
         ConfigError: Dagster does not take what the config says of a stream.
     """
     streams = open_streams(config).values()
+    assets = {stream.name: stream_asset(stream) for stream in streams}
+    schedules = [
+        schedule
+        for stream in streams
+        for schedule in (refresh_schedule(stream, assets[stream.name]), drain_schedule(stream))
+        if schedule is not None
+    ]
     return dg.Definitions(
-        assets=[stream_asset(stream) for stream in streams],
-        schedules=[schedule for stream in streams if (schedule := drain_schedule(stream))],
+        assets=list(assets.values()),
+        schedules=schedules,
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
     )

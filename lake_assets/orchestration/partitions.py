@@ -44,10 +44,13 @@ def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     values, or, where the config has none, the keys that were added to the dynamic partitions `dynamic_name` names. A
     partition whose time is NULL is in no window, and is ingested by the command line.
     """
-    dimensions = {column.name: _dimension(stream, column) for column in stream.config.columns}
-    if len(dimensions) == 1:
-        return next(iter(dimensions.values()))
-    return dg.MultiPartitionsDefinition(dimensions)
+    found = dimensions(stream)
+    return dg.MultiPartitionsDefinition(found) if len(found) > 1 else next(iter(found.values()))
+
+
+def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:
+    """The dimension of each partition column, by the column's name."""
+    return {column.name: _dimension(stream, column) for column in stream.config.columns}
 
 
 def dynamic_name(stream: str, column: str) -> str:
@@ -57,7 +60,7 @@ def dynamic_name(stream: str, column: str) -> str:
 
 def partition_key(partition: Partition) -> str:
     """A partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
-    keys = {name: _key(text) for name, text in partition.texts().items()}
+    keys = {name: dimension_key(text) for name, text in partition.texts().items()}
     return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
 
 
@@ -88,7 +91,8 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     return partition
 
 
-def _key(text: str) -> str:
+def dimension_key(text: str) -> str:
+    """The key, in its dimension, of a value as a path writes it."""
     for forbidden, encoded in _FORBIDDEN.items():
         text = text.replace(forbidden, encoded)
     return text
@@ -102,7 +106,7 @@ def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefi
         return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
     values = (column.parse(column.text(value)) for value in field.values)
     # 7 and 07 are one integer.
-    return dg.StaticPartitionsDefinition(list(dict.fromkeys(_key(column.text(value)) for value in values)))
+    return dg.StaticPartitionsDefinition(list(dict.fromkeys(dimension_key(column.text(value)) for value in values)))
 
 
 def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:

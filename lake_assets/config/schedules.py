@@ -1,0 +1,87 @@
+"""When a stream is refreshed by itself, and when its data counts as old."""
+
+import datetime as dt
+from typing import Annotated, Literal, Self
+
+import pendulum
+from croniter import CroniterBadDateError, CroniterError, croniter
+from pydantic import AfterValidator, Field, model_validator
+
+from lake_assets.config.model import Model
+
+
+def _check_cron(text: str) -> str:
+    mend = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
+    if not text.startswith("@") and len(text.split()) != 5:
+        raise ValueError(f"{text!r} is no cron schedule of five fields: {mend}")
+    try:
+        croniter(text, dt.datetime(2026, 1, 1, tzinfo=dt.UTC)).get_next()
+    except CroniterBadDateError as error:
+        raise ValueError(f"{text!r} names a day that never comes: {mend}") from error
+    except CroniterError as error:
+        raise ValueError(f"{text!r} is no cron schedule ({error}): {mend}") from error
+    return text
+
+
+def check_time_zone(name: str) -> str:
+    """The name of a time zone.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    try:
+        pendulum.timezone(name)
+    except (ValueError, KeyError, OSError) as error:
+        raise ValueError(f"there is no time zone {name!r}: write it as Europe/Berlin or UTC") from error
+    return name
+
+
+Cron = Annotated[str, AfterValidator(_check_cron)]
+"""A cron schedule of five fields, or a word such as `@daily`."""
+
+TimeZone = Annotated[str, AfterValidator(check_time_zone)]
+"""The IANA name of a time zone."""
+
+Status = Literal["running", "stopped"]
+
+
+class Schedule(Model):
+    """A refresh of the newest partitions at fixed times; written short, it is the cron text alone."""
+
+    cron: Cron = Field(description="Five fields, such as `15 6 * * *`, or a word such as @hourly.")
+    time_zone: TimeZone | None = Field(None, description="Of the cron's clock; the stream's when absent.")
+    lookback: int = Field(1, ge=0, le=10_000, description="How many partitions before the current one come along.")
+    status: Status = Field("running", description="Whether it runs as soon as Dagster loads it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: object) -> object:
+        return {"cron": data} if isinstance(data, str) else data
+
+
+class Automation(Model):
+    """Refreshes whatever partition has changed in the landing zone, however old; short, it is the cron text alone."""
+
+    cron: Cron = Field(description="When the landing zone is looked at.")
+    time_zone: TimeZone | None = Field(None, description="Of the cron's clock; the stream's when absent.")
+    lookback: int | None = Field(
+        None, ge=0, le=100_000, description="How many partitions before the current one are looked at; all when absent."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, data: object) -> object:
+        return {"cron": data} if isinstance(data, str) else data
+
+
+class Freshness(Model):
+    """How old the newest refresh may be."""
+
+    fail_hours: float = Field(gt=0, description="Older than this, the asset counts as failed.")
+    warn_hours: float | None = Field(None, gt=0, description="Older than this, there is a warning.")
+
+    @model_validator(mode="after")
+    def _warns_first(self) -> Self:
+        if self.warn_hours is not None and self.warn_hours >= self.fail_hours:
+            raise ValueError(f"warn_hours {self.warn_hours:g} must be less than fail_hours {self.fail_hours:g}")
+        return self

@@ -1,0 +1,86 @@
+"""A schedule for each stream that has one in the config: refresh the newest partitions, all in one run."""
+
+import datetime as dt
+from collections.abc import Callable, Sequence
+
+import dagster as dg
+
+from lake_assets.orchestration.partitions import dimension_key, dimensions
+from lake_assets.recent import recent_texts
+from lake_assets.stream import OpenStream
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+
+
+def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.ScheduleDefinition | None:
+    """The schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None where the config has none.
+
+    A tick asks for one run over the current partition and the `lookback` ones before it, for every value of the other
+    column. The run lists them and reads those that have changed; a partition that has never landed is passed over.
+    A tick has no run key, so the next one of the same day is another run; and a tick that Dagster evaluates twice
+    finds its run by the time it was due.
+    """
+    config = stream.config.schedule
+    if config is None:
+        return None
+    job = dg.define_asset_job(
+        f"refresh_{stream.name}",
+        selection=dg.AssetSelection.assets(asset),
+        description=f"Refresh the newest partitions of {stream.name}.",
+    )
+
+    @dg.schedule(
+        name=f"refresh_{stream.name}_schedule",
+        job=job,
+        cron_schedule=config.cron,
+        execution_timezone=config.time_zone or stream.config.time_zone,
+        default_status=dg.DefaultScheduleStatus(config.status.upper()),
+        description=f"Refreshes the newest partitions of {stream.name}; what has not changed costs one listing.",
+    )
+    def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+        return refresh_request(stream, context.scheduled_execution_time, config.lookback, lambda: context.instance)
+
+    return schedule
+
+
+def refresh_request(
+    stream: OpenStream, at: dt.datetime, lookback: int, instance: Callable[[], dg.DagsterInstance]
+) -> dg.RunRequest | dg.SkipReason:
+    """The run that refreshes the newest partitions of a stream at a moment, or why there is none.
+
+    Args:
+        stream: whose partitions they are.
+        at: the moment, with a time zone.
+        lookback: how many partitions before the current one come along.
+        instance: gives what has the values of dynamic partitions.
+    """
+    spans: dict[str, tuple[str, str]] = {}
+    windows = recent_texts(stream.config, at, lookback)
+    for name, definition in dimensions(stream).items():
+        window = windows.get(name)
+        if name in windows and window is None:
+            return dg.SkipReason(f"At {at:%Y-%m-%d %H:%M %Z} the stream's {name} is before its start or after its end.")
+        keys = [dimension_key(text) for text in window] if window else _keys(definition, instance)
+        if not keys:
+            return dg.SkipReason(
+                f"No {name} is known yet: add its values under `values` in the config, or its partitions in the UI "
+                "(Backfill, Add partition); a sensor adds those that land."
+            )
+        spans[name] = keys[0], keys[-1]
+    first, last = (_joined({name: span[end] for name, span in spans.items()}) for end in (0, 1))
+    config = {"landed_only": True}
+    run_config = {"ops": {stream.name: {"config": config}}}
+    if first == last:
+        return dg.RunRequest(partition_key=first, run_config=run_config)
+    return dg.RunRequest(tags={RANGE_START: first, RANGE_END: last}, run_config=run_config)
+
+
+def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.DagsterInstance]) -> Sequence[str]:
+    if isinstance(definition, dg.DynamicPartitionsDefinition):
+        return definition.get_partition_keys(dynamic_partitions_store=instance())
+    return definition.get_partition_keys()
+
+
+def _joined(keys: dict[str, str]) -> str:
+    return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
