@@ -1,6 +1,7 @@
 """A stream as a Dagster asset: a run ingests one partition, or each partition of a range."""
 
 import datetime as dt
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -25,6 +26,7 @@ from lake_assets.passage import IngestResult
 from lake_assets.stream import OpenStream
 
 PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
+LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes
 NAMED_FAILURES = 20  # of a range, in the text of its one failure; the log and the ledger have them all
 
 Events = Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]
@@ -108,6 +110,8 @@ class _Run:
         self.done: dict[str, Metadata] = {}
         self.failed: dict[str, Exception] = {}
         self.passed_over = 0
+        self.progress: list[str] = []  # a line a partition, not logged yet
+        self.logged_at = 0.0  # by the monotonic clock
         self.view: PartitionView | None = None  # the last that was looked at
 
     def events(self) -> Events:
@@ -128,10 +132,12 @@ class _Run:
                 told = len(self.done) + len(self.failed) + self.passed_over
                 self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
         except BaseException as error:
+            self._log_progress()
             yield from self._materializations()
             if _is_interrupt(error):
                 raise dg.DagsterExecutionInterruptedError from error
             raise
+        self._log_progress()
         if self.failed:
             yield from self._materializations()
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
@@ -160,7 +166,7 @@ class _Run:
         error = outcome.error
         if outcome.result is not None:
             self.done[key] = self._describe(outcome.result, outcome.partition)
-            self.context.log.info(f"{label} {_figures(outcome.result)}")
+            self._tell(f"{label} {_figures(outcome.result)}")
         elif error is not None:
             if _is_interrupt(error):
                 raise error
@@ -172,7 +178,18 @@ class _Run:
                 self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
             self.passed_over += 1
-            self.context.log.info(f"{label} passed over: nothing has landed yet")
+            self._tell(f"{label} passed over: nothing has landed yet")
+
+    def _tell(self, line: str) -> None:
+        self.progress.append(line)
+        if time.monotonic() > self.logged_at + LOG_SECONDS:
+            self._log_progress()
+
+    def _log_progress(self) -> None:
+        if self.progress:
+            self.context.log.info("\n".join(self.progress))
+        self.progress = []
+        self.logged_at = time.monotonic()
 
     def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
         view = None
