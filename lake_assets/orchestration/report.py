@@ -5,6 +5,7 @@ with the event, which is why the picture has a palette and is small.
 """
 
 import base64
+import warnings
 from collections.abc import Iterable, Sequence
 
 import dagster as dg
@@ -65,9 +66,9 @@ def report_metadata(state: StreamState) -> Metadata:
     image = heat_map(state)
     if len(image) <= IMAGE_BYTES:
         uri = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        metadata["partitions"] = dg.MetadataValue.md(f"![partitions]({uri})")
+        metadata["heat_map"] = dg.MetadataValue.md(f"![partitions]({uri})")
     else:
-        metadata["partitions"] = dg.MetadataValue.md(
+        metadata["heat_map"] = dg.MetadataValue.md(
             f"The picture has {len(image):,} bytes, too many for an event. "
             f"`lake-assets report {state.stream} --png FILE` writes it."
         )
@@ -137,7 +138,6 @@ def _ledger_asset(config: LakeConfig, lake: str, streams: Sequence[OpenStream]) 
         },
     )
 
-    @dg.multi_observable_source_asset(specs=[spec], name=f"{lake}_ledger")  # type: ignore[untyped-decorator]
     def observe() -> dg.ObserveResult:
         try:
             with streams[0].lake.open(read_only=True) as session:
@@ -152,7 +152,10 @@ def _ledger_asset(config: LakeConfig, lake: str, streams: Sequence[OpenStream]) 
             metadata=_ledger_metadata(figures, rows), data_version=dg.DataVersion(f"{figures.rows} rows")
         )
 
-    asset: dg.AssetsDefinition = observe
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        decorate = dg.multi_observable_source_asset(specs=[spec], name=f"{lake}_ledger")
+    asset: dg.AssetsDefinition = decorate(observe)
     return asset
 
 
