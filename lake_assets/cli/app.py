@@ -18,6 +18,7 @@ from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
+from lake_assets.cli.report import report_
 
 INTERRUPTED = 130  # as a shell says it: 128 and the number of SIGINT
 
@@ -63,5 +64,5 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, schema, layout, import_):
+for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, report_, schema, layout, import_):
     main.add_command(command)

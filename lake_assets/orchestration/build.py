@@ -6,13 +6,14 @@ from dagster_pyspark import LazyPySparkResource
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.landing import drain_schedule
+from lake_assets.orchestration.report import ledger_assets, report_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.stream import open_streams
 
 
 def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = None) -> dg.Definitions:
-    """An asset for each stream, with the resources that they need, and what drains its landing buffer.
+    """An asset for each stream and for its report, one for each ledger, and what drains the landing buffers.
 
     Nothing is connected or started yet.
 
@@ -35,7 +36,11 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
         if schedule is not None
     ]
     return dg.Definitions(
-        assets=list(assets.values()),
+        assets=[
+            *assets.values(),
+            *(report_asset(stream) for stream in streams),
+            *ledger_assets(config, streams),
+        ],
         schedules=schedules,
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,

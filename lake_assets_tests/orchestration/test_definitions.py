@@ -20,6 +20,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 ROOT = Path(__file__).parents[2]
+ASSETS = {"sales", "sales_report", "test_ledger"}
 
 
 def write_config(world: World, folder: Path) -> Path:
@@ -57,11 +58,11 @@ def dagster(tmp_path: Path) -> Any:
     return run
 
 
-def test_there_is_an_asset_for_each_stream(local_world: World) -> None:
+def test_there_is_an_asset_for_each_stream_its_report_and_the_ledger(local_world: World) -> None:
     definitions = build_definitions(local_world.config)
 
     dg.Definitions.validate_loadable(definitions)
-    assert [spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()] == ["sales"]
+    assert {spec.key.to_user_string() for spec in definitions.resolve_all_asset_specs()} == ASSETS
     assert definitions.executor is dg.in_process_executor
 
 
@@ -71,7 +72,7 @@ def test_the_config_is_the_one_that_the_environment_names(
     monkeypatch.setenv(CONFIG_VARIABLE, str(write_config(local_world, tmp_path)))
 
     assert load_config().streams.keys() == {"sales"}
-    assert [spec.key.to_user_string() for spec in defs().resolve_all_asset_specs()] == ["sales"]
+    assert {spec.key.to_user_string() for spec in defs().resolve_all_asset_specs()} == ASSETS
 
 
 def test_a_config_error_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,125 @@
+"""The command `report`: how every partition stands, as a table, a picture or a page."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lake_assets.cli.common import Options, stream_named
+from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
+from lake_assets.cli.words import size
+from lake_assets.errors import StorageError
+
+if TYPE_CHECKING:
+    from lake_assets.report.state import StreamState
+    from lake_assets.stream import OpenStream
+
+_file = click.Path(dir_okay=False, path_type=Path)
+_NUMBERS = {"committed", "stale", "failed", "missing", "absent", "rows", "objects", "bytes", "snapshot"}
+
+
+@click.command("report")
+@click.argument("stream", required=False)
+@click.option("--html", type=_file, metavar="FILE", help="Write a page with pictures and tables, in one file.")
+@click.option("--png", type=_file, metavar="FILE", help="Write the picture of one stream's partitions.")
+@click.option("--partitions", is_flag=True, help="A row for each partition instead of their counts.")
+@format_option
+@click.pass_obj
+def report_(
+    options: Options, stream: str | None, *, html: Path | None, png: Path | None, partitions: bool, form: Format | None
+) -> None:
+    """Show how every partition stands: committed, stale, failed, missing, absent.
+
+    \b
+    committed  the lake has what has landed
+    stale      other objects have landed since the last run
+    failed     the newest run failed; the rows before it stand
+    missing    objects have landed and were never committed
+    absent     the config promises it, and nothing has landed
+    """  # noqa: D301 - click reads the \b
+    from lake_assets.report.state import read_state
+    from lake_assets.stream import open_streams
+
+    config = options.load()
+    if stream is not None or png is not None:
+        streams: Sequence[OpenStream] = [stream_named(config, stream)]
+    else:
+        streams = list(open_streams(config).values())
+    states = [read_state(one) for one in streams]
+    if html is not None:
+        _write_page(html, streams, states)
+    if png is not None:
+        from lake_assets.report.plot import heat_map
+
+        _write(png, heat_map(states[0]))
+    if html is None and png is None:
+        _print(_partition_rows(states) if partitions else _summary_rows(states), chosen(form))
+
+
+def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:
+    from lake_assets.report.html import page, section
+
+    sections = [section(stream, state) for stream, state in zip(streams, states, strict=True)]
+    title = f"Partitions of {', '.join(stream.name for stream in streams)}"
+    _write(file, page(sections, title, dt.datetime.now(dt.UTC)).encode())
+
+
+def _write(file: Path, body: bytes) -> None:
+    try:
+        file.write_bytes(body)
+    except OSError as error:
+        raise StorageError(f"{file} cannot be written: {error.strerror}:", "choose another file.") from error
+    click.echo(f"{file}: {size(len(body))}")
+
+
+Rows = tuple[list[str], list[list[object]]]
+"""Names of the columns, and the rows."""
+
+
+def _summary_rows(states: "Sequence[StreamState]") -> Rows:
+    from lake_assets.report.state import STATES
+    from lake_assets.report.summary import summarize
+
+    rows: list[list[object]] = [
+        [one.stream, one.group, *(one.counts[state] for state in STATES), one.rows, one.newest_commit]
+        for state in states
+        for one in summarize(state)
+    ]
+    return ["stream", "partitions", *STATES, "rows", "newest_commit"], rows
+
+
+def _partition_rows(states: "Sequence[StreamState]") -> Rows:
+    columns = ["stream", "partition", "state", "objects", "bytes", "rows", "snapshot", "committed_at", "error"]
+    rows: list[list[object]] = [
+        [
+            *(state.stream, str(one.partition), one.state, one.objects, one.size),
+            *(one.rows, one.snapshot, one.committed_at, one.error),
+        ]
+        for state in states
+        for one in state.partitions
+    ]
+    return columns, rows
+
+
+def _print(rows: Rows, form: Format) -> None:
+    columns, values = rows
+    if form == "json":
+        write_json(json.dumps(dict(zip(columns, row, strict=True)), default=str) for row in values)
+    elif form == "csv":
+        write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
+    else:
+        texts = [[_text(value) for value in row] for row in values]
+        print_table(table_of(columns, texts, right=_NUMBERS))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dt.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "" if value is None else str(value)

@@ -1,0 +1,83 @@
+"""What the ledger says: of each partition of a table its newest run and commit, and of all runs how many."""
+
+import datetime as dt
+from dataclasses import dataclass
+
+from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.ledger import Status, ledger_table
+
+
+@dataclass(frozen=True, slots=True)
+class LastRuns:
+    """The newest runs of one partition."""
+
+    status: Status  # of the newest run
+    finished_at: dt.datetime | None  # of the newest run
+    error: str | None  # of the newest run, if that failed
+    settled: str | None  # fingerprint of the newest run that did not fail
+    committed_at: dt.datetime | None  # of the newest commit; None if there never was one
+    rows: int | None  # of the newest commit
+    snapshot: int | None  # of the newest commit
+
+
+def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
+    """The newest runs of every partition of a table, by the partition's path; nothing where there is no ledger.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return {}
+    # As in `last_fingerprints`: no condition that DuckLake could use to pass over files.
+    found = session.rows(
+        "SELECT load_partition, "  # noqa: S608 - a quoted name
+        "arg_max(struct_pack(status, finished_at, error), moment), "
+        "arg_max(source_fingerprint, moment) FILTER (status <> 'failed'), "
+        "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (status = 'committed') "
+        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, destination_table = ? AS wanted "
+        f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition",
+        [str(table)],
+    )
+    return {
+        path: LastRuns(
+            newest["status"],
+            newest["finished_at"],
+            newest["error"] if newest["status"] == "failed" else None,
+            settled,
+            *(
+                (committed["finished_at"], committed["row_count"], committed["snapshot_id"])
+                if committed
+                else [None] * 3
+            ),
+        )
+        for path, newest, settled, committed in found
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFigures:
+    """The ledger in numbers."""
+
+    rows: int
+    committed: int
+    skipped: int
+    failed: int
+    snapshot: int | None  # the newest that the ledger names
+    finished_at: dt.datetime | None  # of the newest run
+
+
+def ledger_figures(session: LakeSession) -> LedgerFigures | None:
+    """The ledger in numbers; None where there is none yet.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return None
+    (figures,) = session.rows(
+        "SELECT count(*), count(*) FILTER (status = 'committed'), count(*) FILTER (status = 'skipped'), "  # noqa: S608
+        f"count(*) FILTER (status = 'failed'), max(snapshot_id), max(finished_at) FROM {ledger.sql}"
+    )
+    return LedgerFigures(*figures)

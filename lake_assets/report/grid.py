@@ -1,0 +1,230 @@
+"""Where each partition stands in the heat map: blocks of cells, chosen by the columns and by how many there are.
+
+| partition columns                 | blocks                                                                     |
+|-----------------------------------|----------------------------------------------------------------------------|
+| days, up to two months            | one: a row for each other value, a column for each day                     |
+| days, more                        | calendars: one a value and year, a column for each week, a row a weekday   |
+| days, too many for calendars      | one a year: a row for each value, a narrow column for each day             |
+| hours                             | one a value and year: a column for each day, a row for each hour           |
+| hours, too many for that          | as days, where a day shows the worst of its hours                          |
+| months, years                     | one a decade, or forty years: a row for each value                         |
+| no time                           | a row for each value of the first column, a column for each of the second  |
+"""
+
+import datetime as dt
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from lake_assets.partition import TIME_FORMATS, PartitionType, PartitionValue
+from lake_assets.report.expected import time_key
+from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
+from lake_assets.report.state import PartitionState, StreamState
+
+PLAIN_DAYS = 62
+CALENDARS = 12  # blocks of a value and year
+LINES = 150  # rows of one block; more are left out, and the sheet says so
+COLUMNS = 60  # of values that are no times, side by side
+TILES = 40  # in a row, of values without labels
+
+
+Group = TypeVar("Group", bound=Hashable)
+
+
+def arrange(state: StreamState) -> Sheet:
+    """The sheet of a stream's partitions."""
+    kinds = [column.type for column in state.columns]
+    times = [index for index, kind in enumerate(kinds) if kind in TIME_FORMATS]
+    if not times:
+        return _without_time(state.partitions)
+    at = times[-1]
+    placed: Placed = []
+    without = 0
+    for one in state.partitions:
+        value = one.partition.values[at]
+        others = [v for index, v in enumerate(one.partition.values) if index != at]
+        if value is None:
+            without += one.state != "absent"
+            continue
+        placed.append((others[0] if others else "", time_key(kinds[at], value), Cell(one.state, one.rows)))
+    notes = [f"{without:,} with {state.columns[at].name} NULL: not shown"] if without else []
+    if not placed:
+        return Sheet((), (14, 14), notes)
+    sheet = _ARRANGED[kinds[at]](placed)
+    return Sheet(sheet.blocks, sheet.cell, [*notes, *sheet.notes])
+
+
+def _days(placed: Placed) -> Sheet:
+    days = [time for _, time, _ in placed]
+    first, last = min(days), max(days)
+    length = (last - first).days + 1
+    if length <= PLAIN_DAYS:
+        period = f"{first:%Y-%m-%d}" + (f" to {last:%Y-%m-%d}" if last > first else "")
+        return _strips(placed, lambda _: period, lambda t: (t - first).days, lambda _: length, _day_labels, (15, 18))
+    rows, years = _ordered(value for value, _, _ in placed), {day.year for day in days}
+    if len(rows) * len(years) <= CALENDARS:
+        return _panels(placed, _calendar, (12, 12))
+    return _strips(
+        placed,
+        lambda t: f"{t.year:04}",
+        lambda t: t.timetuple().tm_yday - 1,
+        lambda title: (dt.date(int(title), 12, 31) - dt.date(int(title), 1, 1)).days + 1,
+        _month_labels,
+        (2, 12) if len(rows) > 20 else (2, 16),
+    )
+
+
+def _hours(placed: Placed) -> Sheet:
+    rows, years = _ordered(value for value, _, _ in placed), {time.year for _, time, _ in placed}
+    if len(rows) * len(years) <= CALENDARS:
+        days = len({time.date() for _, time, _ in placed})
+        return _panels(placed, _hours_of_days, (max(2, min(14, 720 // days)), 5))
+    sheet = _days(merged([(value, time.replace(hour=0), cell) for value, time, cell in placed]))
+    return Sheet(sheet.blocks, sheet.cell, ["a day shows the worst of its hours", *sheet.notes])
+
+
+def _months(placed: Placed) -> Sheet:
+    return _strips(
+        placed,
+        lambda t: _span(t, 10),
+        lambda t: t.year % 10 * 12 + t.month - 1,
+        lambda _: 120,
+        lambda placed: {(t.year % 10 * 12, f"{t.year:04}") for _, t, _ in placed},
+        (6, 16),
+    )
+
+
+def _years(placed: Placed) -> Sheet:
+    return _strips(
+        placed,
+        lambda t: _span(t, 40),
+        lambda t: t.year % 40,
+        lambda _: 40,
+        lambda placed: {(t.year % 40, f"{t.year:04}") for _, t, _ in placed if t.year % 5 == 0},
+        (16, 16),
+    )
+
+
+def _span(time: dt.datetime, years: int) -> str:
+    first = time.year // years * years
+    return f"{first:04} to {first + years - 1:04}"
+
+
+_ARRANGED: Mapping[PartitionType, Callable[[Placed], Sheet]] = {
+    "year": _years,
+    "month": _months,
+    "date": _days,
+    "hour": _hours,
+}
+
+
+def _strips(
+    placed: Placed,
+    title: Callable[[dt.datetime], str],
+    x: Callable[[dt.datetime], int],
+    width: Callable[[str], int],
+    x_labels: Callable[[Placed], Iterable[tuple[int, str]]],
+    cell: tuple[int, int],
+) -> Sheet:
+    """A block for each title, in each a row for each value."""
+    rows = _ordered(value for value, _, _ in placed)
+    lines = {value: y for y, value in enumerate(rows[:LINES])}
+    blocks = []
+    for name, some in sorted(_grouped(placed, lambda one: title(one[1])), key=lambda group: group[0]):
+        cells = {(x(time), lines[value]): shown for value, time, shown in some if value in lines}
+        labels = [(y, label(value)) for value, y in lines.items()]
+        blocks.append(Block(name, width(name), len(lines), cells, sorted(x_labels(some)), labels))
+    return Sheet(blocks, cell, _left_out(rows))
+
+
+def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[int, int]) -> Sheet:
+    """A block for each value and year."""
+    blocks = []
+    for value, of_value in _grouped(placed, lambda one: one[0]):
+        for year, some in sorted(_grouped(of_value, lambda one: one[1].year), key=lambda group: group[0]):
+            blocks.append(draw(f"{label(value)}  {year:04}".strip(), some))
+    return Sheet(blocks, cell, ())
+
+
+def _calendar(title: str, placed: Placed) -> Block:
+    """A year of days: a column for each week, Monday on top."""
+    first = dt.datetime(placed[0][1].year, 1, 1)  # noqa: DTZ001 - a clock's face
+    before = first.weekday()
+
+    def week(day: dt.datetime) -> int:
+        return ((day - first).days + before) // 7
+
+    cells = {(week(day), day.weekday()): cell for _, day, cell in placed}
+    months = {(week(day.replace(day=1)), f"{day:%b}") for _, day, _ in placed}
+    return Block(title, 54, 7, cells, sorted(months), [(0, "Mon"), (2, "Wed"), (4, "Fri")])
+
+
+def _hours_of_days(title: str, placed: Placed) -> Block:
+    """A column for each day from the first to the last, midnight on top."""
+    first = min(time for _, time, _ in placed).replace(hour=0)
+    cells = {((time - first).days, time.hour): cell for _, time, cell in placed}
+    width = max(x for x, _ in cells) + 1
+    days = [first + dt.timedelta(days=x) for x in range(width)]
+    if width <= PLAIN_DAYS:
+        labels = [(x, f"{day.day} {day:%b}") for x, day in enumerate(days) if x == 0 or day.weekday() == 0]
+    else:
+        labels = [(x, f"{day:%b}") for x, day in enumerate(days) if day.day == 1]
+    return Block(title, width, 24, cells, labels, [(hour, f"{hour:02}h") for hour in (0, 6, 12, 18)])
+
+
+def _day_labels(placed: Placed) -> Iterable[tuple[int, str]]:
+    first = min(time for _, time, _ in placed)
+    days = {time for _, time, _ in placed if time == first or time.weekday() == 0}
+    # Two labels that are a day apart would lie over each other.
+    return {((day - first).days, f"{day.day} {day:%b}") for day in days if day == first or (day - first).days > 2}
+
+
+def _month_labels(placed: Placed) -> Iterable[tuple[int, str]]:
+    return {(time.replace(day=1).timetuple().tm_yday - 1, f"{time:%b}") for _, time, _ in placed}
+
+
+def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
+    """A row for each value of the first column; a column for each of the second, in blocks of `COLUMNS`."""
+    rows = _ordered(one.partition.values[0] for one in partitions)
+    if partitions and len(partitions[0].partition.values) == 1 and len(rows) > LINES:
+        return _tiles(partitions)
+    lines = {value: y for y, value in enumerate(rows[:LINES])}
+    columns = _ordered(one.partition.values[1] for one in partitions if len(one.partition.values) > 1) or [""]
+    by_values = {one.partition.values: Cell(one.state, one.rows) for one in partitions}
+    blocks = []
+    for start in range(0, len(columns), COLUMNS):
+        some = columns[start : start + COLUMNS]
+        cells = {
+            (x, y): cell
+            for value, y in lines.items()
+            for x, column in enumerate(some)
+            if (cell := by_values.get((value, column) if columns != [""] else (value,)))
+        }
+        x_labels = [(x, label(column)) for x, column in enumerate(some) if column != ""]
+        blocks.append(Block("", len(some), len(lines), cells, x_labels, [(y, label(v)) for v, y in lines.items()]))
+    return Sheet(blocks, (16, 16) if columns != [""] else (120, 16), _left_out(rows))
+
+
+def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
+    """Values too many to be named, in their order, as text is read."""
+    cells = {(n % TILES, n // TILES): Cell(one.state, one.rows) for n, one in enumerate(partitions)}
+    labels = [(y, label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
+    return Sheet([Block("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())
+
+
+def _ordered(values: Iterable[PartitionValue]) -> list[PartitionValue]:
+    """Each value once, in the order in which they come."""
+    return list(dict.fromkeys(values))
+
+
+def _grouped(
+    placed: Placed, by: Callable[[tuple[PartitionValue, dt.datetime, Cell]], Group]
+) -> list[tuple[Group, Placed]]:
+    """The cells by what `by` says of them, groups in the order in which they come."""
+    groups: dict[Group, Placed] = {}
+    for one in placed:
+        groups.setdefault(by(one), []).append(one)
+    return list(groups.items())
+
+
+def _left_out(rows: Sequence[PartitionValue]) -> Sequence[str]:
+    return [f"the first {LINES} of {len(rows):,} rows"] if len(rows) > LINES else []

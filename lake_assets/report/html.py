@@ -1,0 +1,109 @@
+"""The report as one HTML page that needs nothing beside itself."""
+
+import base64
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from lake_assets.errors import NoLakeError
+from lake_assets.lake.ledger import LedgerRow, ledger_table, read_ledger
+from lake_assets.report.plot import COLOURS, heat_map
+from lake_assets.report.state import PartitionState, State, StreamState
+from lake_assets.report.summary import Summary, summarize, total
+from lake_assets.stream import OpenStream
+
+LIMIT = 100  # of partitions in a table
+FEW = 20  # of those that were never run, which are often very many
+RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What the page shows of one stream."""
+
+    state: StreamState
+    description: str
+    groups: Sequence[tuple[str, Summary]]
+    runs: Sequence[LedgerRow]
+    image: str  # PNG in base64
+
+    def in_state(self, state: State) -> list[PartitionState]:
+        """The partitions in this state."""
+        return [one for one in self.state.partitions if one.state == state]
+
+    @property
+    def failed(self) -> list[PartitionState]:
+        """Those whose newest run failed."""
+        return self.in_state("failed")
+
+    @property
+    def stale(self) -> list[PartitionState]:
+        """Those that landed anew."""
+        return self.in_state("stale")
+
+    @property
+    def missing(self) -> list[PartitionState]:
+        """Those that were never committed."""
+        return self.in_state("missing")
+
+
+def section(stream: OpenStream, state: StreamState) -> Section:
+    """What the page shows of a stream.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    summaries = summarize(state)
+    names = [(one.group or "all", one) for one in summaries]
+    if len(summaries) > 1:
+        names.append(("all", total(summaries)))
+    return Section(
+        state,
+        stream.config.description or f"Table {state.table}, from {stream.source.root}.",
+        names,
+        _newest_runs(stream),
+        base64.b64encode(heat_map(state)).decode(),
+    )
+
+
+def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
+    """The page, as text of HTML.
+
+    Every text of a config, a ledger or a path is escaped; nothing is loaded from elsewhere, nor could it be.
+
+    Args:
+        sections: one a stream.
+        title: of the page.
+        made: when, with a time zone.
+    """
+    environment = Environment(
+        loader=PackageLoader("lake_assets", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["time"] = _time
+    return environment.get_template("page.html.j2").render(
+        title=title,
+        made=made,
+        streams=sections,
+        totals=[(one.state.stream, total(summarize(one.state))) for one in sections],
+        colours=COLOURS,
+        limit=LIMIT,
+        few=FEW,
+    )
+
+
+def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            return read_ledger(lake, stream.name, limit=RUNS) if lake.exists(ledger_table(lake.config)) else []
+    except NoLakeError:
+        return []
+
+
+def _time(moment: dt.datetime | None) -> str:
+    return "" if moment is None else f"{moment.astimezone(dt.UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,240 @@
+"""The heat map of a stream's partitions as a PNG: the state by colour, and of committed ones the rows by depth.
+
+The colours are told apart with red-green blindness too: blues, and Okabe and Ito's orange and vermilion (Color
+Universal Design, 2008); what failed is crossed, what is stale is dotted, where cells are large enough for it.
+"""
+
+import io
+import logging
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import Colormap, ListedColormap, LogNorm, Normalize, to_rgba
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from PIL import Image
+
+from lake_assets.report.grid import arrange
+from lake_assets.report.sheet import Block, Cell, Sheet
+from lake_assets.report.state import STATES, State, StreamState
+
+COLOURS: Mapping[State, str] = {
+    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue says how many rows
+    "stale": "#f0b400",
+    "failed": "#d55e00",
+    "missing": "#8c8c8c",
+    "absent": "#ececec",
+}
+
+DOTS_PER_INCH = 100
+MAX_HEIGHT = 4000  # pixels; the oldest blocks are left out above it, and the picture says so
+MIN_WIDTH = 640
+
+_MARGIN = 16
+_HEAD = 74
+_TITLE, _LABELS, _GAP = 18, 16, 12  # above a block, below its title, between two
+_CHARACTER = 6.3  # pixels of one in a label
+_LOGARITHMIC = 1000  # from this ratio of most to fewest rows
+_MARKED = 9  # pixels; smaller cells have no marks
+_PARTED = 5  # pixels; smaller cells have no white lines between them
+
+
+def heat_map(state: StreamState) -> bytes:
+    """The picture of a stream's partitions.
+
+    Args:
+        state: of the stream.
+
+    Returns:
+        A PNG of up to some 2,000 by 4,000 pixels; of three regions and a year 15 kB.
+    """
+    sheet, notes = _fitting(arrange(state))
+    width, height = _size(sheet, notes)
+    figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
+    draw = _Drawing(figure, width, height, state, sheet)
+    draw.head()
+    draw.blocks()
+    draw.notes(notes)
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks has boxes for letters, which is no news for a log.
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+        figure.savefig(buffer, format="png")
+    return _with_palette(buffer)
+
+
+def _with_palette(picture: io.BytesIO) -> bytes:
+    """The PNG with a palette of 128 colours, which is half as large and looks the same."""
+    small = io.BytesIO()
+    with Image.open(picture) as image:
+        image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
+    return small.getvalue()
+
+
+def _fitting(sheet: Sheet) -> tuple[Sheet, Sequence[str]]:
+    """The sheet without the oldest blocks that do not fit, and the notes."""
+    kept: list[Block] = []
+    height = _HEAD
+    for block in reversed(sheet.blocks):
+        height += _block_height(block, sheet.cell)
+        if kept and height > MAX_HEIGHT:
+            break
+        kept.insert(0, block)
+    notes = list(sheet.notes)
+    if len(kept) < len(sheet.blocks):
+        notes.append(f"the last {len(kept)} of {len(sheet.blocks)} blocks")
+    return Sheet(kept, sheet.cell, notes), notes
+
+
+def _block_height(block: Block, cell: tuple[int, int]) -> int:
+    return _TITLE * bool(block.title) + _LABELS * bool(block.x_labels) + block.height * cell[1] + _GAP
+
+
+def _left(sheet: Sheet) -> int:
+    """Pixels that the labels of rows take."""
+    longest = max((len(text) for block in sheet.blocks for _, text in block.y_labels), default=0)
+    return _MARGIN + int(longest * _CHARACTER) + 8
+
+
+def _size(sheet: Sheet, notes: Sequence[str]) -> tuple[int, int]:
+    widest = max((block.width for block in sheet.blocks), default=0)
+    width = max(MIN_WIDTH, _left(sheet) + widest * sheet.cell[0] + _MARGIN)
+    height = _HEAD + sum(_block_height(block, sheet.cell) for block in sheet.blocks) + 16 * len(notes) + _MARGIN
+    return width, max(height, 140)
+
+
+class _Drawing:
+    """The figure, addressed by pixels from its upper left corner."""
+
+    def __init__(self, figure: Figure, width: int, height: int, state: StreamState, sheet: Sheet) -> None:
+        self.figure, self.width, self.height = figure, width, height
+        self.state, self.sheet = state, sheet
+        rows = [c.rows for block in sheet.blocks for c in block.cells.values() if c.state == "committed" and c.rows]
+        self.scale = _scale(rows)
+        self.blues = _blues()
+        self.y = _HEAD
+
+    def text(self, x: float, y: float, text: str, **style: Any) -> None:  # noqa: ANN401 - matplotlib's own
+        """A text with its upper left corner there; a `$` in it is a character as others."""
+        given: dict[str, Any] = {"va": "top", "fontsize": 8, "color": "#333333", "parse_math": False} | style
+        self.figure.text(x / self.width, 1 - y / self.height, text, **given)
+
+    def axes(self, x: float, y: float, width: float, height: float) -> Axes:
+        """Axes without a frame over this rectangle."""
+        place = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
+        axes = self.figure.add_axes(place)
+        axes.set_axis_off()
+        return axes
+
+    def head(self) -> None:
+        """Title, legend with the number of partitions in each state, and the scale of rows."""
+        total = len(self.state.partitions)
+        self.text(_MARGIN, 12, self.state.stream, fontsize=12, weight="bold")
+        self.text(
+            self.width - _MARGIN,
+            14,
+            f"{total:,} partitions of {self.state.table}, {self.state.read_at:%Y-%m-%d %H:%M %Z}",
+            ha="right",
+        )
+        x = float(_MARGIN)
+        for state, number in self.state.counts.items():
+            swatch = self.axes(x, 40, 11, 11)
+            swatch.add_patch(Rectangle((0, 0), 1, 1, facecolor=COLOURS[state], edgecolor="#b0b0b0", linewidth=0.5))
+            text = f"{state} {number:,}"
+            self.text(x + 15, 39, text)
+            x += 15 + len(text) * _CHARACTER + 10
+        if self.scale is not None:
+            self._bar(self.scale)
+
+    def _bar(self, scale: Normalize) -> None:
+        assert scale.vmin is not None  # noqa: S101 - `_scale` gives both
+        assert scale.vmax is not None  # noqa: S101
+        few, many = f"{scale.vmin:,.0f}", f"{scale.vmax:,.0f} rows"
+        left = self.width - _MARGIN - len(many) * _CHARACTER - 80
+        self.text(left - 4, 39, few, ha="right")
+        self.axes(left, 41, 74, 9).imshow(np.linspace(0, 1, 64)[None, :], aspect="auto", cmap=self.blues)
+        self.text(left + 78, 39, many)
+
+    def blocks(self) -> None:
+        """All blocks, from top to bottom."""
+        for block in self.sheet.blocks:
+            self._block(block)
+
+    def _block(self, block: Block) -> None:
+        left = _left(self.sheet)
+        across, down = self.sheet.cell
+        if block.title:
+            self.text(left, self.y, block.title, weight="bold", fontsize=9)
+            self.y += _TITLE
+        self._x_labels(block, left, across)
+        for y, text in block.y_labels:
+            self.text(left - 6, self.y + (y + 0.5) * down, text, ha="right", va="center_baseline")
+        self._cells(block, self.axes(left, self.y, block.width * across, block.height * down))
+        self.y += block.height * down + _GAP
+
+    def _x_labels(self, block: Block, left: float, across: int) -> None:
+        if not block.x_labels:
+            return
+        free = 0.0
+        for x, text in block.x_labels:
+            at = left + x * across
+            if at >= free:  # else it would lie over the one before
+                self.text(at, self.y, text)
+                free = at + len(text) * _CHARACTER
+        self.y += _LABELS
+
+    def _cells(self, block: Block, axes: Axes) -> None:
+        colours = np.ones((block.height, block.width, 4))
+        by_cell = {cell: self._colour(cell) for cell in set(block.cells.values())}
+        for (x, y), cell in block.cells.items():
+            colours[y, x] = by_cell[cell]
+        across, down = self.sheet.cell
+        pixels = colours.repeat(down, axis=0).repeat(across, axis=1)
+        if min(across, down) >= _PARTED:
+            pixels[down - 1 :: down] = 1
+            pixels[:, across - 1 :: across] = 1
+        axes.imshow(pixels, interpolation="nearest", aspect="auto", extent=(0, block.width, block.height, 0))
+        if min(self.sheet.cell) >= _MARKED:
+            self._marks(block, axes, "failed", "x")
+            self._marks(block, axes, "stale", ".")
+
+    def _marks(self, block: Block, axes: Axes, state: State, mark: str) -> None:
+        places = [place for place, cell in block.cells.items() if cell.state == state]
+        xs, ys = [x + 0.5 for x, _ in places], [y + 0.5 for _, y in places]
+        axes.scatter(xs, ys, marker=mark, s=12, c="white" if state == "failed" else "black", linewidths=1)
+
+    def _colour(self, cell: Cell) -> tuple[float, float, float, float]:
+        if cell.state != "committed":
+            return to_rgba(COLOURS[cell.state])
+        if not cell.rows or self.scale is None:
+            return self.blues(0.0)
+        return self.blues(float(self.scale(cell.rows)))
+
+    def notes(self, notes: Sequence[str]) -> None:
+        """What the picture leaves out, below it."""
+        for note in notes:
+            self.text(_MARGIN, self.y, note, style="italic")
+            self.y += 16
+
+
+def _blues() -> Colormap:
+    """Light to dark, without the lightest, which would look like an absent partition."""
+    return ListedColormap(colormaps["Blues"](np.linspace(0.3, 1, 128)))
+
+
+def _scale(rows: Sequence[int]) -> Normalize | None:
+    """From the fewest rows to the most; logarithmic where they are far apart. None where no partition has rows."""
+    if not rows:
+        return None
+    few, many = min(rows), max(rows)
+    if few == many:
+        return Normalize(0, many)
+    return LogNorm(few, many) if many / few >= _LOGARITHMIC else Normalize(few, many)
+
+
+assert set(COLOURS) == set(STATES)  # noqa: S101 - every state has a colour

@@ -1,0 +1,63 @@
+"""What a heat map consists of: cells in blocks, blocks on a sheet."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lake_assets.partition import PartitionValue
+from lake_assets.report.state import State
+
+_WORST: Mapping[State, int] = {"absent": 0, "committed": 1, "missing": 2, "stale": 3, "failed": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one cell shows."""
+
+    state: State
+    rows: int | None  # in the lake
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A grid of cells with labels; x from left to right, y from top to bottom, both from 0."""
+
+    title: str
+    width: int
+    height: int
+    cells: Mapping[tuple[int, int], Cell]  # by x and y
+    x_labels: Sequence[tuple[int, str]]
+    y_labels: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The blocks of one picture, from top to bottom, with the size of their cells in pixels."""
+
+    blocks: Sequence[Block]
+    cell: tuple[int, int]
+    notes: Sequence[str]
+
+
+Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
+"""Cells by the value of the row's column and the time of the other."""
+
+
+def label(value: PartitionValue) -> str:
+    """A value as a label, cut where it is long."""
+    text = "NULL" if value is None else str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"
+
+
+def merged(placed: Placed) -> Placed:
+    """One cell for all that stand at one place: the worst state, the rows of all."""
+    found: dict[tuple[PartitionValue, dt.datetime], Cell] = {}
+    for value, time, cell in placed:
+        other = found.get((value, time))
+        if other is not None:
+            state = max(cell.state, other.state, key=_WORST.__getitem__)
+            rows = None if cell.rows is None and other.rows is None else (cell.rows or 0) + (other.rows or 0)
+            found[value, time] = Cell(state, rows)
+        else:
+            found[value, time] = cell
+    return [(value, time, cell) for (value, time), cell in found.items()]

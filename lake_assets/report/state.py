@@ -1,0 +1,193 @@
+"""The state of every partition of a stream: what has landed, held against what the ledger says.
+
+| state     | landed                            | in the lake                                                  |
+|-----------|-----------------------------------|--------------------------------------------------------------|
+| committed | as it was at the last run         | committed, or skipped since                                  |
+| stale     | other than at the last run        | an older version                                             |
+| failed    |                                   | the newest run failed; the version before it stands          |
+| missing   | objects                           | never committed                                              |
+| absent    | nothing                           | never committed                                              |
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from lake_assets.errors import LayoutError, NoLakeError, PartitionError
+from lake_assets.lake.history import LastRuns, last_runs
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.report.expected import expected_partitions, sort_key
+from lake_assets.storage.store import LandedObject
+from lake_assets.stream import OpenStream
+
+State = Literal["committed", "stale", "failed", "missing", "absent"]
+STATES: tuple[State, ...] = get_args(State)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition: its state, and what its newest commit and run were."""
+
+    partition: Partition
+    state: State
+    objects: int = 0  # landed
+    size: int = 0  # bytes of them
+    rows: int | None = None  # in the lake by its newest commit; None if there never was one
+    committed_at: dt.datetime | None = None
+    snapshot: int | None = None
+    finished_at: dt.datetime | None = None  # of the newest run, whatever became of it
+    error: str | None = None  # of the newest run, if that failed
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """All partitions of a stream at one moment, in the order of the config's values; others follow, sorted."""
+
+    stream: str
+    table: str
+    columns: tuple[PartitionColumn, ...]
+    read_at: dt.datetime
+    partitions: tuple[PartitionState, ...]
+    strangers: tuple[str, ...] = field(default=())  # URIs of landed objects that lie in no partition
+
+    @property
+    def counts(self) -> dict[State, int]:
+        """How many partitions are in each state; every state is named."""
+        return counts_of(self.partitions)
+
+
+def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
+    """How many of the partitions are in each state; every state is named."""
+    counted = Counter(partition.state for partition in partitions)
+    return {state: counted[state] for state in STATES}
+
+
+def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
+    """The state of every partition of a stream, by one listing of its source and one query of its ledger.
+
+    Those that the config promises and of which nothing is known are `absent`.
+
+    Args:
+        stream: which.
+        now: the moment that says how far the config's dates reach, with a time zone; the present when None.
+
+    Raises:
+        StorageError: the landing zone cannot be listed.
+        CatalogError: the lake cannot be read; one that does not exist yet has committed nothing.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    landed, strangers = sort_landed(stream, stream.source.list("", stream.config.files))
+    ledger = _read_ledger(stream)
+    known = sorted({*landed, *ledger}, key=sort_key)
+    partitions = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
+    nothing = Manifest(())
+    return StreamState(
+        stream.name,
+        str(stream.table),
+        stream.config.columns,
+        now,
+        tuple(
+            _partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition))
+            for partition in partitions
+        ),
+        strangers,
+    )
+
+
+def sort_landed(
+    stream: OpenStream, objects: Sequence[LandedObject]
+) -> tuple[dict[Partition, Manifest], tuple[str, ...]]:
+    """The objects of a listing by partition, as `OpenStream.manifest` would give each, and the URIs of the others."""
+    found: dict[Partition, list[LandedObject]] = {}
+    strangers = []
+    partitions: dict[tuple[str, ...], Partition | None] = {}
+    for landed in objects:
+        texts = _match(stream, landed.key)
+        if texts is None:
+            strangers.append(landed.uri)
+            continue
+        if texts not in partitions:
+            partitions[texts] = _partition(stream.config.columns, texts)
+        partition = partitions[texts]
+        if partition is None:
+            strangers.append(landed.uri)
+        else:
+            found.setdefault(partition, []).append(landed)
+    return {partition: Manifest(tuple(some)) for partition, some in found.items()}, tuple(strangers)
+
+
+def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> State:
+    """The state of one partition.
+
+    Args:
+        fingerprint: of the objects that are there now.
+        last: what the ledger says of it; None if it was never run.
+        has_landed: whether there are objects.
+    """
+    if last is not None and last.status == "failed":
+        return "failed"
+    if last is not None and last.committed_at is not None:
+        return "committed" if last.settled == fingerprint else "stale"
+    if not has_landed:
+        return "absent"
+    # Objects without rows are skipped where `on_empty` is keep: there is nothing more to commit.
+    return "committed" if last is not None and last.settled == fingerprint else "missing"
+
+
+def _partition_state(
+    stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None
+) -> PartitionState:
+    # Of an unknown and empty partition, of which there may be very many, no fingerprint is needed.
+    fingerprint = stream.fingerprint(manifest) if last is not None else ""
+    state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
+    if last is None:
+        return PartitionState(partition, state, len(manifest.objects), manifest.size)
+    return PartitionState(
+        partition,
+        state,
+        len(manifest.objects),
+        manifest.size,
+        last.rows,
+        last.committed_at,
+        last.snapshot,
+        last.finished_at,
+        last.error,
+    )
+
+
+def _match(stream: OpenStream, key: str) -> tuple[str, ...] | None:
+    """The texts of a key's partition columns, in their order; None for a key outside the layout."""
+    try:
+        values = stream.layout.match(key, file=True)
+    except LayoutError:
+        return None
+    return None if values is None else tuple(values[column.name] for column in stream.config.columns)
+
+
+def _partition(columns: Sequence[PartitionColumn], texts: Sequence[str]) -> Partition | None:
+    """The partition of these texts; None for texts that name none, or that an ingest would look for elsewhere."""
+    named = {column.name: text for column, text in zip(columns, texts, strict=True)}
+    try:
+        partition = Partition.of(columns, named)
+    except PartitionError:
+        return None
+    return partition if partition.texts() == named else None
+
+
+def _read_ledger(stream: OpenStream) -> Mapping[Partition, LastRuns]:
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            runs = last_runs(lake, stream.table)
+    except NoLakeError:
+        return {}
+    found = {}
+    for path, last in runs.items():
+        texts = [part.partition("=")[2] for part in path.split("/")]
+        # A table that once had other partition columns has their rows in the ledger still.
+        is_ours = len(texts) == len(stream.config.columns)
+        if is_ours and (partition := _partition(stream.config.columns, texts)) and partition.path == path:
+            found[partition] = last
+    return found

@@ -1,0 +1,22 @@
+"""Made-up states of streams, for the tests that need no lake."""
+
+import datetime as dt
+from collections.abc import Iterable
+
+from lake_assets.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.report.state import PartitionState, State, StreamState
+
+READ_AT = dt.datetime(2026, 2, 12, 9, tzinfo=dt.UTC)
+
+
+def days(first: str, number: int) -> list[dt.date]:
+    return [dt.date.fromisoformat(first) + dt.timedelta(days=n) for n in range(number)]
+
+
+def stream_state(
+    columns: dict[str, PartitionType], cells: Iterable[tuple[tuple[PartitionValue, ...], State, int | None]]
+) -> StreamState:
+    """A stream `sales` with these partitions: values, state, rows in the lake."""
+    named = tuple(PartitionColumn(name, kind) for name, kind in columns.items())
+    partitions = tuple(PartitionState(Partition(named, values), state, rows=rows) for values, state, rows in cells)
+    return StreamState("sales", "main.sales", named, READ_AT, partitions)

@@ -1,0 +1,82 @@
+"""The page: all of it in one file, and nothing in it that is not ours to say."""
+
+import datetime as dt
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from lake_assets.report.html import FEW, LIMIT, Section, page, section
+from lake_assets.report.state import PartitionState, StreamState, read_state
+from lake_assets.report.summary import summarize, total
+from lake_assets_tests.report.states import days, stream_state
+from lake_assets_tests.world import NW, SW, World, sales
+
+MADE = dt.datetime(2026, 2, 12, tzinfo=dt.UTC)
+EVIL = "<script>alert('x')</script>"
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+def page_of(state: StreamState, description: str = "") -> str:
+    return page([Section(state, description, [("all", total(summarize(state)))], [], "AAAA")], "Partitions", MADE)
+
+
+def test_the_page_says_what_is_there(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no parquet")
+    local_world.ingest(NW)
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        local_world.ingest(SW)
+
+    text = page([section(local_world.stream, read_state(local_world.stream, MADE))], "Partitions of sales", MADE)
+
+    for part in (
+        "Partitions of sales",
+        "region=SW/date=2026-02-11",
+        "cannot be read as Parquet",
+        "committed",
+        "Newest runs",
+    ):
+        assert part in text
+
+
+def test_the_page_loads_nothing_from_elsewhere() -> None:
+    text = page_of(stream_state({"d": "date"}, [((day,), "missing", None) for day in days("2026-01-01", 3)]))
+
+    tags = Tags(text).found
+    assert not {"script", "link", "iframe", "base", "object"} & {tag for tag, _ in tags}
+    sources = [attributes[name] or "" for _, attributes in tags for name in ("src", "href") if name in attributes]
+    assert len(sources) == 1
+    assert sources[0].startswith("data:image/png;base64,")
+    assert not re.search(r"https?://|url\(|@import", text)
+
+
+def test_what_others_wrote_is_text() -> None:
+    (one,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
+    failed = PartitionState(one.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
+    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (f"/landing/{EVIL}",))
+
+    text = page_of(state, f"described {EVIL}")
+
+    assert "script" not in {tag for tag, _ in Tags(text).found}
+    assert text.count("&lt;script&gt;") == 4  # partition, description, error, stranger
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    stale = stream_state({"n": "integer"}, [((n,), "stale", 1) for n in range(LIMIT + 7)])
+    missing = stream_state({"n": "integer"}, [((n,), "missing", None) for n in range(FEW + 1)])
+
+    assert "and 7 more" in page_of(stale)
+    assert "<details>" in page_of(missing)
+    assert "<details open>" in page_of(stream_state({"n": "integer"}, [((1,), "missing", None)]))

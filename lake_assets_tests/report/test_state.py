@@ -1,0 +1,175 @@
+"""The state of a partition: the rule alone, and what is read from landing zone and ledger."""
+
+import datetime as dt
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lake_assets.lake.history import LastRuns, last_runs, ledger_figures
+from lake_assets.report.state import PartitionState, read_state, state_of
+from lake_assets_tests.world import NW, SW, World, sales
+
+THEN = dt.datetime(2026, 2, 11, tzinfo=dt.UTC)
+NOW = dt.datetime(2026, 2, 12, 12, tzinfo=dt.UTC)
+
+COMMITTED = LastRuns("committed", THEN, None, "same", THEN, 5, 3)
+SKIPPED = LastRuns("skipped", THEN, None, "same", THEN, 5, 3)
+FAILED = LastRuns("failed", THEN, "why", "same", THEN, 5, 3)
+KEPT_EMPTY = LastRuns("skipped", THEN, None, "same", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("last", "fingerprint", "has_landed", "state"),
+    [
+        (None, "", False, "absent"),
+        (None, "", True, "missing"),
+        (COMMITTED, "same", True, "committed"),
+        (SKIPPED, "same", True, "committed"),
+        (COMMITTED, "other", True, "stale"),
+        (COMMITTED, "empty", False, "stale"),
+        (COMMITTED, "same", False, "committed"),  # it was cleared
+        (FAILED, "same", True, "failed"),
+        (FAILED, "other", True, "failed"),
+        (KEPT_EMPTY, "same", False, "absent"),
+        (KEPT_EMPTY, "same", True, "committed"),  # objects without rows
+        (KEPT_EMPTY, "other", True, "missing"),
+    ],
+)
+def test_a_state_follows_from_the_newest_run_and_what_has_landed(
+    last: LastRuns | None, fingerprint: str, has_landed: bool, state: str
+) -> None:
+    assert state_of(fingerprint, last, has_landed=has_landed) == state
+
+
+def states(world: World) -> dict[str, PartitionState]:
+    return {one.partition.path: one for one in read_state(world.stream, NOW).partitions}
+
+
+def region(name: str) -> str:
+    return f"region={name}/date=2026-02-11"
+
+
+def test_every_state_is_read_from_landing_zone_and_ledger(local_world: World) -> None:
+    world = local_world
+    world.options = {
+        "partitions": {
+            "region": {"values": ["NW", "SW", "NE", "SE", "MW"]},
+            "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-11"},
+        }
+    }
+    for name in ("NW", "SW", "NE"):
+        world.land(f"region={name},date=2026-02-11", sales(1, 2))
+        world.ingest(f"region={name},date=2026-02-11")
+    world.ingest(NW)  # skipped
+    world.land(SW, sales(3), "batch_2.parquet")
+    world.land("region=NE,date=2026-02-11", b"no parquet", "batch_2.parquet")
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        world.ingest("region=NE,date=2026-02-11")
+    world.land("region=SE,date=2026-02-11", sales(1))
+
+    found = states(world)
+
+    assert {path: one.state for path, one in found.items()} == {
+        region("NW"): "committed",
+        region("SW"): "stale",
+        region("NE"): "failed",
+        region("SE"): "missing",
+        region("MW"): "absent",
+    }
+    assert [found[region(name)].rows for name in ("NW", "SW", "NE", "SE")] == [2, 2, 2, None]
+    assert [found[region(name)].objects for name in ("NW", "SW", "SE", "MW")] == [1, 2, 1, 0]
+    newest = {row.load_partition: row.snapshot_id for row in reversed(world.ledger()) if row.snapshot_id}
+    assert {path: one.snapshot for path, one in found.items() if one.snapshot} == newest
+    assert "cannot be read as Parquet" in (found[region("NE")].error or "")
+    assert found[region("NW")].error is None
+    skipped_at, committed_at = found[region("NW")].finished_at, found[region("NW")].committed_at
+    assert skipped_at is not None
+    assert committed_at is not None
+    assert skipped_at > committed_at
+
+
+def test_a_commit_mends_what_failed(local_world: World) -> None:
+    local_world.land(NW, b"no parquet")
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        local_world.ingest(NW)
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    assert states(local_world)[region("NW")].state == "committed"
+
+
+def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.options = {"transform": {"sql": "SELECT id, total + 1 AS total FROM source"}}
+
+    assert states(local_world)[region("NW")].state == "stale"
+
+
+@pytest.mark.slow
+def test_a_state_is_the_same_on_every_catalog_and_storage(world: World) -> None:
+    for text in (NW, SW):
+        world.land(text, sales(1, 2))
+    world.ingest(NW)
+
+    found = {path: one.state for path, one in states(world).items() if one.state != "absent"}
+
+    assert found == {region("NW"): "committed", region("SW"): "missing"}
+
+
+def test_without_a_lake_all_that_has_landed_is_missing(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+
+    assert states(local_world)[region("NW")].state == "missing"
+    assert not Path(local_world.catalog["path"]).exists()
+
+
+def test_an_unchanged_landing_zone_is_that_which_an_ingest_would_skip(local_world: World) -> None:
+    odd = "region=O'Hare %25 x,date=2026-02-11"
+    null = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+    for text in (odd, null):
+        local_world.land(text, sales(1))
+        local_world.land(text, sales(2), "deeper/batch_2.parquet")
+        local_world.ingest(text)
+
+    found = states(local_world)
+
+    for text in (odd, null):
+        assert found[local_world.partition(text).path].state == "committed"
+        assert local_world.ingest(text).row.status == "skipped"
+
+
+def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    root = Path(local_world.source["path"])
+    placed = root / "region=NW" / "date=2026-02-11" / "batch_1.parquet"
+    strangers = [
+        root / "loose.parquet",
+        root / "region=NW" / "date=2026-02-1" / "x.parquet",  # no date, and no folder that an ingest looks into
+        root / "region=NW" / "day=1" / "x.parquet",
+        root / "region=%FF" / "date=2026-02-11" / "x.parquet",
+    ]
+    for stranger in strangers:
+        stranger.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(placed, stranger)
+
+    state = read_state(local_world.stream, NOW)
+
+    assert set(state.strangers) == {str(stranger) for stranger in strangers}
+    assert state.counts["missing"] == 1
+
+
+def test_the_ledger_in_numbers(local_world: World) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        assert ledger_figures(lake) is None
+        assert last_runs(lake, local_world.stream.table) == {}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        figures = ledger_figures(lake)
+
+    assert figures is not None
+    assert (figures.rows, figures.committed, figures.skipped, figures.failed) == (2, 1, 1, 0)
+    assert figures.snapshot == max(row.snapshot_id or 0 for row in local_world.ledger())
