@@ -153,12 +153,17 @@ def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ..
 
 def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
     """Append the manifest's rows, in the transaction that is open."""
-    if not manifest.objects:
+    insert_manifest_rows(session, manifest_values(row, manifest))
+
+
+def insert_manifest_rows(session: LakeSession, rows: Sequence[tuple[object, ...]]) -> None:
+    """Append rows that `manifest_values` made, in the transaction that is open."""
+    if not rows:
         return
     lists = ", ".join(f"unnest(?::{sql}[])" for sql in MANIFEST_COLUMNS.values())
     session.rows(
         f"INSERT INTO {manifest_table(session.config).sql} SELECT {lists}",
-        [list(values) for values in zip(*manifest_values(row, manifest), strict=True)],
+        [list(values) for values in zip(*rows, strict=True)],
     )
 
 
@@ -179,6 +184,31 @@ def last_fingerprints(session: LakeSession, table: TableName, load_partitions: S
             [str(table), list(load_partitions)],
         )
     )
+
+
+def known_objects(
+    session: LakeSession, stream: str, load_partitions: Sequence[str] | None = None
+) -> dict[str, tuple[str, int]]:
+    """ETag and size of each object that the manifest has of a stream, by URI, as of the last run that noted it.
+
+    Args:
+        session: an open lake.
+        stream: whose objects.
+        load_partitions: of these partitions only, in the path's form.
+
+    Raises:
+        CatalogError: the manifest cannot be read.
+    """
+    # As above, no condition that DuckLake could use to pass over files.
+    wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
+    parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
+    rows = session.rows(
+        "SELECT uri, arg_max(etag, rowid), arg_max(size, rowid) FROM "  # noqa: S608 - quoted names
+        f"(SELECT rowid, uri, etag, size, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
+        "WHERE wanted IS TRUE GROUP BY uri",
+        parameters,
+    )
+    return {uri: (etag, size) for uri, etag, size in rows}
 
 
 def read_ledger(

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from lake_assets.config.models import Lake
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.direct.footers import read_footers
@@ -37,7 +38,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         transaction = Transaction(database, session.connection)
         table = read_table(database, replacement.table)
         partitioning = read_partitioning(database, table)
-        values = _key_values(partitioning, replacement.partition)
+        values = key_values(partitioning, replacement.partition)
         old = _whole_files(database, table, partitioning, values)
         transaction.end_files(table, list(old))
         if replacement.files:
@@ -51,15 +52,30 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
                 [(file, values) for file in files],
             )
         row = replacement.done(rows_before=sum(old.values()), snapshot_id=transaction.snapshot_id)
-        manifest = read_table(database, manifest_table(session.config))
-        transaction.append(manifest, list(MANIFEST_COLUMNS), manifest_values(row, replacement.manifest))
-        ledger = read_table(database, ledger_table(session.config))
-        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row)])
+        append_records(database, transaction, session.config, manifest_values(row, replacement.manifest), [row])
         transaction.finish(AUTHOR, replacement.message, replacement.extra_info)
     return row
 
 
-def _key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
+def append_records(
+    database: CatalogDatabase,
+    transaction: Transaction,
+    lake: Lake,
+    manifest: Sequence[tuple[object, ...]],
+    rows: Sequence[LedgerRow],
+) -> None:
+    """Append rows to manifest and ledger, as part of the transaction.
+
+    Raises:
+        NotDirectError: one of the two is not a table as we made it.
+    """
+    transaction.append(read_table(database, manifest_table(lake)), list(MANIFEST_COLUMNS), manifest)
+    transaction.append(
+        read_table(database, ledger_table(lake)), list(LEDGER_COLUMNS), [ledger_values(row) for row in rows]
+    )
+
+
+def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
     """The partition's values as the catalog has them, in the order of the table's keys."""
     texts = {
         column.name.lower(): None if value is None else str(value)

@@ -74,8 +74,8 @@ class Transaction:
         statistics: list[Row] = []
         additions: dict[int, list[Addition]] = {}
         for file, partition in files:
-            file_id = self._new_file_id()
-            facts = dict(file.columns) | _path_columns(partitioning, partition, file.rows)
+            file_id = self.new_file_id()
+            facts = _path_columns(partitioning, partition, file.rows) | dict(file.columns)
             is_relative = file.uri.startswith(folder)
             path = file.uri.removeprefix(folder)
             data_files.append(
@@ -151,10 +151,11 @@ class Transaction:
         self._database.insert(
             "ducklake_snapshot_changes",
             ("snapshot_id", "changes_made", "author", "commit_message", "commit_extra_info"),
-            [(self.snapshot_id, ",".join(self._changes), author, message, extra)],
+            [(self.snapshot_id, ",".join(dict.fromkeys(self._changes)), author, message, extra)],
         )
 
-    def _new_file_id(self) -> int:
+    def new_file_id(self) -> int:
+        """The next number of a file or mapping."""
         self._next_file_id += 1
         return self._next_file_id - 1
 
