@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, LayoutError, NoLakeError, PartitionError, SourceError
-from lake_assets.lake.ledger import create_ledger, known_objects, manifest_table, record
+from lake_assets.lake.ledger import KnownObject, create_ledger, known_objects, manifest_table, record
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, Passage, record_failures
@@ -70,16 +70,11 @@ def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None
     wanted = None if partitions is None else list(partitions)
     found, outside = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
     known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
-    return IndexPlan(
-        tuple(
-            PartitionPlan(partition, objects, tuple(o for o in objects if o.uri not in known))
-            for partition, objects in found.items()
-        ),
-        outside,
-        tuple(
-            o for objects in found.values() for o in objects if known.get(o.uri, (o.etag, o.size)) != (o.etag, o.size)
-        ),
-    )
+    plans, changed = [], []
+    for partition, objects in found.items():
+        plans.append(PartitionPlan(partition, objects, tuple(o for o in objects if o.uri not in known)))
+        changed += [o for o in objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
+    return IndexPlan(tuple(plans), outside, tuple(changed))
 
 
 def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[LandedObject, ...]]:
@@ -123,8 +118,8 @@ def _partition_of(stream: OpenStream, key: str) -> Partition | None:
         return None
 
 
-def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[str, tuple[str, int]]:
-    """ETag and size of the objects that the lake has, by URI."""
+def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[str, KnownObject]:
+    """The objects that the lake has, by URI."""
     try:
         with stream.lake.open(read_only=True) as lake:
             # Without its table, what the manifest remembers of the stream is in no table any more.

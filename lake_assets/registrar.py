@@ -62,9 +62,12 @@ class Registrar:
         look = look_at(session, self.stream.table, self.stream.config.columns, candidates, self.schema_of)
         self.errors |= look.errors
         # Those that only the extension can register are a commit of their own.
-        quick = [file for file in look.files if look.described and (file.facts or not file.rows)]
-        self._commit(session, look.described, quick)
-        self._commit(session, None, [file for file in look.files if file not in quick])
+        by_lane: tuple[list[LandedFile], list[LandedFile]] = ([], [])
+        for file in look.files:
+            by_lane[look.described is None or (file.facts is None and file.rows > 0)].append(file)
+        direct, others = by_lane
+        self._commit(session, look.described, direct)
+        self._commit(session, None, others)
 
     def schema_of(self, o: LandedObject) -> pa.Schema:
         """The Arrow schema of a landed object."""

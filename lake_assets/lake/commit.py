@@ -12,15 +12,16 @@ from typing import TypeVar
 
 import tenacity
 
-from lake_assets.errors import CommitConflictError
+from lake_assets.errors import CatalogError, CommitConflictError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.register import register_directly
+from lake_assets.lake.direct.repair import repair_directly
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.ledger import LedgerRow, ledger_table
-from lake_assets.lake.registration import Registration
+from lake_assets.lake.registration import Registration, Repair
 from lake_assets.lake.replacement import Replacement
 
 Lane = Callable[[LakeSession, Replacement], LedgerRow]
@@ -77,19 +78,43 @@ def commit_registration(
         CommitConflictError: other writers won `commit_retries` times.
         CatalogError: the catalog refuses; nothing has changed.
     """
-
-    def committed() -> list[LedgerRow] | None:
-        first, *others = registration.rows.values()
-        if (done := _committed(session, first)) is None:
-            return None
-        return [done, *(_committed(session, row) or row for row in others)]
-
     return _until_done(
         session,
         lambda: _first_able(session, registration, lanes),
-        committed,
+        lambda: _all_committed(session, registration),
         f"the registration of {len(registration.files):,} files of {registration.table}",
     )
+
+
+def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
+    """Let the catalog say what is true of changed and vanished files, in one transaction.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the repair's.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times.
+        CatalogError: the catalog refuses, or is none that can be repaired; nothing has changed.
+    """
+    try:
+        return _until_done(
+            session,
+            lambda: repair_directly(session, repair),
+            lambda: _all_committed(session, repair),
+            f"the repair of {repair.table}",
+        )
+    except NotDirectError as error:
+        raise CatalogError(
+            f"the files of {repair.table} cannot be repaired in place: {error}:",
+            "land what they held under new names, and delete their rows from the table.",
+        ) from error
+
+
+def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:
+    first, *others = registration.rows.values()
+    if (done := _committed(session, first)) is None:
+        return None
+    return [done, *(_committed(session, row) or row for row in others)]
 
 
 def _until_done(session: LakeSession, work: Callable[[], Done], find: Callable[[], Done | None], what: str) -> Done:

@@ -186,10 +186,24 @@ def last_fingerprints(session: LakeSession, table: TableName, load_partitions: S
     )
 
 
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object as the last run that noted it saw it."""
+
+    uri: str
+    load_partition: str  # as the path has it
+    etag: str
+    size: int  # bytes
+
+    def is_now(self, etag: str, size: int) -> bool:
+        """Whether it is still the same."""
+        return (self.etag, self.size) == (etag, size)
+
+
 def known_objects(
     session: LakeSession, stream: str, load_partitions: Sequence[str] | None = None
-) -> dict[str, tuple[str, int]]:
-    """ETag and size of each object that the manifest has of a stream, by URI, as of the last run that noted it.
+) -> dict[str, KnownObject]:
+    """The objects that the manifest has of a stream, by URI.
 
     Args:
         session: an open lake.
@@ -203,12 +217,12 @@ def known_objects(
     wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
     parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
     rows = session.rows(
-        "SELECT uri, arg_max(etag, rowid), arg_max(size, rowid) FROM "  # noqa: S608 - quoted names
-        f"(SELECT rowid, uri, etag, size, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
+        "SELECT uri, arg_max(load_partition, rowid), arg_max(etag, rowid), arg_max(size, rowid) "  # noqa: S608
+        f"FROM (SELECT rowid, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
         "WHERE wanted IS TRUE GROUP BY uri",
         parameters,
     )
-    return {uri: (etag, size) for uri, etag, size in rows}
+    return {row[0]: KnownObject(*row) for row in rows}
 
 
 def read_ledger(

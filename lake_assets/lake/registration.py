@@ -52,7 +52,7 @@ class Registration:
         return [file for file in self.files if file.rows]
 
     def done(self, *, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
-        """The ledger rows of this registration as part of a snapshot."""
+        """The ledger rows of this commit as part of a snapshot."""
         now = dt.datetime.now(dt.UTC)
         return [
             dataclasses.replace(
@@ -81,6 +81,17 @@ class Registration:
         """The same for programs: a JSON object."""
         row = self._any_row
         return json.dumps({"run_id": row.run_id, "stream": row.stream, "load_partitions": len(self.rows)})
+
+
+@dataclass(frozen=True)
+class Repair(Registration):
+    """A commit for registered files that are no longer what they were: these are renewed, those end.
+
+    The files are registered already, and the catalog is told anew what is in them. That changes what all snapshots say
+    of them, the old ones too: what was there before, no reader can have any more.
+    """
+
+    vanished: Sequence[str] = ()  # URIs of files that end
 
 
 class RegisteredBeforeError(CatalogError):

@@ -14,6 +14,15 @@ from lake_assets.lake.engine import glob_literal
 
 
 @dataclass(frozen=True, slots=True)
+class Addition:
+    """What is known of the new values of one column: for the statistics of the whole table."""
+
+    has_null: bool
+    is_unknown: bool  # there are values, and nobody says between which
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """A column of one file."""
 
@@ -23,9 +32,10 @@ class ColumnFacts:
     bounds: Bounds
 
     @property
-    def has_unknown_bounds(self) -> bool:
-        """Whether there are values, and the file does not say between which."""
-        return self.values > 0 and (self.bounds.least is None or self.bounds.greatest is None)
+    def addition(self) -> Addition:
+        """The same, without the numbers."""
+        is_unknown = self.values > 0 and (self.bounds.least is None or self.bounds.greatest is None)
+        return Addition(self.nulls > 0, is_unknown, self.bounds)
 
 
 @dataclass(frozen=True, slots=True)

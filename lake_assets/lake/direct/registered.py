@@ -47,6 +47,21 @@ def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[s
     return found
 
 
+def live_files(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
+    """The ids of those of the files that are the table's now."""
+    found: dict[str, int] = {}
+    names = {uri.removeprefix(folder): uri for uri in uris}
+    for some in _chunks(list(names)):
+        marks = ", ".join("?" for _ in some)
+        for file_id, path in query(
+            "SELECT data_file_id, path FROM ducklake_data_file "  # noqa: S608 - no values
+            f"WHERE table_id = ? AND end_snapshot IS NULL AND path IN ({marks})",
+            [table_id, *some],
+        ):
+            found[names[path]] = file_id
+    return found
+
+
 def partition_rows(query: Query, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
     """How many rows each partition's files have, without those that were deleted from them.
 

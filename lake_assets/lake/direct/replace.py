@@ -1,6 +1,6 @@
 """The replacement of a partition by the direct lane: its whole files end, the new files begin."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lake_assets.config.models import Lake
 from lake_assets.lake.attach import data_path
@@ -128,6 +128,16 @@ def _whole_files(
             parameters,
         )
     )
+    refuse_deletes(database, table, set(files))
+    return files
+
+
+def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
+    """Refuse data files of which not all rows are live.
+
+    Raises:
+        NotDirectError: rows were deleted from one of them.
+    """
     deleted_from = {
         file_id
         for (file_id,) in database.rows(
@@ -135,9 +145,8 @@ def _whole_files(
             [table.table_id],
         )
     }
-    if deleted_from & set(files) or _has_inlined_deletes(database, table):
+    if deleted_from.intersection(file_ids) or _has_inlined_deletes(database, table):
         raise NotDirectError("rows were deleted from files of the table")
-    return files
 
 
 def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
