@@ -17,13 +17,14 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceChangedError
+from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import Partition
-from lake_assets.passage import TRIES, IngestResult, Passage
+from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
 from lake_assets.spark.job import Job, JobResult, PartitionJob
 from lake_assets.spark.lanes import apply_transform, pass_through, result_schema, source_frame, transformed
 from lake_assets.spark.read import read_schema
@@ -108,12 +109,19 @@ def ingest_all(
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between steps; what it raises ends the run.
 
+    A stream in mode index has its new objects registered instead, all in one transaction, by `index_all`; nothing is
+    read again there, so `force` means nothing.
+
     Yields:
         What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
         does not start or the catalog cannot be reached, those that are left fail for the same reason, untried.
     """
-    run = _Run(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
+    if stream.config.mode == "index":
+        for indexed in index_all(stream, partitions, run_id=run_id, run_at=run_at, checkpoint=checkpoint):
+            yield Outcome(indexed.partition, None if indexed.error else indexed.result, indexed.error)
+        return
+    run = _Run(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     passages = [Passage(stream, partition, run_id, run_at) for partition in partitions]
     try:
         for some in _chunks(passages, GROUP_PARTITIONS):
@@ -124,7 +132,7 @@ def ingest_all(
         cut_off = [p for p in passages if not p.is_told and p.result is None and not p.is_passed_over]
         for passage in cut_off:
             passage.error = error
-        run.record_failures(cut_off)
+        record_failures(stream, cut_off)
         for passage in passages:
             if passage.result is not None and not passage.is_told:
                 yield Outcome(passage.partition, passage.result)
@@ -163,25 +171,10 @@ class _Run:
             yield from self._outcomes(left)
             left = [passage for passage in left if passage.try_again()]
 
-    def record_failures(self, passages: Sequence[Passage]) -> None:
-        """A `failed` ledger row for each, where the catalog can be reached; the error itself is what matters."""
-        if not passages:
-            return
-        try:
-            with self.stream.lake.open(create=True) as lake:
-                create_ledger(lake)
-                record(lake, [passage.failed_row() for passage in passages])
-        except LakeAssetsError as second:
-            note = f"No ledger row could be written: {second}"
-            for passage in passages:
-                # Several may have one error in common.
-                if passage.error is not None and note not in getattr(passage.error, "__notes__", ()):
-                    passage.error.add_note(note)
-
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """What is newly known of these."""
         ended = [passage for passage in passages if not passage.is_told and passage.has_ended]
-        self.record_failures([passage for passage in ended if passage.error is not None])
+        record_failures(self.stream, [passage for passage in ended if passage.error is not None])
         for passage in ended:
             passage.is_told = True
             assert passage.error is None or isinstance(passage.error, Exception)  # noqa: S101 - others end the run

@@ -3,14 +3,14 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import SourceChangedError
-from lake_assets.lake.ledger import LedgerRow
+from lake_assets.errors import LakeAssetsError, SourceChangedError
+from lake_assets.lake.ledger import LedgerRow, create_ledger, record
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.job import DataFile
@@ -127,3 +127,19 @@ class Passage:
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add to the time of a step."""
         self.seconds[name] = self.seconds.get(name, 0) + seconds
+
+
+def record_failures(stream: OpenStream, passages: Sequence[Passage]) -> None:
+    """A `failed` ledger row for each, where the catalog can be reached; the error itself is what matters."""
+    if not passages:
+        return
+    try:
+        with stream.lake.open(create=True) as lake:
+            create_ledger(lake)
+            record(lake, [passage.failed_row() for passage in passages])
+    except LakeAssetsError as second:
+        note = f"No ledger row could be written: {second}"
+        for passage in passages:
+            # Several may have one error in common.
+            if passage.error is not None and note not in getattr(passage.error, "__notes__", ()):
+                passage.error.add_note(note)

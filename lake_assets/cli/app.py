@@ -12,6 +12,7 @@ from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
 from lake_assets.cli.generate import generate
+from lake_assets.cli.index import index
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
@@ -64,5 +65,21 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, report_, schema, layout, import_):
+COMMANDS = (
+    demo,
+    doctor,
+    validate,
+    generate,
+    land,
+    plan,
+    ingest,
+    index,
+    query,
+    ledger,
+    report_,
+    schema,
+    layout,
+    import_,
+)
+for command in COMMANDS:
     main.add_command(command)

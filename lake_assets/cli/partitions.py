@@ -105,7 +105,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
             for outcome in outcomes:
                 interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
                 if outcome.result is not None:
-                    click.echo(_result_line(outcome.result))
+                    click.echo(result_line(outcome.result))
                 elif isinstance(outcome.error, LakeAssetsError):
                     failed += 1
                     click.echo(f"{click.style('failed', fg='red'):9}  {outcome.partition}")
@@ -118,7 +118,8 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
         ctx.exit(1)
 
 
-def _result_line(result: "IngestResult") -> str:
+def result_line(result: "IngestResult") -> str:
+    """What became of a partition, in one line."""
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":

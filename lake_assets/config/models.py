@@ -7,13 +7,13 @@ error shows them. Paths are as written; `load.py` makes relative ones relative t
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import OptionValue, check_attach_options
 from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
 from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
-from lake_assets.config.storages import GcsStorage, LocalStorage, S3Storage, Storage
+from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
 from lake_assets.config.streams import Stream
 
 
@@ -26,6 +26,12 @@ class Lake(Model):
     manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
     commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Of DuckLake's ATTACH.")
+    _indexed: tuple[AnyStorage, ...] = PrivateAttr(())
+
+    @property
+    def indexed(self) -> tuple[AnyStorage, ...]:
+        """The sources of its streams in mode index: the lake's files lie there too, so its readers read there too."""
+        return self._indexed
 
     @field_validator("attach_options")
     @classmethod
@@ -89,6 +95,15 @@ class LakeConfig(Model):
             targets[target] = name
         return self
 
+    @model_validator(mode="after")
+    def _lakes_read_what_they_index(self) -> Self:
+        for name, lake in self.lakes.items():
+            streams = [n for n, stream in self.streams.items() if stream.mode == "index" and self.lake_name(n) == name]
+            for stream in streams:
+                check_readable(stream, self.streams[stream].source, lake.catalog)
+            lake._indexed = tuple(self.streams[stream].source for stream in streams)  # noqa: SLF001 - the model's own room
+        return self
+
     def lake_name(self, stream: str) -> str:
         """The name of the stream's lake.
 
@@ -102,6 +117,30 @@ class LakeConfig(Model):
         if lake not in self.lakes:
             raise ValueError(f"stream {stream} names the lake {lake!r}, and there is only {', '.join(self.lakes)}")
         return lake
+
+
+def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:
+    """Refuse a source of mode index that a reader of the lake could not read.
+
+    Raises:
+        ValueError: it is such a source.
+    """
+    if isinstance(source, GcsStorage) and not source.key_id and not source.provider:
+        raise ValueError(
+            f"stream {stream} has mode: index, so DuckDB reads its source, and reaches Google Cloud Storage by an HMAC "
+            "key: give the source key_id and secret, or provider: credential_chain"
+        )
+    if isinstance(catalog, MotherDuckCatalog) and isinstance(source, LocalStorage):
+        raise ValueError(f"stream {stream} has mode: index, and MotherDuck cannot read a folder of this machine")  # noqa: TRY004 - pydantic takes ValueError
+
+
+def protected_roots(config: LakeConfig) -> tuple[str, ...]:
+    """The roots of all landing zones whose objects no maintenance may delete, as URIs that end in a slash.
+
+    DuckLake takes every registered file for its own and would delete it when no snapshot needs it any more. A landing
+    zone is its writers', whatever its stream's mode was or will be, unless the stream says `owns_source: true`.
+    """
+    return tuple(sorted({f"{s.source.root.rstrip('/')}/" for s in config.streams.values() if not s.owns_source}))
 
 
 def schema_of(model: type[Model] = LakeConfig) -> Mapping[str, Any]:

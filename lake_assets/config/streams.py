@@ -17,7 +17,7 @@ from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, Part
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
-Mode = Literal["replace"]
+Mode = Literal["replace", "index"]
 
 
 def _day_is_date(value: object) -> object:
@@ -93,6 +93,7 @@ class Stream(Model):
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
     destination: Destination
     mode: Mode = "replace"
+    owns_source: bool = Field(default=False, description="With mode index: maintenance may delete landed objects.")
     transform: Transform | None = None
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
@@ -140,6 +141,22 @@ class Stream(Model):
                     column.parse(column.text(value))
                 except PartitionError as error:
                     raise ValueError(str(error)) from error
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_mode(self) -> Self:
+        if self.mode != "index":
+            if self.owns_source:
+                raise ValueError("owns_source is for mode: index; in mode: replace the lake has files of its own")
+            return self
+        if self.transform is not None:
+            raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
+        # What was written in the config cannot be told from a default here, for a config is validated twice.
+        for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
+            if getattr(self, name) != default:
+                raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
+        if self.on_empty == "clear":
+            raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
         return self
 
     @property

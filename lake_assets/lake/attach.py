@@ -40,9 +40,10 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
 
 def extensions(lake: Lake) -> tuple[str, ...]:
     """The DuckDB extensions that this lake needs."""
-    storage = lake.storage
-    chain = ("aws",) if isinstance(storage, KeyedStorage) and storage.key_id is None else ()
-    return ("ducklake", *_EXTENSIONS[type(lake.catalog)], *_EXTENSIONS[type(storage)], *chain)
+    storages = (lake.storage, *lake.indexed)
+    needed = [name for storage in storages for name in _EXTENSIONS[type(storage)]]
+    chain = ["aws"] if any(_asks_chain(storage) for storage in storages) else []
+    return tuple(dict.fromkeys(("ducklake", *_EXTENSIONS[type(lake.catalog)], *needed, *chain)))
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:
@@ -58,6 +59,12 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
         statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
     if not isinstance(lake.storage, LocalStorage):
         statements.append(_create_secret("lake_storage", storage_secret(lake.storage)))
+    for number, source in enumerate(lake.indexed):
+        # Where the lake lies below the source, the lake's own secret is that of both: the source's might not write.
+        if not isinstance(source, LocalStorage) and not data_path(lake).startswith(f"{source.root}/"):
+            # DuckDB takes the secret with the longest scope, so this one holds for the source alone.
+            scope = {"SCOPE": literal(f"{source.root}/")}
+            statements.append(_create_secret(f"source_{number}", storage_secret(source) | scope))
     return tuple(statements)
 
 
@@ -154,7 +161,18 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
     return options
 
 
+def _asks_chain(storage: AnyStorage) -> bool:
+    """Whether DuckDB asks AWS's credential chain for the storage's keys."""
+    return isinstance(storage, KeyedStorage) and storage.key_id is None and not _is_anonymous(storage)
+
+
+def _is_anonymous(storage: object) -> bool:
+    return isinstance(storage, S3Storage) and storage.anonymous
+
+
 def _keys(storage: KeyedStorage) -> dict[str, str]:
+    if _is_anonymous(storage):
+        return {}
     if storage.key_id is None or storage.secret is None:
         # Found again when they have expired: an engine may live longer than a role's keys.
         return {"PROVIDER": "credential_chain", "REFRESH": "auto"}

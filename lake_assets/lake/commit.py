@@ -1,4 +1,4 @@
-"""The commit: one transaction of the catalog that replaces a partition and says so in ledger and manifest.
+"""The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
 
 It has two lanes. The direct one writes what DuckLake's specification says into the catalog's tables, at a cost that
 knows nothing of the partition's rows; the extension's does the rest: a table's first file, rows that were deleted or
@@ -8,21 +8,30 @@ inlined by others, catalogs that have no driver here. Both make the same lake, w
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 import tenacity
 
-from lake_assets.errors import CommitConflictError
+from lake_assets.errors import CatalogError, CommitConflictError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import NotDirectError
+from lake_assets.lake.direct.register import register_directly
+from lake_assets.lake.direct.repair import repair_directly
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.extension import replace_by_extension
+from lake_assets.lake.extension import register_by_extension, replace_by_extension
 from lake_assets.lake.ledger import LedgerRow, ledger_table
+from lake_assets.lake.registration import Registration, Repair
 from lake_assets.lake.replacement import Replacement
 
 Lane = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
 
 LANES: Sequence[Lane] = (replace_directly, replace_by_extension)
+REGISTER_LANES: Sequence[RegisterLane] = (register_directly, register_by_extension)
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
 
 
 def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane] = LANES) -> LedgerRow:
@@ -42,6 +51,74 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
         CommitConflictError: other writers won `commit_retries` times.
         CatalogError: the catalog refuses; nothing has changed.
     """
+    return _until_done(
+        session,
+        lambda: _replace(session, replacement, lanes),
+        lambda: _committed(session, replacement.row),
+        f"partition {replacement.partition} of {replacement.table}",
+    )
+
+
+def commit_registration(
+    session: LakeSession, registration: Registration, lanes: Sequence[RegisterLane] = REGISTER_LANES
+) -> list[LedgerRow]:
+    """Register files of many partitions in one transaction; a reader sees none of them or all.
+
+    Args:
+        session: an open lake.
+        registration: what is to be done. `started_at` of its ledger rows tells them from those of others.
+        lanes: the first that can do it does it; the last can always.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the registration's.
+
+    Raises:
+        RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
+        RefusedFilesError: a file is none that can be registered; nothing has changed.
+        CommitConflictError: other writers won `commit_retries` times.
+        CatalogError: the catalog refuses; nothing has changed.
+    """
+    return _until_done(
+        session,
+        lambda: _first_able(session, registration, lanes),
+        lambda: _all_committed(session, registration),
+        f"the registration of {len(registration.files):,} files of {registration.table}",
+    )
+
+
+def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
+    """Let the catalog say what is true of changed and vanished files, in one transaction.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the repair's.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times.
+        CatalogError: the catalog refuses, or is none that can be repaired; nothing has changed.
+    """
+    try:
+        return _until_done(
+            session,
+            lambda: repair_directly(session, repair),
+            lambda: _all_committed(session, repair),
+            f"the repair of {repair.table}",
+        )
+    except NotDirectError as error:
+        raise CatalogError(
+            f"the files of {repair.table} cannot be repaired in place: {error}:",
+            "land what they held under new names, and delete their rows from the table.",
+        ) from error
+
+
+def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:
+    first, *others = registration.rows.values()
+    if (done := _committed(session, first)) is None:
+        return None
+    return [done, *(_committed(session, row) or row for row in others)]
+
+
+def _until_done(session: LakeSession, work: Callable[[], Done], find: Callable[[], Done | None], what: str) -> Done:
+    """Do the work under the lock, all of it again after a conflict, unless an earlier try is found to be done."""
     retrying = tenacity.Retrying(
         retry=tenacity.retry_if_exception(is_conflict),
         stop=tenacity.stop_after_attempt(session.config.commit_retries + 1),
@@ -54,31 +131,36 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
                 if attempt.retry_state.attempt_number > 1:
                     session.reattach()
                     # The answer to a commit can be lost: what the ledger has already is not done a second time.
-                    done = _committed(session, replacement.row)
-                row = done or _replace(session, replacement, lanes)
+                    done = find()
+                if done is None:
+                    done = work()
     except tenacity.RetryError as error:
         raise CommitConflictError(
-            f"partition {replacement.partition} of {replacement.table} was not committed: other writers were faster "
-            f"{session.config.commit_retries + 1} times:",
+            f"{what} was not committed: other writers were faster {session.config.commit_retries + 1} times:",
             "run it again, or raise commit_retries.",
         ) from error
-    return row
+    assert done is not None  # noqa: S101 - the loop ends with it, or raises
+    return done
 
 
 def _replace(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]) -> LedgerRow:
+    return _first_able(session, replacement, lanes)
+
+
+def _first_able(session: LakeSession, task: Task, lanes: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:
     *others, last = lanes
     for lane in others:
         with suppress(NotDirectError):  # then another lane is the way, which is no fault
-            return lane(session, replacement)
-    return last(session, replacement)
+            return lane(session, task)
+    return last(session, task)
 
 
 def _committed(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
     """The row as the ledger has it, if an earlier try was committed after all."""
     found = session.rows(
         f"SELECT snapshot_id, rows_before, finished_at FROM {ledger_table(session.config).sql} "  # noqa: S608
-        "WHERE run_id = ? AND stream = ? AND load_partition = ? AND status = 'committed'",
-        [row.run_id, row.stream, row.load_partition],
+        "WHERE run_id = ? AND stream = ? AND load_partition = ? AND started_at = ? AND status = 'committed'",
+        [row.run_id, row.stream, row.load_partition, row.started_at],
     )
     if not found:
         return None

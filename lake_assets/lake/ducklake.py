@@ -211,7 +211,7 @@ def translated(config: Lake) -> Iterator[None]:
     except duckdb.Error as error:
         # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
         error.args = (str(error).split("\n\nLINE ")[0],)
-        mask_error(error, config.catalog, config.storage)
+        mask_error(error, config.catalog, config.storage, *config.indexed)
         text = " ".join(str(error).split())
         raise CatalogError(
             f"the catalog {catalog_place(config)} says: {text[:1000].rstrip('.')}:",

@@ -1,9 +1,21 @@
-"""The replacement of a partition by DuckLake's extension: any table, any catalog; reads the old partition to end it."""
+"""Commits by DuckLake's extension: any table, any catalog. A replacement reads the old partition to end it."""
+
+from collections.abc import Iterable
+
+import duckdb
 
 from lake_assets.errors import CatalogError
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import LedgerRow, insert_ledger_rows, insert_manifest
-from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.direct.database import catalog_view
+from lake_assets.lake.direct.registered import registered_before
+from lake_assets.lake.direct.table import read_folder
+from lake_assets.lake.ducklake import LakeSession, TableName, translated
+from lake_assets.lake.engine import identifier
+from lake_assets.lake.ledger import LedgerRow, insert_ledger_rows, insert_manifest, insert_manifest_rows
+from lake_assets.lake.registration import RefusedFilesError, RegisteredBeforeError, Registration
+from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement, where
+from lake_assets.partition import Partition, PartitionValue
 
 
 def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
@@ -30,10 +42,83 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
             "CALL lake.set_commit_message(?, ?, extra_info => ?)",
             [AUTHOR, replacement.message, replacement.extra_info],
         )
+    _check_committed(session, row)
+    return row
+
+
+def register_by_extension(session: LakeSession, registration: Registration) -> list[LedgerRow]:
+    """One try.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the registration's.
+
+    Raises:
+        RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
+        RefusedFilesError: a file is none that can be registered; nothing has changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    session.rows("SET ducklake_max_retry_count = 0")  # any overlap is refused; see above
+    current = _current_snapshot(session)
+    _refuse_known(session, registration)
+    counts = _partition_rows(session, registration.table, registration.rows)
+    with session.transaction():
+        if _current_snapshot(session) != current:
+            with translated(session.config):
+                raise duckdb.TransactionException("Transaction conflict: another writer was faster")
+        if registration.with_rows:
+            _add_files(session, registration)
+        rows = registration.done(rows_before=counts, snapshot_id=current + 1)
+        insert_manifest_rows(session, registration.manifest_rows())
+        insert_ledger_rows(session, rows)
+        session.rows(
+            "CALL lake.set_commit_message(?, ?, extra_info => ?)",
+            [AUTHOR, registration.message, registration.extra_info],
+        )
+    _check_committed(session, rows[0])
+    return rows
+
+
+def _add_files(session: LakeSession, registration: Registration) -> None:
+    try:
+        session.rows(*add_files_statement(registration.table, [file.uri for file in registration.with_rows]))
+    except CatalogError as error:
+        if is_conflict(error):
+            raise
+        raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
+
+
+def _refuse_known(session: LakeSession, registration: Registration) -> None:
+    with catalog_view(session) as catalog:
+        table_id, path, is_relative = read_folder(catalog, registration.table)
+        folder = (data_path(session.config) if is_relative else "") + path
+        found = registered_before(catalog.rows, table_id, folder, [file.uri for file in registration.files])
+    if found:
+        raise RegisteredBeforeError(found)
+
+
+def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    """How many rows the lake has of each of these partitions."""
+    by_values: dict[tuple[PartitionValue, ...], Partition] = {partition.values: partition for partition in partitions}
+    conditions = [where(partition) for partition in by_values.values()]
+    names = ", ".join(identifier(column.name) for column in next(iter(by_values.values())).columns)
+    rows = session.rows(
+        f"SELECT {names}, count(*) FROM {table.sql} "  # noqa: S608 - quoted names
+        f"WHERE {' OR '.join(f'({condition})' for condition, _ in conditions)} GROUP BY {names}",
+        [parameter for _, parameters in conditions for parameter in parameters],
+    )
+    return {by_values[tuple(values)]: count for *values, count in rows}
+
+
+def _current_snapshot(session: LakeSession) -> int:
+    ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
+    return int(current)
+
+
+def _check_committed(session: LakeSession, row: LedgerRow) -> None:
+    """Raise CatalogError if the ledger does not name the snapshot that it is part of."""
     ((committed,),) = session.rows("SELECT id FROM ducklake_last_committed_snapshot('lake')")
     if committed != row.snapshot_id:
         raise CatalogError(
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",
             "see the lake's snapshots; run the partition again with --force.",
         )
-    return row

@@ -60,6 +60,11 @@ def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
     )
 
 
+def list_files_statement(table: TableName) -> Statement:
+    """The statement that lists the table's data files, their URIs in the first column."""
+    return "SELECT data_file FROM ducklake_list_files('lake', ?, schema => ?)", [table.table, table.schema]
+
+
 def where(partition: Partition) -> tuple[str, list[object]]:
     """The condition that holds for a partition's rows only, with its bound parameters."""
     conditions: list[str] = []

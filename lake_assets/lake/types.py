@@ -167,6 +167,37 @@ _ARROW = {
 }
 
 
+PARTITION_ARROW_TYPES: dict[PartitionType, pa.DataType] = {name: _ARROW[sql] for name, sql in PARTITION_TYPES.items()}
+
+
+def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a file's column that widens to a table's may be registered as it is: DuckLake casts it at each read.
+
+    What DuckLake 1.0 refuses, or would read to the microsecond only, is not.
+
+    Args:
+        source: the type in the file.
+        target: the table's, as `arrow_type` gives it; `widens(source, target)` holds.
+    """
+    if t.is_null(source):
+        return target in (pa.int32(), pa.int64())
+    if t.is_dictionary(source):
+        return is_read_as(source.value_type, target)
+    if isinstance(source, pa.BaseExtensionType):
+        return bool(source.equals(target))
+    if t.is_float16(source) or t.is_time(source):
+        return bool(source.equals(target))
+    if t.is_timestamp(source):
+        return bool(source.unit != "ns" or (target.unit == "ns" and target.tz is None))
+    if t.is_map(source):
+        return is_read_as(source.key_type, target.key_type) and is_read_as(source.item_type, target.item_type)
+    if t.is_struct(source):
+        return all(is_read_as(source.field(field.name).type, field.type) for field in target)
+    if _is_list(source):
+        return is_read_as(source.value_type, target.value_type)
+    return True
+
+
 def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
     """The Arrow type that a file must have to be registered for a column of this type: the way back of `sql_type`.
 

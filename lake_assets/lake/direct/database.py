@@ -12,7 +12,7 @@ import duckdb
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import ALIAS
-from lake_assets.lake.ducklake import LakeSession, catalog_place
+from lake_assets.lake.ducklake import LakeSession, catalog_place, translated
 from lake_assets.lake.engine import identifier
 from lake_assets.lake.postgres import connect
 
@@ -97,8 +97,13 @@ class _Postgres(CatalogDatabase):
         self._connection.execute(sql.replace("?", "%s").encode(), parameters)
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_insert_statement(table, columns).replace("?", "%s").encode(), rows)
+        names = ", ".join(identifier(column) for column in columns)
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY {identifier(table)} ({names}) FROM STDIN".encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", [name]))
@@ -164,6 +169,18 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
             f"the catalog {catalog_place(session.config)} says: {text[:1000]}:",
             "check that the catalog is reachable and may be written.",
         ) from error
+
+
+@contextmanager
+def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """The catalog's tables through DuckDB, whatever the catalog is: to be read only, each statement for itself.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with translated(session.config), session.connection.cursor() as connection:
+        connection.execute(f"USE {identifier(f'__ducklake_metadata_{ALIAS}')}")
+        yield _Duckdb(connection)
 
 
 def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:

@@ -1,6 +1,7 @@
 """What the footers of Parquet files say, as DuckLake's catalog keeps it of every data file."""
 
-from collections.abc import Mapping, Sequence
+import struct
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +14,15 @@ from lake_assets.lake.engine import glob_literal
 
 
 @dataclass(frozen=True, slots=True)
+class Addition:
+    """What is known of the new values of one column: for the statistics of the whole table."""
+
+    has_null: bool
+    is_unknown: bool  # there are values, and nobody says between which
+    bounds: Bounds
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnFacts:
     """A column of one file."""
 
@@ -22,9 +32,10 @@ class ColumnFacts:
     bounds: Bounds
 
     @property
-    def has_unknown_bounds(self) -> bool:
-        """Whether there are values, and the file does not say between which."""
-        return self.values > 0 and (self.bounds.least is None or self.bounds.greatest is None)
+    def addition(self) -> Addition:
+        """The same, without the numbers."""
+        is_unknown = self.values > 0 and (self.bounds.least is None or self.bounds.greatest is None)
+        return Addition(self.nulls > 0, is_unknown, self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,53 @@ class FileFacts:
     size: int  # bytes
     footer_size: int  # bytes
     columns: Mapping[int, ColumnFacts]  # by column id
+
+
+class _Chunk(NamedTuple):
+    """A column in one row group."""
+
+    type: str  # Parquet's physical one
+    size: int
+    values: int  # NULLs too
+    nulls: int | None  # None: the file does not say
+    least: str | None
+    greatest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What the footer of one file says."""
+
+    uri: str
+    rows: int
+    size: int  # bytes
+    footer_size: int  # bytes
+    shape: int  # equal where names, types and nesting of all columns are
+    chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty where there are no rows
+
+    def oddity(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
+        """Why this lane cannot say what the catalog must know of the file; None if it can.
+
+        Args:
+            leaves: the columns that the file must have, by Parquet's path of them.
+            ignored: those that it may have besides.
+        """
+        if odd := (self.chunks.keys() ^ leaves) - set(ignored):
+            return f"column {min(odd)} is not both in the table and in {self.uri}"
+        for path in leaves:
+            if any(chunk.nulls is None for chunk in self.chunks[path]):
+                return f"{self.uri} does not say how often column {path} is NULL"
+        return None
+
+    def is_always(self, path: str, text: str | None) -> bool:
+        """Whether it is sure of a column, by the bounds alone, that all of its values are this one."""
+        for chunk in self.chunks[path]:
+            if text is None:
+                if chunk.nulls != chunk.values:
+                    return False
+            elif chunk.nulls != 0 or (chunk.least, chunk.greatest) != (text, text):
+                return False
+        return True
 
 
 def read_footers(
@@ -52,37 +110,74 @@ def read_footers(
         NotDirectError: a file has other columns, or no count of a column's NULLs.
         duckdb.Error: a file is absent or is no Parquet file.
     """
+    return file_facts(engine, open_footers(engine, uris), leaves)
+
+
+def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:
+    """The footers of these files, in their order.
+
+    Raises:
+        duckdb.Error: a file is absent or is no Parquet file.
+    """
     # One opening of each file; `parquet_metadata` and `parquet_file_metadata` would take one each.
     rows = engine.execute(
-        "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, c.path_in_schema, c.total_compressed_size, "
-        "c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value FROM "
-        "(SELECT parquet_file_metadata[1] AS f, unnest(parquet_metadata) AS c FROM parquet_full_metadata(?))",
+        "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
+        "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value FROM "
+        "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.num_children, e.converted_type, e.scale, "
+        "e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
+        "unnest(CASE WHEN len(parquet_metadata) = 0 THEN [NULL] ELSE parquet_metadata END) AS c "
+        "FROM parquet_full_metadata(?))",
         [[glob_literal(uri) for uri in uris]],
     ).fetchall()
-    files = {uri: (num_rows, size, footer_size) for uri, num_rows, size, footer_size, *_ in rows}
-    chunks: dict[tuple[str, str], list[_Chunk]] = {}
-    for uri, _, _, _, path, *chunk in rows:
-        chunks.setdefault((uri, path), []).append(_Chunk(*chunk))
-        if chunks[uri, path][-1].nulls is None:
-            raise NotDirectError(f"{uri} does not say how often column {path} is NULL")
-    expected = {(uri, path) for uri in uris for path in leaves}
-    if chunks.keys() != expected:
-        odd = min(chunks.keys() ^ expected)
-        raise NotDirectError(f"column {odd[1]} is not both in the table and in {odd[0]}")
+    files: dict[str, Footer] = {}
+    for uri, num_rows, size, footer_size, shape, path, *chunk in rows:
+        chunks: dict[str, list[_Chunk]]
+        if uri not in files:
+            files[uri] = Footer(uri, num_rows, size, footer_size, shape, chunks := {})
+        if path is not None:
+            chunks.setdefault(path, []).append(_Chunk(*chunk))
+    return [files[uri] for uri in uris]
+
+
+def file_facts(
+    engine: duckdb.DuckDBPyConnection,
+    footers: Sequence[Footer],
+    leaves: Mapping[str, Column],
+    ignored: Collection[str] = (),
+) -> list[FileFacts]:
+    """What the catalog keeps of these files.
+
+    Args:
+        engine: compares values.
+        footers: of the files.
+        leaves: the columns that each of them must have, by Parquet's path of them.
+        ignored: those that a file may have besides.
+
+    Raises:
+        NotDirectError: a file has other columns, or no count of a column's NULLs.
+    """
+    chunks: dict[tuple[str, str], Sequence[_Chunk]] = {}
+    for footer in footers:
+        if oddity := footer.oddity(leaves, ignored):
+            raise NotDirectError(oddity)
+        for path, column in leaves.items():
+            widened = column.type == "float64" and footer.chunks[path][0].type == "FLOAT"
+            found = footer.chunks[path]
+            chunks[footer.uri, path] = [_as_double(chunk) for chunk in found] if widened else found
     columns = _columns(engine, chunks, leaves)
     return [
-        FileFacts(uri, *files[uri], {c.column_id: columns[uri, path] for path, c in leaves.items()}) for uri in uris
+        FileFacts(f.uri, f.rows, f.size, f.footer_size, {c.column_id: columns[f.uri, p] for p, c in leaves.items()})
+        for f in footers
     ]
 
 
-class _Chunk(NamedTuple):
-    """A column in one row group."""
-
-    size: int
-    values: int  # NULLs too
-    nulls: int
-    least: str | None
-    greatest: str | None
+def _as_double(chunk: _Chunk) -> _Chunk:
+    """The bounds of single precision as those of double: 0.1 is 0.10000000149011612 there."""
+    least, greatest = (
+        None if text is None else repr(struct.unpack("f", struct.pack("f", float(text)))[0])
+        for text in (chunk.least, chunk.greatest)
+    )
+    return chunk._replace(least=least, greatest=greatest)
 
 
 def _columns(
@@ -95,8 +190,8 @@ def _columns(
         of_type = ((key, Bounds(c.least, c.greatest)) for key in chunks if key[1] in paths for c in chunks[key])
         bounds |= merged(engine, sql_type, of_type)
     for key, found in chunks.items():
-        nulls = sum(chunk.nulls for chunk in found)
-        known = all(None not in (chunk.least, chunk.greatest) for chunk in found if chunk.values > chunk.nulls)
+        nulls = sum(chunk.nulls or 0 for chunk in found)
+        known = all(None not in (chunk.least, chunk.greatest) for chunk in found if chunk.values > (chunk.nulls or 0))
         result[key] = ColumnFacts(
             size=sum(chunk.size for chunk in found),
             values=sum(chunk.values for chunk in found) - nulls,

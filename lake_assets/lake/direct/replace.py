@@ -1,7 +1,8 @@
 """The replacement of a partition by the direct lane: its whole files end, the new files begin."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from lake_assets.config.models import Lake
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.direct.footers import read_footers
@@ -37,7 +38,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         transaction = Transaction(database, session.connection)
         table = read_table(database, replacement.table)
         partitioning = read_partitioning(database, table)
-        values = _key_values(partitioning, replacement.partition)
+        values = key_values(partitioning, replacement.partition)
         old = _whole_files(database, table, partitioning, values)
         transaction.end_files(table, list(old))
         if replacement.files:
@@ -51,15 +52,30 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
                 [(file, values) for file in files],
             )
         row = replacement.done(rows_before=sum(old.values()), snapshot_id=transaction.snapshot_id)
-        manifest = read_table(database, manifest_table(session.config))
-        transaction.append(manifest, list(MANIFEST_COLUMNS), manifest_values(row, replacement.manifest))
-        ledger = read_table(database, ledger_table(session.config))
-        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row)])
+        append_records(database, transaction, session.config, manifest_values(row, replacement.manifest), [row])
         transaction.finish(AUTHOR, replacement.message, replacement.extra_info)
     return row
 
 
-def _key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
+def append_records(
+    database: CatalogDatabase,
+    transaction: Transaction,
+    lake: Lake,
+    manifest: Sequence[tuple[object, ...]],
+    rows: Sequence[LedgerRow],
+) -> None:
+    """Append rows to manifest and ledger, as part of the transaction.
+
+    Raises:
+        NotDirectError: one of the two is not a table as we made it.
+    """
+    transaction.append(read_table(database, manifest_table(lake)), list(MANIFEST_COLUMNS), manifest)
+    transaction.append(
+        read_table(database, ledger_table(lake)), list(LEDGER_COLUMNS), [ledger_values(row) for row in rows]
+    )
+
+
+def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
     """The partition's values as the catalog has them, in the order of the table's keys."""
     texts = {
         column.name.lower(): None if value is None else str(value)
@@ -112,6 +128,16 @@ def _whole_files(
             parameters,
         )
     )
+    refuse_deletes(database, table, set(files))
+    return files
+
+
+def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
+    """Refuse data files of which not all rows are live.
+
+    Raises:
+        NotDirectError: rows were deleted from one of them.
+    """
     deleted_from = {
         file_id
         for (file_id,) in database.rows(
@@ -119,9 +145,8 @@ def _whole_files(
             [table.table_id],
         )
     }
-    if deleted_from & set(files) or _has_inlined_deletes(database, table):
+    if deleted_from.intersection(file_ids) or _has_inlined_deletes(database, table):
         raise NotDirectError("rows were deleted from files of the table")
-    return files
 
 
 def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:

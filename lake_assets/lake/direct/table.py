@@ -1,6 +1,6 @@
 """A table as the catalog describes it: its columns, its partitioning, and how its files' columns map to them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,11 +51,11 @@ class Table:
         return next(found, None)
 
 
-def read_table(database: CatalogDatabase, name: TableName) -> Table:
-    """The table's description.
+def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, bool]:
+    """A table's id, the path of its folder, and whether that is below the lake's root.
 
     Raises:
-        NotDirectError: it does not exist, or has a column whose values this lane cannot compare.
+        NotDirectError: it does not exist.
     """
     found = database.rows(
         "SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative "
@@ -67,6 +67,16 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
     if len(found) != 1:
         raise NotDirectError(f"the catalog has {len(found)} tables {name}")
     table_id, schema_path, schema_is_relative, path, is_relative = found[0]
+    return (table_id, schema_path + path, bool(schema_is_relative)) if is_relative else (table_id, path, False)
+
+
+def read_table(database: CatalogDatabase, name: TableName) -> Table:
+    """The table's description.
+
+    Raises:
+        NotDirectError: it does not exist, or has a column whose values this lane cannot compare.
+    """
+    table_id, path, is_relative = read_folder(database, name)
     columns = {
         row[0]: Column(*row)
         for row in database.rows(
@@ -75,9 +85,7 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
             [table_id],
         )
     }
-    if is_relative:
-        path, is_relative = schema_path + path, schema_is_relative
-    table = Table(table_id, path, bool(is_relative), columns)
+    table = Table(table_id, path, is_relative, columns)
     for column in table.leaves.values():
         if duckdb_type(column.type) is None:
             raise NotDirectError(f"column {column.name} of {name} is of type {column.type}")
@@ -109,10 +117,18 @@ def read_partitioning(database: CatalogDatabase, table: Table) -> Partitioning:
     return Partitioning(keys[0][0], tuple(table.columns[column_id] for _, column_id, _ in keys))
 
 
-def read_mapping(database: CatalogDatabase, table: Table, partitioning: Partitioning) -> int:
+def read_mapping(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, inside: Collection[int] = ()
+) -> int:
     """The mapping by which DuckLake reads a file that has just the table's columns, but for the partition's.
 
     The extension writes it with the first file of a table, and again when the columns have changed.
+
+    Args:
+        database: the catalog.
+        table: whose files are meant.
+        partitioning: its own; these columns are read from the file's path.
+        inside: ids of those of them that are read from the file itself.
 
     Raises:
         NotDirectError: there is none for the columns as they are now.
@@ -125,8 +141,8 @@ def read_mapping(database: CatalogDatabase, table: Table, partitioning: Partitio
         [table.table_id],
     ):
         mappings.setdefault(mapping_id, []).append(tuple(entry))
-    by_path = {column.column_id for column in partitioning.columns}
-    wanted = {(c.column_id, _source_name(table, c), c.parent, c.column_id in by_path) for c in table.columns.values()}
+    by_path = {column.column_id for column in partitioning.columns} - set(inside)
+    wanted = {(c.column_id, source_name(table, c), c.parent, c.column_id in by_path) for c in table.columns.values()}
     for mapping_id, entries in mappings.items():
         targets = {number: target for number, _, target, *_ in entries}
         entry_set = {
@@ -138,6 +154,7 @@ def read_mapping(database: CatalogDatabase, table: Table, partitioning: Partitio
     raise NotDirectError("no file with the table's columns has been registered yet")
 
 
-def _source_name(table: Table, column: Column) -> str:
+def source_name(table: Table, column: Column) -> str:
+    """How DuckLake's mappings call a column of a file."""
     parent = None if column.parent is None else table.columns[column.parent]
     return _INSIDE_LIST[1] if parent and parent.type == "list" else column.name

@@ -2,25 +2,15 @@
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import duckdb
 
 from lake_assets.lake.direct.bounds import Bounds, duckdb_type, merged
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.direct.footers import ColumnFacts, FileFacts
+from lake_assets.lake.direct.footers import Addition, ColumnFacts, FileFacts
 from lake_assets.lake.direct.table import Partitioning, Table
 
 SPECIFICATION = "1.0"
-
-
-@dataclass(frozen=True, slots=True)
-class Addition:
-    """What is known of the new values of one column: for the statistics of the whole table."""
-
-    has_null: bool
-    is_unknown: bool  # there are values, and nobody says between which
-    bounds: Bounds
 
 
 class Transaction:
@@ -68,14 +58,14 @@ class Transaction:
         """
         if not files:
             return
-        first = row_id = self._grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
+        first = row_id = self.grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
         data_files: list[Row] = []
         values: list[Row] = []
         statistics: list[Row] = []
         additions: dict[int, list[Addition]] = {}
         for file, partition in files:
-            file_id = self._new_file_id()
-            facts = dict(file.columns) | _path_columns(partitioning, partition, file.rows)
+            file_id = self.new_file_id()
+            facts = path_columns(partitioning, partition, file.rows) | dict(file.columns)
             is_relative = file.uri.startswith(folder)
             path = file.uri.removeprefix(folder)
             data_files.append(
@@ -86,19 +76,13 @@ class Transaction:
             )  # fmt: skip
             row_id += file.rows
             values += [(file_id, table.table_id, index, text) for index, text in enumerate(partition)]
+            statistics += statistics_rows(table, file_id, facts)
             for column_id, column in facts.items():
-                statistics.append(
-                    (
-                        file_id, table.table_id, column_id, column.size, column.values, column.nulls,
-                        column.bounds.least, column.bounds.greatest,
-                    )
-                )  # fmt: skip
-                addition = Addition(column.nulls > 0, column.has_unknown_bounds, column.bounds)
-                additions.setdefault(column_id, []).append(addition)
+                additions.setdefault(column_id, []).append(column.addition)
         self._database.insert("ducklake_data_file", _DATA_FILE, data_files)
         self._database.insert("ducklake_file_partition_value", _PARTITION_VALUE, values)
-        self._database.insert("ducklake_file_column_stats", _FILE_STATISTICS, statistics)
-        self._widen(table, additions, is_first=not first)
+        self._database.insert("ducklake_file_column_stats", FILE_STATISTICS, statistics)
+        self.widen(table, additions, is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -122,7 +106,7 @@ class Transaction:
         described = [table.top_level(name) for name in columns]
         if not homes or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
-        first = self._grow(table, len(rows), 0)
+        first = self.grow(table, len(rows), 0)
         self._database.insert(
             homes[0][0],
             ("row_id", "begin_snapshot", *columns),
@@ -136,7 +120,7 @@ class Transaction:
             for column, values in zip(described, zip(*rows, strict=True), strict=True)
             if column is not None
         }
-        self._widen(table, additions, is_first=not first)
+        self.widen(table, additions, is_first=not first)
         self._changes.append(f"inlined_insert:{table.table_id}")
 
     def finish(self, author: str, message: str, extra: str) -> None:
@@ -151,14 +135,19 @@ class Transaction:
         self._database.insert(
             "ducklake_snapshot_changes",
             ("snapshot_id", "changes_made", "author", "commit_message", "commit_extra_info"),
-            [(self.snapshot_id, ",".join(self._changes), author, message, extra)],
+            [(self.snapshot_id, ",".join(dict.fromkeys(self._changes)), author, message, extra)],
         )
 
-    def _new_file_id(self) -> int:
+    def note_change(self, change: str) -> None:
+        """Let the snapshot say what it did, in DuckLake's words; other writers look for conflicts there."""
+        self._changes.append(change)
+
+    def new_file_id(self) -> int:
+        """The next number of a file or mapping."""
         self._next_file_id += 1
         return self._next_file_id - 1
 
-    def _grow(self, table: Table, rows: int, size: int) -> int:
+    def grow(self, table: Table, rows: int, size: int) -> int:
         """Count new rows; returns the row id of the first. Rows that ended stay counted, as the extension does it."""
         found = self._database.rows("SELECT next_row_id FROM ducklake_table_stats WHERE table_id = ?", [table.table_id])
         if not found:
@@ -175,7 +164,7 @@ class Transaction:
         )
         return int(found[0][0])
 
-    def _widen(self, table: Table, additions: Mapping[int, Sequence[Addition]], *, is_first: bool) -> None:
+    def widen(self, table: Table, additions: Mapping[int, Sequence[Addition]], *, is_first: bool) -> None:
         """Widen what the catalog says of each column of the whole table, so that no query passes over the new rows.
 
         Bounds that are not known, be it that all rows so far are NULL, stay so: DuckLake then asks the files.
@@ -229,12 +218,20 @@ class Transaction:
         return result | dict.fromkeys(unknown, Bounds(None, None))
 
 
-def _path_columns(partitioning: Partitioning, partition: Sequence[str | None], rows: int) -> dict[int, ColumnFacts]:
+def path_columns(partitioning: Partitioning, partition: Sequence[str | None], rows: int) -> dict[int, ColumnFacts]:
     """The facts of the columns that a file has from its path: one value for all rows."""
     return {
         column.column_id: ColumnFacts(0, 0 if text is None else rows, rows if text is None else 0, Bounds(text, text))
         for column, text in zip(partitioning.columns, partition, strict=True)
     }
+
+
+def statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
+    """The rows of a file's statistics, in the order of `FILE_STATISTICS`."""
+    return [
+        (file_id, table.table_id, column_id, c.size, c.values, c.nulls, c.bounds.least, c.bounds.greatest)
+        for column_id, c in facts.items()
+    ]
 
 
 def _text(value: object) -> str | None:
@@ -249,6 +246,6 @@ _DATA_FILE = (
     "file_size_bytes", "footer_size", "row_id_start", "partition_id", "mapping_id",
 )  # fmt: skip
 _PARTITION_VALUE = ("data_file_id", "table_id", "partition_key_index", "partition_value")
-_FILE_STATISTICS = (
+FILE_STATISTICS = (
     "data_file_id", "table_id", "column_id", "column_size_bytes", "value_count", "null_count", "min_value", "max_value",
 )  # fmt: skip

@@ -1,0 +1,169 @@
+"""The command `index`: landed files become lake files in place."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import uuid
+from typing import TYPE_CHECKING
+
+import click
+
+from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.failure import report
+from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.words import count, size
+from lake_assets.errors import LakeAssetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lake_assets.index import Indexed, IndexPlan
+    from lake_assets.partition import Partition
+    from lake_assets.passage import IngestResult
+    from lake_assets.stream import OpenStream
+
+NAMED = 3  # objects of a list that are shown
+
+
+@click.command()
+@click.argument("stream", required=False)
+@click.option(
+    "--partition",
+    "texts",
+    multiple=True,
+    metavar="COLUMN=VALUE,…",
+    help="Only this one, such as region=NW,date=2026-02-11; may be given several times.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be registered; nothing is written.")
+@click.option(
+    "--check", is_flag=True, help="Compare what is registered with what is there; exit code 1 if they differ."
+)
+@click.option("--repair", is_flag=True, help="Let the lake be what is there, where an object vanished or changed.")
+@click.pass_context
+def index(
+    ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, check: bool, repair: bool
+) -> None:
+    """Register landed files in the lake as they are, for a stream in mode index.
+
+    Each object that the lake does not have yet becomes one of its files, once; nothing is read again or rewritten. A
+    file that cannot be registered fails alone, and the exit code is then 1.
+    """
+    if check + repair + dry_run > 1:
+        raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
+    opened = stream_named(ctx.obj.load(), stream)
+    if opened.config.mode != "index":
+        raise click.UsageError(
+            f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
+        )
+    partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)] if texts else None
+    work = _check if check else _repair if repair else _dry_run if dry_run else _index
+    if not work(ctx.obj, opened, partitions):
+        ctx.exit(1)
+
+
+def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
+    from lake_assets.index import plan_index
+
+    plan = plan_index(stream, partitions)
+    for part in plan.partitions:
+        if part.new:
+            click.echo(
+                f"{part.partition}  {count(len(part.new), 'new object')}, {size(sum(o.size for o in part.new))}, "
+                f"{len(part.objects) - len(part.new):,} known"
+            )
+    click.echo(
+        f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}"
+    )
+    _tell_oddities(plan)
+    return True
+
+
+def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
+    from lake_assets.cli.progress import progress
+    from lake_assets.index import index_all, plan_index
+
+    plan = None if partitions is not None else plan_index(stream)
+    done: list[IngestResult] = []
+    failed = 0
+    with progress() as bar:
+        bar.add_task(stream.name, total=None)
+        run_id = str(uuid.uuid4())
+        for indexed in index_all(stream, partitions, plan=plan, run_id=run_id, checkpoint=interrupt.check):
+            interrupt.check()
+            _tell(indexed, debug=options.debug)
+            failed += indexed.error is not None
+            if indexed.result is not None:
+                done.append(indexed.result)
+    files, rows = (sum(getattr(r.row, name) or 0 for r in done) for name in ("files_written", "row_count"))
+    partitions_done = sum(1 for result in done if result.row.status == "committed")
+    click.echo(
+        f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(partitions_done, 'partition')}"
+        if files
+        else "nothing new"
+    )
+    if plan is not None:
+        _tell_oddities(plan)
+    if failed:
+        click.echo(f"{count(failed, 'partition')} with objects that were not registered.", err=True)
+    return not failed
+
+
+def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
+    from lake_assets.index_check import check_indexed
+
+    state = check_indexed(stream, partitions)
+    for gone in state.vanished:
+        click.echo(f"{click.style('vanished', fg='red')}  {gone.load_partition}  {gone.uri}")
+    for other in state.changed:
+        click.echo(f"{click.style('changed', fg='red'):9}  {other.partition}  {other.now.uri}")
+    found = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
+    click.echo(f"{count(state.registered, 'registered object')}: {'all as they were' if state.is_sound else found}")
+    if not state.is_sound:
+        click.echo(
+            "Put the objects back as they were, or let the lake be what is there now: "
+            f"`lake-assets index {stream.name} --repair`.",
+            err=True,
+        )
+    return state.is_sound
+
+
+def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
+    from lake_assets.index_check import repair_indexed
+
+    repaired = repair_indexed(stream, partitions)
+    for row in repaired.rows:
+        click.echo(
+            f"{click.style('repaired', fg='green')}  {row.load_partition}  {count(row.files_written or 0, 'file')} "
+            f"with {count(row.row_count or 0, 'row')} told anew, snapshot {row.snapshot_id}"
+        )
+    for error in repaired.errors:
+        report(error, debug=options.debug)
+    if not repaired.rows and not repaired.errors:
+        click.echo("nothing to repair")
+    return not repaired.errors
+
+
+def _tell(indexed: "Indexed", *, debug: bool) -> None:
+    from lake_assets.cli.partitions import result_line
+
+    if indexed.result is not None:
+        click.echo(result_line(indexed.result))
+    if isinstance(indexed.error, LakeAssetsError):
+        click.echo(f"{click.style('failed', fg='red'):9}  {indexed.partition}")
+        report(indexed.error, debug=debug)
+    elif indexed.error is not None:
+        raise indexed.error
+
+
+def _tell_oddities(plan: "IndexPlan") -> None:
+    if plan.outside:
+        click.echo(f"{count(len(plan.outside), 'object')} outside the layout: {_some([o.key for o in plan.outside])}")
+    if plan.changed:
+        click.echo(
+            f"{count(len(plan.changed), 'object')} changed since they were registered: "
+            f"{_some([o.key for o in plan.changed])}; see --check",
+            err=True,
+        )
+
+
+def _some(names: "Sequence[str]") -> str:
+    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")

@@ -1,0 +1,318 @@
+"""Registration in place: landed objects become lake files as they are, once each, many partitions in one transaction.
+
+`plan_index` says which objects the manifest does not know yet, and `index_all` registers just these. The command line
+and Dagster both call them.
+"""
+
+import datetime as dt
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lake_assets.errors import EmptySourceError, LakeAssetsError, LayoutError, NoLakeError, PartitionError, SourceError
+from lake_assets.lake.ledger import KnownObject, create_ledger, known_objects, manifest_table, record
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.passage import IngestResult, Passage, record_failures
+from lake_assets.registrar import Registrar
+from lake_assets.storage.store import LandedObject
+from lake_assets.stream import OpenStream
+
+FILES = 5_000  # of one transaction, about: a partition's new files stay together
+LISTINGS = 16  # side by side: a listing is a wait for the store
+NAMED = 20  # errors of one partition, in the ledger
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPlan:
+    """What an index would do with one partition."""
+
+    partition: Partition
+    objects: tuple[LandedObject, ...]  # all that are there now
+    new: tuple[LandedObject, ...]  # those to be registered
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlan:
+    """What an index would do now."""
+
+    partitions: tuple[PartitionPlan, ...]
+    outside: tuple[LandedObject, ...] = ()  # they fit no partition of the layout
+    changed: tuple[LandedObject, ...] = ()  # no longer those that were registered; see `index_check`
+
+    @property
+    def new(self) -> tuple[LandedObject, ...]:
+        """All objects to be registered."""
+        return tuple(o for part in self.partitions for o in part.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What became of one partition: its result, or its error. Of one that failed some objects may be registered."""
+
+    partition: Partition
+    result: IngestResult | None = None
+    error: Exception | None = None
+
+
+def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexPlan:
+    """What `index_all` would register now; nothing is written.
+
+    Args:
+        stream: whose objects.
+        partitions: of these alone; all that lie in the landing zone when None.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
+    """
+    wanted = None if partitions is None else list(partitions)
+    found, outside = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
+    known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
+    plans, changed = [], []
+    for partition, objects in found.items():
+        plans.append(PartitionPlan(partition, objects, tuple(o for o in objects if o.uri not in known)))
+        changed += [o for o in objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
+    return IndexPlan(tuple(plans), outside, tuple(changed))
+
+
+def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[LandedObject, ...]]:
+    """All objects of the landing zone by partition, and those that fit none.
+
+    Raises:
+        StorageError: the landing zone cannot be listed.
+    """
+    by_folder: dict[str, Partition | None] = {}
+    found: dict[Partition, list[LandedObject]] = {}
+    outside = []
+    for o in stream.source.list(files=stream.config.files):
+        folder = o.key.rpartition("/")[0]
+        if folder not in by_folder:
+            by_folder[folder] = _partition_of(stream, o.key)
+        partition = by_folder[folder]
+        if partition is None:
+            outside.append(o)
+        else:
+            found.setdefault(partition, []).append(o)
+    return {partition: tuple(objects) for partition, objects in found.items()}, tuple(outside)
+
+
+def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, tuple[LandedObject, ...]]:
+    """The objects of some partitions, by a listing of their prefixes.
+
+    Raises:
+        StorageError: the landing zone cannot be listed.
+    """
+    with ThreadPoolExecutor(LISTINGS) as pool:
+        return {p: m.objects for p, m in zip(partitions, pool.map(stream.manifest, partitions), strict=True)}
+
+
+def _partition_of(stream: OpenStream, key: str) -> Partition | None:
+    try:
+        texts = stream.layout.match(key, file=True)
+        if texts is None:
+            return None
+        return Partition.of(stream.config.columns, {c.name: texts[c.name] for c in stream.config.columns})
+    except (LayoutError, PartitionError):
+        return None
+
+
+def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[str, KnownObject]:
+    """The objects that the lake has, by URI."""
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            # Without its table, what the manifest remembers of the stream is in no table any more.
+            if lake.exists(stream.table) and lake.exists(manifest_table(lake.config)):
+                return known_objects(lake, stream.name, load_partitions)
+    except NoLakeError:
+        pass
+    return {}
+
+
+def index_all(
+    stream: OpenStream,
+    partitions: Iterable[Partition] | None = None,
+    *,
+    plan: IndexPlan | None = None,
+    run_id: str | None = None,
+    run_at: dt.datetime | None = None,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> Iterator[Indexed]:
+    """Register the landed objects that the lake does not have yet, each once.
+
+    Some thousands of files are one transaction, and a reader sees all of a partition's new files or none. A file
+    that cannot be registered fails alone.
+
+    Args:
+        stream: whose objects.
+        partitions: of these alone; all that lie in the landing zone when None.
+        plan: what `plan_index` gave for the same partitions; made anew when None.
+        run_id: names the run in ledger and commit messages; a new one when None.
+        run_at: when the run began, with time zone; now when None.
+        checkpoint: called between transactions; what it raises ends the run.
+
+    Yields:
+        What became of each partition that was named or has new objects.
+
+    Raises:
+        LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake not be read.
+    """
+    named = None if partitions is None else list(dict.fromkeys(partitions))
+    run = _Run(stream, run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC))
+    start = time.perf_counter()
+    try:
+        plan = plan or plan_index(stream, named)
+    except LakeAssetsError as error:
+        if named is None:
+            raise
+        yield from run.fail([run.share(PartitionPlan(partition, (), ())) for partition in named], error)
+        return
+    shares = [run.share(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
+    if named is not None:
+        yield from run.pass_over([share for share in shares if not share.plan.new])
+    for some in _chunks([share for share in shares if share.plan.new]):
+        try:
+            checkpoint()
+            indexed = run.register(some)
+        except BaseException as error:
+            list(run.fail(some, error))
+            raise
+        yield from indexed
+
+
+@dataclass
+class _Share:
+    """One partition of a run."""
+
+    plan: PartitionPlan
+    passage: Passage
+
+
+@dataclass
+class _Run:
+    stream: OpenStream
+    run_id: str
+    run_at: dt.datetime
+
+    def share(self, plan: PartitionPlan, seconds: float = 0) -> _Share:
+        passage = Passage(self.stream, plan.partition, self.run_id, self.run_at)
+        passage.manifest = Manifest(plan.objects)
+        passage.add_seconds("list", seconds)
+        passage.update(source_files=len(plan.objects), source_bytes=passage.manifest.size)
+        return _Share(plan, passage)
+
+    def fail(self, shares: Sequence[_Share], error: BaseException) -> Iterator[Indexed]:
+        """All of them have this error."""
+        for share in shares:
+            share.passage.error = error
+        yield from self._failed([share.passage for share in shares])
+
+    def _failed(self, passages: Sequence[Passage]) -> Iterator[Indexed]:
+        record_failures(self.stream, passages)
+        for passage in passages:
+            if isinstance(passage.error, Exception):
+                yield Indexed(passage.partition, passage.result, passage.error)
+
+    def pass_over(self, shares: Sequence[_Share]) -> Iterator[Indexed]:
+        """Nothing new has landed here: that is noted, or, where nothing has landed at all, the policy holds."""
+        policy = self.stream.config.on_empty
+        skipped: list[Passage] = []
+        empty: list[Passage] = []
+        for share in shares:
+            passage = share.passage
+            if share.plan.objects:
+                passage.update(source_fingerprint=self.stream.fingerprint(passage.manifest))
+            else:
+                passage.update(on_empty=policy)
+            if not share.plan.objects and policy == "fail":
+                passage.error = EmptySourceError(
+                    f"the source partition has no objects: {passage.row.source_glob}:",
+                    "check that it has landed, or set on_empty to keep.",
+                )
+                empty.append(passage)
+                continue
+            passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
+            skipped.append(passage)
+        try:
+            self._record(skipped)
+        except LakeAssetsError as error:
+            for passage in skipped:
+                passage.error = error
+            empty += skipped
+            skipped = []
+        for passage in skipped:
+            passage.done(passage.row)
+            yield Indexed(passage.partition, passage.result)
+        yield from self._failed(empty)
+
+    def _record(self, passages: Sequence[Passage]) -> None:
+        if passages:
+            with self.stream.lake.open(create=True) as lake:
+                create_ledger(lake)
+                record(lake, [passage.row for passage in passages])
+
+    def register(self, shares: Sequence[_Share]) -> list[Indexed]:
+        """One transaction, mostly; see `Registrar`."""
+        new = {o.uri for share in shares for o in share.plan.new}
+        registrar = Registrar(
+            self.stream,
+            {share.plan.partition: share.passage.row for share in shares},
+            {share.plan.partition: [o for o in share.plan.objects if o.uri not in new] for share in shares},
+        )
+        start = time.perf_counter()
+        try:
+            with self.stream.lake.open(create=True) as lake:
+                create_ledger(lake)
+                registrar.register(lake, [(o, share.plan.partition) for share in shares for o in share.plan.new])
+        except LakeAssetsError as error:
+            for o in (
+                o for share in shares for o in share.plan.new if o not in registrar.present[share.plan.partition]
+            ):
+                registrar.errors.setdefault(o.uri, error)
+        for share in shares:
+            share.passage.add_seconds("register", (time.perf_counter() - start) / len(shares))
+            self._conclude(share, registrar)
+        done = [share.passage for share in shares]
+        failed = list(self._failed([passage for passage in done if passage.error is not None]))
+        untouched = [p for p in done if p.error is None and p.result is None]
+        self._record(untouched)
+        for passage in untouched:
+            passage.done(passage.row)
+        return [Indexed(p.partition, p.result) for p in done if p.error is None] + failed
+
+    def _conclude(self, share: _Share, registrar: Registrar) -> None:
+        passage, partition = share.passage, share.plan.partition
+        if row := registrar.committed.get(partition):
+            passage.done(row)
+        errors = [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors]
+        if errors:
+            passage.error = _joined(errors, len(share.plan.new), passage)
+        elif row is None:  # another process has registered them meanwhile
+            passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
+
+
+def _joined(errors: Sequence[LakeAssetsError], new: int, passage: Passage) -> LakeAssetsError:
+    """The one error of a partition."""
+    unlike = list({id(error): error for error in errors}.values())
+    if len(unlike) == 1:
+        return unlike[0]
+    texts = [f"- {error}" for error in unlike[:NAMED]] + (
+        [f"- and {len(unlike) - NAMED} more"] if len(unlike) > NAMED else []
+    )
+    problem = f"{len(errors)} of {new} new objects of {passage.partition} were not registered:"
+    return SourceError("\n".join([problem, *texts]))
+
+
+def _chunks(shares: Iterable[_Share]) -> Iterator[list[_Share]]:
+    """As many partitions at a time as make one transaction."""
+    chunk: list[_Share] = []
+    files = 0
+    for share in shares:
+        chunk.append(share)
+        files += len(share.plan.new)
+        if files >= FILES:
+            yield chunk
+            chunk, files = [], 0
+    if chunk:
+        yield chunk

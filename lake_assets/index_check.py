@@ -1,0 +1,159 @@
+"""Whether the landed objects that became lake files are still what they were, and the mend where they are not.
+
+A lake file is meant to stay as it is. Of one that changed, the catalog says what is no longer so, and readers fail or
+pass over rows; of one that vanished, every reader of its partition fails.
+"""
+
+import dataclasses
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lake_assets.errors import LakeAssetsError, NoLakeError
+from lake_assets.index import list_all, list_some
+from lake_assets.lake.commit import commit_repair
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.landed import Candidate, look_at
+from lake_assets.lake.ledger import KnownObject, LedgerRow, known_objects, manifest_table
+from lake_assets.lake.registration import LandedFile, Repair
+from lake_assets.lake.replacement import list_files_statement
+from lake_assets.partition import Partition
+from lake_assets.passage import Passage
+from lake_assets.registrar import Registrar
+from lake_assets.storage.store import LandedObject
+from lake_assets.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """A registered object that is another now."""
+
+    before: KnownObject
+    now: LandedObject
+    partition: Partition
+    is_live: bool  # a file of the table; if not, it had no rows or its entry has ended
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedState:
+    """The registered objects of a stream beside those that are there."""
+
+    registered: int
+    vanished: tuple[KnownObject, ...] = ()
+    changed: tuple[ChangedObject, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all are what they were."""
+        return not self.vanished and not self.changed
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What a repair did."""
+
+    rows: tuple[LedgerRow, ...] = ()  # of its commits
+    errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be mended
+
+
+def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
+    """Compare what is registered with a listing now: ETags and sizes; no object is opened.
+
+    Args:
+        stream: in mode index.
+        partitions: these alone; all when None.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
+    """
+    wanted = None if partitions is None else list(partitions)
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            if not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
+                return IndexedState(0)
+            live = {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}
+            known = known_objects(lake, stream.name, None if wanted is None else [p.path for p in wanted])
+    except NoLakeError:
+        return IndexedState(0)
+    # Listed after the lake was read: what another process registers meanwhile is there.
+    listed = list_all(stream)[0] if wanted is None else list_some(stream, wanted)
+    there = {o.uri: (o, partition) for partition, objects in listed.items() for o in objects}
+    return IndexedState(
+        sum(1 for uri in known if uri in live),
+        tuple(o for uri, o in sorted(known.items()) if uri in live and uri not in there),
+        tuple(
+            ChangedObject(known[uri], o, partition, uri in live)
+            for uri, (o, partition) in sorted(there.items())
+            if uri in known and not known[uri].is_now(o.etag, o.size)
+        ),
+    )
+
+
+def repair_indexed(
+    stream: OpenStream, partitions: Iterable[Partition] | None = None, *, run_id: str | None = None
+) -> Repaired:
+    """Let the lake be what is there: the entry of a vanished object ends, that of a changed one tells what it is now.
+
+    All of it is one transaction. An object that had no rows and has some now is registered by a second one.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be repaired; it is as it was.
+    """
+    state = check_indexed(stream, partitions)
+    if state.is_sound:
+        return Repaired()
+    mender = _Mender(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
+    with stream.lake.open() as lake:
+        rows, errors = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
+        more, others = mender.register(lake, [o for o in state.changed if not o.is_live])
+    return Repaired((*rows, *more), (*errors, *others))
+
+
+@dataclass
+class _Mender:
+    stream: OpenStream
+    run_id: str
+    now: dt.datetime
+
+    def renew(
+        self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]
+    ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
+        candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
+        registrar = self._registrar(candidates)
+        config = self.stream.config
+        look = look_at(lake, self.stream.table, config.columns, candidates, registrar.schema_of)
+        of_vanished = {o.uri: self._partition(o) for o in vanished}
+        partitions = {*of_vanished.values(), *(file.partition for file in look.files)}
+        errors = list(look.errors.values())
+        if not partitions:
+            return [], errors
+        rows = {p: self._row(p, look.files) for p in sorted(partitions, key=lambda p: p.path)}
+        repair = Repair(self.stream.table, look.described, look.files, rows, vanished=tuple(of_vanished))
+        return commit_repair(lake, repair), errors
+
+    def register(
+        self, lake: LakeSession, changed: Sequence[ChangedObject]
+    ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
+        candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
+        registrar = self._registrar(candidates)
+        registrar.register(lake, candidates)
+        return list(registrar.committed.values()), list(registrar.errors.values())
+
+    def _registrar(self, candidates: Sequence[Candidate]) -> Registrar:
+        partitions = {partition for _, partition in candidates}
+        return Registrar(self.stream, {p: self._row(p, ()) for p in partitions}, {p: [] for p in partitions})
+
+    def _row(self, partition: Partition, files: Sequence[LandedFile]) -> LedgerRow:
+        mine = [file for file in files if file.partition == partition]
+        return dataclasses.replace(
+            Passage(self.stream, partition, self.run_id, self.now).row,
+            mode="repair",
+            status="committed",
+            row_count=sum(file.rows for file in mine),
+            files_written=len(mine),
+            bytes_written=sum(file.object.size for file in mine),
+        )
+
+    def _partition(self, o: KnownObject) -> Partition:
+        return self.stream.config.partition(o.load_partition.replace("/", ","))

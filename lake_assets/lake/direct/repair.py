@@ -1,0 +1,87 @@
+"""The repair of registered files that changed or vanished: what the catalog says of them becomes true again.
+
+A path must not be registered a second time, for DuckLake would delete the file when its first entry's last snapshot
+expires. So a changed file keeps its entry, and the entry's facts are replaced.
+"""
+
+from collections.abc import Sequence
+
+from lake_assets.errors import CatalogError
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.direct.footers import Addition
+from lake_assets.lake.direct.mapping import ensure_mapping
+from lake_assets.lake.direct.registered import live_files, partition_rows
+from lake_assets.lake.direct.replace import append_records, key_values, refuse_deletes
+from lake_assets.lake.direct.table import Partitioning, Table, read_partitioning, read_table
+from lake_assets.lake.direct.transaction import FILE_STATISTICS, Transaction, path_columns, statistics_rows
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.ledger import LedgerRow
+from lake_assets.lake.registration import LandedFile, Repair
+from lake_assets.lake.replacement import AUTHOR
+
+
+def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
+    """One try.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the repair's.
+
+    Raises:
+        NotDirectError: rows were deleted from the files, or the table is none that this lane knows; nothing has
+            changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    if repair.files and (repair.described is None or any(file.facts is None for file in repair.files)):
+        raise NotDirectError("some of the files have no statistics, or no rows")
+    with catalog_transaction(session) as database:
+        transaction = Transaction(database, session.connection)
+        table = read_table(database, repair.table)
+        partitioning = read_partitioning(database, table)
+        folder = (data_path(session.config) if table.is_relative else "") + table.path
+        uris = [*repair.vanished, *(file.uri for file in repair.files)]
+        ids = live_files(database.rows, table.table_id, folder, uris)
+        if set(ids) != set(uris) or (repair.files and table != repair.described):
+            raise CatalogError(f"{repair.table} changed while its files were being looked at:", "run it again.")
+        refuse_deletes(database, table, set(ids.values()))
+        counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
+        transaction.end_files(table, [ids[uri] for uri in repair.vanished])
+        _renew(database, transaction, table, partitioning, [(ids[file.uri], file) for file in repair.files])
+        rows = repair.done(
+            rows_before={p: counts.get(tuple(key_values(partitioning, p)), 0) for p in repair.rows},
+            snapshot_id=transaction.snapshot_id,
+        )
+        append_records(database, transaction, session.config, repair.manifest_rows(), rows)
+        transaction.finish(AUTHOR, repair.message, repair.extra_info)
+    return rows
+
+
+def _renew(
+    database: CatalogDatabase,
+    transaction: Transaction,
+    table: Table,
+    partitioning: Partitioning,
+    files: Sequence[tuple[int, LandedFile]],
+) -> None:
+    """Replace what the catalog says of these data files. Their rows are new ones, with new row ids."""
+    additions: dict[int, list[Addition]] = {}
+    for file_id, file in files:
+        facts = file.facts
+        assert facts is not None  # noqa: S101 - the caller looked
+        inside = {column.column_id for column in partitioning.columns if column.name.lower() in file.inside}
+        columns = path_columns(partitioning, key_values(partitioning, file.partition), facts.rows) | dict(facts.columns)
+        mapping_id = ensure_mapping(database, transaction, table, partitioning, inside)
+        row_id = transaction.grow(table, facts.rows, facts.size)
+        database.execute(
+            "UPDATE ducklake_data_file SET record_count = ?, file_size_bytes = ?, footer_size = ?, row_id_start = ?, "
+            "mapping_id = ? WHERE data_file_id = ?",
+            [facts.rows, facts.size, facts.footer_size, row_id, mapping_id, file_id],
+        )
+        database.execute("DELETE FROM ducklake_file_column_stats WHERE data_file_id = ?", [file_id])
+        database.insert("ducklake_file_column_stats", FILE_STATISTICS, statistics_rows(table, file_id, columns))
+        for column_id, column in columns.items():
+            additions.setdefault(column_id, []).append(column.addition)
+    if files:
+        transaction.widen(table, additions, is_first=False)
+        transaction.note_change(f"deleted_from_table:{table.table_id}")
+        transaction.note_change(f"inserted_into_table:{table.table_id}")

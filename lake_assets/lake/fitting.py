@@ -1,0 +1,125 @@
+"""Whether a landed file is one that every reader of the lake reads rightly as it is, for nothing of it is rewritten."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lake_assets.errors import SchemaError
+from lake_assets.lake.direct.footers import Footer
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.engine import glob_literal, identifier
+from lake_assets.lake.paths import says
+from lake_assets.lake.types import PARTITION_ARROW_TYPES, is_read_as
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.spark.fit import Fitter, widens
+from lake_assets.storage.store import LandedObject
+
+SchemaOf = Callable[[LandedObject], pa.Schema]
+"""Reads the Arrow schema of a landed object; raises SourceError."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How readers see a file's partition columns."""
+
+    inside: frozenset[str]  # those that they take from the file, in lower case; the others from its path
+    ignored: frozenset[str]  # names in the file of those that they take from the path all the same
+
+
+class Fitting:
+    """Looks at the files of one table. What files of one shape have in common is asked for once.
+
+    Args:
+        session: an open lake, whose engine has the secret of the landing zone.
+        columns: the partition columns.
+        target: the table's other columns.
+        schema_of: asked once for all files of a shape.
+    """
+
+    def __init__(
+        self, session: LakeSession, columns: Sequence[PartitionColumn], target: pa.Schema, schema_of: SchemaOf
+    ) -> None:
+        self._session = session
+        self._columns = columns
+        self._target = target
+        self._schema_of = schema_of
+        self._schemas: dict[int, pa.Schema] = {}
+        self._sound: set[int] = set()  # shapes
+        self._by_path: dict[tuple[str, Partition], frozenset[str]] = {}
+
+    def view(self, o: LandedObject, partition: Partition, footer: Footer) -> View:
+        """How readers see the file.
+
+        Raises:
+            SchemaError: its columns or a row's partition are not what they must be; the error names it.
+            SourceError: it cannot be read.
+        """
+        schema = self._schemas.get(footer.shape)
+        if schema is None:
+            schema = self._schemas[footer.shape] = self._schema_of(o)
+        if footer.shape not in self._sound:
+            self._check_columns(o, partition, schema)
+            self._sound.add(footer.shape)
+        names = {name.lower(): name for name in schema.names}
+        by_path = self._said_by_path(o, partition)
+        inside = frozenset(column.name.lower() for column in self._columns) - by_path
+        for column, value in zip(self._columns, partition.values, strict=True):
+            name = names.get(column.name.lower())
+            if column.name.lower() in inside:
+                self._check_inside(o, column, schema, name)
+            if name is not None:
+                self._check_values(o, partition, footer, name, None if value is None else str(value))
+        return View(inside, frozenset(names[name] for name in by_path if name in names))
+
+    def _check_columns(self, o: LandedObject, partition: Partition, schema: pa.Schema) -> None:
+        fitter = Fitter(schema, self._target, partition, f"the object {o.uri}")
+        for name, field in zip(fitter.columns, self._target, strict=True):
+            given = schema.field(name).type
+            if not is_read_as(given, field.type):
+                raise SchemaError(
+                    f"column {name!r} of the object {o.uri} is {given}, which DuckLake does not read as the table's "
+                    f"{field.type}:",
+                    "land it with the table's type, or use mode: replace, which rewrites it.",
+                )
+
+    def _said_by_path(self, o: LandedObject, partition: Partition) -> frozenset[str]:
+        folder = o.uri.rpartition("/")[0]
+        key = (folder, partition)
+        if key not in self._by_path:
+            folders = folder.split("/")
+            self._by_path[key] = frozenset(
+                column.name.lower()
+                for column, value in zip(self._columns, partition.values, strict=True)
+                if says(folders, column, value)
+            )
+        return self._by_path[key]
+
+    def _check_inside(self, o: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
+        if name is None:
+            raise SchemaError(
+                f"the partition column {column.name!r} of the object {o.uri} stands neither in the file nor, as a "
+                f"folder {column.name}=… that readers of the lake understand, in its path:",
+                "land the column in the file too, or use mode: replace.",
+            )
+        given, wanted = schema.field(name).type, PARTITION_ARROW_TYPES[column.type]
+        if not (widens(given, wanted) and is_read_as(given, wanted)):
+            raise SchemaError(
+                f"the partition column {name!r} of the object {o.uri} is {given}, and the table's is {wanted}:",
+                "land it with the table's type, or use mode: replace.",
+            )
+
+    def _check_values(self, o: LandedObject, partition: Partition, footer: Footer, name: str, text: str | None) -> None:
+        """Every row is of the file's own partition; the footer mostly knows."""
+        if name in footer.chunks and footer.is_always(name, text):
+            return
+        wrong = self._session.rows(
+            f"SELECT {identifier(name)}::VARCHAR FROM read_parquet(?, hive_partitioning => false) "  # noqa: S608
+            f"WHERE {identifier(name)}::VARCHAR IS DISTINCT FROM ? LIMIT 1",
+            [glob_literal(o.uri), text],
+        )
+        if wrong:
+            raise SchemaError(
+                f"the object {o.uri} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
+                "land the row in its own partition.",
+            )

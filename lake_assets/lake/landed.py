@@ -1,0 +1,147 @@
+"""Looking at landed files before they become lake files: their footers, whether they fit, what the catalog keeps."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import duckdb
+
+from lake_assets.config.secrets import mask_error
+from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError, StorageUnreachableError
+from lake_assets.lake.direct.database import NotDirectError
+from lake_assets.lake.direct.footers import FileFacts, Footer, file_facts, open_footers
+from lake_assets.lake.direct.register import describe
+from lake_assets.lake.direct.table import Partitioning, Table
+from lake_assets.lake.ducklake import LakeSession, TableName, translated
+from lake_assets.lake.fitting import Fitting, SchemaOf, View
+from lake_assets.lake.registration import LandedFile
+from lake_assets.lake.tables import data_schema
+from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.storage.store import LandedObject
+
+_AT_ONCE = 50  # footers in one statement
+_SIDE_BY_SIDE = 8  # statements; a footer is a wait for the store
+
+Candidate = tuple[LandedObject, Partition]
+_Seen = tuple[LandedObject, Partition, Footer, View]
+
+
+@dataclass
+class Look:
+    """What a look at some files found."""
+
+    described: Table | None = None  # the table that the facts are about; None: there are none
+    files: list[LandedFile] = field(default_factory=list)
+    errors: dict[str, LakeAssetsError] = field(default_factory=dict)  # by URI: of those that cannot be registered
+
+
+def look_at(
+    session: LakeSession,
+    table: TableName,
+    columns: Sequence[PartitionColumn],
+    candidates: Sequence[Candidate],
+    schema_of: SchemaOf,
+) -> Look:
+    """Look at landed files that are to become the table's.
+
+    Args:
+        session: an open lake, whose engine has the secret of the landing zone.
+        table: it exists.
+        columns: the partition columns.
+        candidates: objects, each with its partition.
+        schema_of: asked once for all files of a shape.
+
+    Raises:
+        SchemaError: the table is none that files can be registered for.
+        StorageUnreachableError: the landing zone cannot be reached.
+        CatalogError: the catalog cannot be read.
+    """
+    look = Look()
+    fitting = Fitting(session, columns, data_schema(session, table, columns), schema_of)
+    footers = _footers(session, [o for o, _ in candidates], look)
+    seen: list[_Seen] = []
+    for o, partition in candidates:
+        if (footer := footers.get(o.uri)) is None:
+            continue
+        try:
+            _refuse_unfinished(o, footer)
+            seen.append((o, partition, footer, fitting.view(o, partition, footer)))
+        except LakeAssetsError as error:
+            look.errors[o.uri] = error
+    facts: dict[str, FileFacts] = {}
+    with suppress(NotDirectError):
+        look.described, partitioning = describe(session, table)
+        facts = _facts(session, look.described, partitioning, seen)
+    look.files = [LandedFile(o, p, footer.rows, view.inside, facts.get(o.uri)) for o, p, footer, view in seen]
+    return look
+
+
+def _refuse_unfinished(o: LandedObject, footer: Footer) -> None:
+    if footer.size != o.size:
+        raise SourceChangedError(
+            f"the object {o.uri} changed while it was being registered, from {o.size} bytes to {footer.size}:",
+            "run it again when its writer has finished.",
+        )
+
+
+def _facts(
+    session: LakeSession, table: Table, partitioning: Partitioning, seen: Sequence[_Seen]
+) -> dict[str, FileFacts]:
+    """The facts of all files that the direct lane can take, by URI."""
+    found: dict[str, FileFacts] = {}
+    for inside in {view.inside for *_, view in seen}:
+        by_path = {c.column_id for c in partitioning.columns if c.name.lower() not in inside}
+        leaves = {path: column for path, column in table.leaves.items() if column.column_id not in by_path}
+        groups: dict[frozenset[str], list[Footer]] = {}
+        for *_, footer, view in seen:
+            if view.inside == inside and footer.rows and not footer.oddity(leaves, view.ignored):
+                groups.setdefault(view.ignored, []).append(footer)
+        for ignored, footers in groups.items():
+            with translated(session.config):
+                found |= {facts.uri: facts for facts in file_facts(session.connection, footers, leaves, ignored)}
+    return found
+
+
+def _footers(session: LakeSession, objects: Sequence[LandedObject], look: Look) -> dict[str, Footer]:
+    """The footers by URI; what cannot be read becomes an error of the look."""
+    uris = [o.uri for o in objects if o.size]
+    look.errors |= {o.uri: _damaged(o.uri, "it is empty (0 bytes)") for o in objects if not o.size}
+    chunks = [uris[start : start + _AT_ONCE] for start in range(0, len(uris), _AT_ONCE)]
+    found: dict[str, Footer] = {}
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        for footers, errors in pool.map(lambda chunk: _read(session, chunk), chunks):
+            found |= {footer.uri: footer for footer in footers}
+            look.errors |= errors
+    return found
+
+
+def _read(session: LakeSession, uris: Sequence[str]) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
+    """The footers of these files; if one cannot be read, the others are still."""
+    try:
+        with session.connection.cursor() as cursor:
+            cursor.execute("SET TimeZone = 'UTC'")
+            return open_footers(cursor, uris), {}
+    except duckdb.Error as error:
+        if len(uris) > 1:
+            half = len(uris) // 2
+            (footers, errors), (more, other) = _read(session, uris[:half]), _read(session, uris[half:])
+            return footers + more, errors | other
+        mask_error(error, *session.config.indexed, session.config.storage)
+        text = " ".join(str(error).split())[:500].rstrip(".")
+        if _is_transport(error, uris[0]):
+            raise StorageUnreachableError(
+                f"the object {uris[0]} cannot be read: {text}:", "check endpoint, keys and network."
+            ) from error
+        return [], {uris[0]: _damaged(uris[0], text)}
+
+
+def _damaged(uri: str, why: str) -> SourceError:
+    return SourceError(
+        f"the object {uri} cannot be read as Parquet: {why}:", "remove it or let its writer land it again."
+    )
+
+
+def _is_transport(error: duckdb.Error, uri: str) -> bool:
+    """Whether the store failed, and not the file alone."""
+    return isinstance(error, duckdb.IOException) and "://" in uri and "404" not in str(error)
