@@ -12,6 +12,7 @@ from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
 from lake_assets.cli.generate import generate
+from lake_assets.cli.init import init
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
@@ -63,5 +64,5 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, schema, layout, import_):
+for command in (demo, init, doctor, validate, generate, land, plan, ingest, query, ledger, schema, layout, import_):
     main.add_command(command)
