@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 import pendulum
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lake_assets.config import editor_schema
 from lake_assets.config.fields import FileSize, Identifier
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
@@ -97,7 +98,11 @@ class Stream(Model):
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
-    time_zone: str = Field("UTC", description="IANA name of the zone whose clock says which day is today.")
+    time_zone: str = Field(
+        "UTC",
+        description="IANA name of the zone whose clock says which day is today.",
+        json_schema_extra=editor_schema.TIME_ZONE,
+    )
     tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     description: str | None = None
