@@ -13,6 +13,7 @@ from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
 from lake_assets.cli.generate import generate
 from lake_assets.cli.index import index
+from lake_assets.cli.init import init
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
@@ -67,6 +68,7 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
 
 COMMANDS = (
     demo,
+    init,
     doctor,
     validate,
     generate,

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from lake_assets.config import editor_schema
 from lake_assets.config.model import Model
 from lake_assets.errors import LayoutError
 from lake_assets.layout.template import Compat, Template
@@ -14,7 +15,11 @@ class LayoutOptions(Model):
     """A path template and how it is read; docs/layout.md has its grammar."""
 
     template: str = Field(min_length=1)
-    time_zone: str = Field("UTC", description="IANA name of the zone whose clock gives the path's dates and hours.")
+    time_zone: str = Field(
+        "UTC",
+        description="IANA name of the zone whose clock gives the path's dates and hours.",
+        json_schema_extra=editor_schema.TIME_ZONE,
+    )
     nested: bool = Field(default=False, description="Let a / in a value make folders.")
     compat: Compat | None = Field(None, description="Whose paths are read and written, if another system's.")
 
@@ -37,4 +42,5 @@ def _from_text(value: object) -> object:
     return {"template": value} if isinstance(value, str) else value
 
 
-Layout = Annotated[LayoutOptions, BeforeValidator(_from_text, json_schema_input_type=str | LayoutOptions)]
+_Text = Annotated[str, Field(json_schema_extra=editor_schema.LAYOUT)]
+Layout = Annotated[LayoutOptions, BeforeValidator(_from_text, json_schema_input_type=_Text | LayoutOptions)]

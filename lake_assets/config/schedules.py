@@ -7,6 +7,7 @@ import pendulum
 from croniter import CroniterBadDateError, CroniterError, croniter
 from pydantic import AfterValidator, Field, model_validator
 
+from lake_assets.config import editor_schema
 from lake_assets.config.model import Model
 
 
@@ -39,7 +40,7 @@ def check_time_zone(name: str) -> str:
 Cron = Annotated[str, AfterValidator(_check_cron)]
 """A cron schedule of five fields, or a word such as `@daily`."""
 
-TimeZone = Annotated[str, AfterValidator(check_time_zone)]
+TimeZone = Annotated[str, AfterValidator(check_time_zone), Field(json_schema_extra=editor_schema.TIME_ZONE)]
 """The IANA name of a time zone."""
 
 Status = Literal["running", "stopped"]

@@ -1,0 +1,202 @@
+"""`lake-assets init`: a project that runs as its README says, in a folder that was nobody's."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets.config.load import load_config
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.cli.choices import changed_by_each_choice
+from lake_assets_tests.servers.process import free_ports
+
+ROOT = Path(__file__).parents[2]
+WRITTEN = {
+    ".gitignore", "README.md", "dagster_home", "lake.schema.json", "lake.yaml", "landing", "workspace.yaml",
+}  # fmt: skip
+
+
+def init(folder: Path) -> Result:
+    return CliRunner().invoke(main, ["init", str(folder)])
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_new_folder_gets_a_valid_project_with_two_days_of_two_regions(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "project"
+
+    result = init(folder)
+
+    assert result.exit_code == 0, result.output
+    assert names(folder) == WRITTEN
+    source = Path(load_config(folder / "lake.yaml").streams["sales"].source.root)
+    landed = {str(file.parent.relative_to(source)): pq.ParquetFile(file).metadata for file in source.rglob("*.parquet")}
+    assert landed.keys() == {f"region={r}/date=2026-02-{d}" for r in ("NW", "SW") for d in (11, 12)}
+    assert sum(metadata.num_rows for metadata in landed.values()) == 800
+    assert CliRunner().invoke(main, ["--config", str(folder / "lake.yaml"), "validate"]).exit_code == 0
+
+
+def test_the_config_names_the_schema_beside_it_and_its_other_choices_are_valid(tmp_path: Path) -> None:
+    init(tmp_path)
+    config = tmp_path / "lake.yaml"
+
+    assert changed_by_each_choice(config) >= 12
+    first, *_ = config.read_text(encoding="utf-8").splitlines()
+    schema = tmp_path / first.removeprefix("# yaml-language-server: $schema=")
+    assert schema.read_text(encoding="utf-8") == CliRunner().invoke(main, ["schema"]).stdout
+
+
+def test_dagsters_settings_are_those_of_the_repository(tmp_path: Path) -> None:
+    init(tmp_path)
+
+    for name, place in (("dagster.yaml", "dagster_home/dagster.yaml"), ("workspace.yaml", "workspace.yaml")):
+        ours, theirs = ROOT / name, tmp_path / place
+        assert yaml.safe_load(theirs.read_text()) == yaml.safe_load(ours.read_text())
+
+
+@pytest.mark.parametrize("name", ["lake.yaml", "notes.txt", ".gitignore", "landing", "a-folder/"])
+def test_content_is_named_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / name
+    if name.endswith("/"):
+        mine.mkdir()
+    else:
+        mine.write_text("mine")
+
+    result = init(tmp_path)
+
+    assert result.exit_code == 1
+    assert f"{mine} exists" in result.stderr
+    assert names(tmp_path) == {mine.name}
+    assert mine.is_dir() or mine.read_text() == "mine"
+
+
+def test_hidden_files_of_others_stay(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+
+    assert init(tmp_path).exit_code == 0
+    assert names(tmp_path) == {".git", *WRITTEN}
+
+
+def test_a_file_in_the_folders_place_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+
+    assert "is a file: name another folder" in init(tmp_path / "file").stderr
+    assert "cannot be written" in init(tmp_path / "file" / "below").stderr
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_start_that_is_broken_off_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: LandingWriter) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LandingWriter, "flush", full)
+
+    result = init(tmp_path / "new" / "project")
+
+    assert result.exit_code == 1
+    assert "cannot be written: No space left on device" in result.stderr
+    assert names(tmp_path) == set()
+
+
+def blocks(readme: Path) -> list[str]:
+    """What stands in the README's blocks of shell commands, in their order."""
+    return re.findall(r"^```sh\n(.*?)^```$", readme.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """A shell's, in which this installation's commands are found and no settings of other projects."""
+    kept = {name: value for name, value in os.environ.items() if name not in {"LAKE_CONFIG", "DAGSTER_HOME"}}
+    return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert init(tmp_path).exit_code == 0
+    commands = [line for block in blocks(tmp_path / "README.md") for line in block.splitlines()]
+    assert commands.pop().endswith("dagster dev")
+    assert {command.split()[1] for command in commands} >= {"doctor", "validate", "plan", "ingest", "query", "ledger"}
+
+    outputs = {}
+    for number, command in enumerate(commands):
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        outputs[number, command] = done.stdout
+
+    first, second = [output for (_, command), output in outputs.items() if " ingest " in command]
+    assert first.count("committed") == 2
+    assert "committed  region=NW/date=2026-02-11" in second
+    assert "skipped    region=SW/date=2026-02-11" in second
+    before, after = [output for (_, command), output in outputs.items() if " query " in command]
+    assert sum(int(line.split(",")[2]) for line in before.splitlines()[1:]) == 400
+    assert sum(int(line.split(",")[1]) for line in after.splitlines()[1:]) == 450
+    assert not re.search(r"^✗", outputs[0, commands[0]], re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_dagster_starts_as_the_readme_says(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert init(tmp_path).exit_code == 0
+    (port,) = free_ports(1)
+    command = blocks(tmp_path / "README.md")[-1].strip()
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        dagster = subprocess.Popen(
+            ["bash", "-c", f"{command} --port {port}"],
+            cwd=tmp_path, env=environment, stdout=output, stderr=output, start_new_session=True,
+        )  # fmt: skip
+        try:
+            shown = wait_for(f"http://127.0.0.1:{port}/graphql?query=%7BassetNodes%7BassetKey%7Bpath%7D%7D%7D", dagster)
+        finally:
+            os.killpg(dagster.pid, signal.SIGINT)
+            try:
+                dagster.wait(30)
+            finally:
+                if dagster.poll() is None:
+                    os.killpg(dagster.pid, signal.SIGKILL)
+    assert "sales" in shown, log.read_text()
+    assert (tmp_path / "dagster_home" / "history").exists()
+
+
+def wait_for(url: str, process: "subprocess.Popen[bytes]") -> str:
+    """What the server says, once it answers."""
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(url, timeout=20) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            time.sleep(0.5)
+    return f"no answer, exit code {process.poll()}"
+
+
+@pytest.mark.slow
+def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "lake_assets", source / "lake_assets", ignore=shutil.ignore_patterns("__pycache__"))
+
+    subprocess.run([*pip, "--wheel-dir", str(tmp_path), str(source)], check=True, timeout=120)
+
+    (wheel,) = tmp_path.glob("*.whl")
+    shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
+    shipped = names(tmp_path / "installed" / "lake_assets" / "starter")
+    assert shipped >= {"lake.yaml", "workspace.yaml", "dagster.yaml", "README.md", "gitignore"}
