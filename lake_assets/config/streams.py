@@ -10,7 +10,8 @@ from lake_assets.config.fields import FileSize, Identifier
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
-from lake_assets.config.storages import Storage
+from lake_assets.config.sensors import Sensor, SqsSensor
+from lake_assets.config.storages import S3Storage, Storage
 from lake_assets.errors import PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
@@ -100,6 +101,7 @@ class Stream(Model):
     time_zone: str = Field("UTC", description="IANA name of the zone whose clock says which day is today.")
     tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
+    sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")
     description: str | None = None
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
@@ -135,6 +137,12 @@ class Stream(Model):
                     column.parse(column.text(value))
                 except PartitionError as error:
                     raise ValueError(str(error)) from error
+        return self
+
+    @model_validator(mode="after")
+    def _sensor_fits(self) -> Self:
+        if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
+            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: take type objects here")  # noqa: TRY004 - pydantic takes ValueError
         return self
 
     @property

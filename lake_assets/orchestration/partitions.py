@@ -61,6 +61,11 @@ def partition_key(partition: Partition) -> str:
     return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
 
 
+def dimension_key(partition: Partition, column: str) -> str:
+    """The key of one column's value in its dimension."""
+    return _key(partition.texts()[column])
+
+
 def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     """The partition that a key names.
 
