@@ -1,14 +1,15 @@
 """The partitions that one look found changed, and the runs that are asked for them."""
 
 import datetime as dt
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.arrivals.marks import Mark, hash_of
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
 
-# Partitions of a range that need not be there, tried in turn: what has not changed costs one listing each.
-_GAPS = (1, 7, 31, 366, 10**9)
+# How far apart two partitions of one range may lie, tried in turn: what lies between costs one listing each.
+_GAPS = (1, 7, 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ class Change:
 
 
 class Batch:
-    """What one look found, in no more groups than there may be runs.
+    """What one look found, as much of it as can go in so many runs.
 
     Args:
-        columns: of the stream; the partitions that differ in one that is a time may go in one run.
+        columns: of the stream; partitions that differ in the first that is a time may go in one run.
         max_runs: runs that a look may ask for.
     """
 
@@ -55,7 +56,8 @@ class Batch:
         self._time = next((number for number, column in enumerate(columns) if column.type in TIME_FORMATS), None)
         self._max_runs = max_runs
         self._found: dict[Partition, list[Change]] = {}
-        self._groups: set[tuple[PartitionValue, ...]] = set()
+        self._steps: dict[tuple[PartitionValue, ...], list[int]] = {}
+        self._runs = 0
 
     def __len__(self) -> int:
         return len(self._found)
@@ -66,14 +68,31 @@ class Batch:
         The first are always taken, however many they are, or they would wait for ever.
         """
         changes = tuple(changes)
-        groups = self._groups | {self._group(partition) for change in changes for partition in change.partitions}
-        if len(groups) > self._max_runs and self._found:
+        new = {partition for change in changes for partition in change.partitions if partition not in self._found}
+        runs = self._runs
+        for partition in new:
+            self._runs += self._insert(partition)
+        if self._runs > self._max_runs and self._found:
+            for partition in new:
+                self._steps[self._group(partition)].remove(self._step(partition))
+            self._runs = runs
             return False
-        self._groups = groups
         for change in changes:
             for partition in change.partitions:
                 self._found.setdefault(partition, []).append(change)
         return True
+
+    def _insert(self, partition: Partition) -> int:
+        """Note a partition's time; how many ranges more that makes."""
+        steps, step = self._steps.setdefault(self._group(partition), []), self._step(partition)
+        at = bisect_left(steps, step)
+        before, behind = steps[at - 1 : at] if at else [], steps[at : at + 1]
+        steps.insert(at, step)
+        if self._time is None:
+            return 1
+        joins = [step - other <= _GAPS[-1] for other in before] + [other - step <= _GAPS[-1] for other in behind]
+        were_joined = bool(before and behind) and behind[0] - before[0] <= _GAPS[-1]
+        return 1 - sum(joins) + were_joined
 
     def requests(self, look: int) -> tuple[Request, ...]:
         """The runs: one a partition, or, if these would be too many, one for each stretch of time in a group.
@@ -118,7 +137,8 @@ class Batch:
         return stretches
 
     def _step(self, partition: Partition) -> int:
-        assert self._time is not None  # noqa: S101 - the caller looked
+        if self._time is None:
+            return 0
         return _steps(partition.columns[self._time].type, partition.values[self._time])
 
 

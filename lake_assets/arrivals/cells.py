@@ -7,8 +7,8 @@ from operator import attrgetter
 
 from lake_assets.arrivals.marks import Mark
 
-# A cursor of so many cells has about 20 kB. Dagster stores it with every tick.
-MOST = 2000
+# A cursor of so many cells has about 12 kB, and Dagster stores it with every tick.
+MOST = 1000
 # Reading a cell must not take long, for it is read whole or not at all.
 MOST_OBJECTS = 10_000
 
@@ -67,7 +67,7 @@ class Cells:
         del self._cells[bisect_left(self._cells, cell.first, key=_FIRST)]
 
     def shrink(self, most: int = MOST) -> None:
-        """Join neighbours, the smallest first, until there are no more cells than `most` (as far as their size lets)."""
+        """Join neighbours, the smallest first, until no more than `most` are left, as far as their size lets."""
         size = 2
         while len(self._cells) > most and size <= 2**20:
             joined: list[Cell] = []

@@ -1,9 +1,9 @@
 """One look at the landing zone: what has arrived since the last one, told by a cursor, within a budget of time.
 
 Three passes. The *active* partitions, those of the last days, are listed at every look: the folders above them (the
-regions) by one request each, and each of these from the first active day on. Stretches that were *never read*, as all of
-the bucket is at first, are read as far as time allows. When there are none left, a slice of the *older* partitions is read,
-the next at the next look, round and round, so that what arrives late is found as well.
+regions) by one request each, and each of these from the first active day on. Stretches that were *never read*, as all
+of the bucket is at first, are read as far as time allows. When there are none left, a slice of the *older* partitions
+is read, the next one at the next look, round and round, so that what arrives late is found as well.
 """
 
 import datetime as dt
@@ -93,6 +93,7 @@ class _Look:
     def done(self) -> Arrivals:
         """Look, and tell."""
         cursor = self.cursor
+        cursor.lap_begun = cursor.lap_begun or self.now.timestamp()
         self._retire()
         if self.floor is not None:
             self._look_at_active(self.route.branches(self.listing))

@@ -1,6 +1,7 @@
 """A mark: what is remembered of a set of objects, whatever their number."""
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lake_assets.storage.store import LandedObject
@@ -28,15 +29,16 @@ NOTHING = Mark()
 
 
 def hash_of(*parts: object, bits: int = _BITS) -> int:
-    """A hash of these parts' texts."""
-    digest = hashlib.blake2b("\0".join(map(str, parts)).encode(errors="surrogateescape"), digest_size=8)
-    return int.from_bytes(digest.digest(), "big") >> (64 - bits)
+    """A hash of these parts' texts; `bits` is a multiple of 8."""
+    text = "\0".join(map(str, parts)).encode(errors="surrogateescape")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
 
 
-def mark_of(landed: LandedObject) -> Mark:
-    """The mark of one object: its key, ETag and size, by which a rewritten object is another one.
+def mark_of(objects: Iterable[LandedObject]) -> Mark:
+    """The mark of these objects: of their keys, ETags and sizes, by which a rewritten object is another one.
 
-    Its time does not count: clocks differ, a multipart upload bears the time of its beginning, and a moved file its old
-    one. It stands in where a store gives no ETag.
+    Their times do not count: clocks differ, a multipart upload bears the time of its beginning, and a moved file its
+    old one. A time stands in where a store gives no ETag.
     """
-    return Mark(hash_of(landed.key, landed.etag or landed.last_modified.timestamp(), landed.size), 1)
+    hashes = [hash_of(o.key, o.etag or o.last_modified.timestamp(), o.size) for o in objects]
+    return Mark(sum(hashes) % 2**_BITS, len(hashes))

@@ -1,15 +1,16 @@
 """Reading a stretch of a store's keys into marks, folder by folder, within a budget."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from lake_assets.arrivals.admission import Admission
 from lake_assets.arrivals.listing import Listing
 from lake_assets.arrivals.marks import NOTHING, Mark, hash_of, mark_of
 from lake_assets.errors import LakeAssetsError
 from lake_assets.partition import Partition
-from lake_assets.storage.store import LandedObject, is_data
+from lake_assets.storage.store import LandedObject, is_data, is_hidden
 
 # Objects outside the layout that one tick tells apart; the others are counted.
 MOST_STRAYS = 1000
@@ -52,13 +53,13 @@ class Folder:
     newest: float = 0
     partitions: dict[Partition, None] = field(default_factory=dict)
 
-    def count(self, landed: LandedObject, partition: Partition, since: float) -> None:
-        """Count one object in."""
-        mark, modified = mark_of(landed), landed.last_modified.timestamp()
-        self.mark = self.mark.plus(mark)
-        if modified < since:
-            self.settled = self.settled.plus(mark)
-        self.newest = max(self.newest, modified)
+    def count(self, objects: Sequence[LandedObject], partition: Partition, since: float) -> None:
+        """Count some objects of one partition in."""
+        times = [landed.last_modified.timestamp() for landed in objects]
+        self.mark = self.mark.plus(mark_of(objects))
+        self.newest = max(self.newest, *times)
+        older = [landed for landed, time in zip(objects, times, strict=True) if time < since]
+        self.settled = self.settled.plus(mark_of(older))
         self.partitions.setdefault(partition)
 
     @property
@@ -152,37 +153,41 @@ class Reader:
         folder = Folder(place.folder, place.mark, partitions=dict.fromkeys(self.admission.parse(place.partitions)))
         last = place.after
         for page in self.listing.pages(place.prefix, place.after):
-            for landed in page:
-                parts = landed.key.split("/")
-                path = "/".join(parts[: min(self.depth, len(parts) - 1)]) + "/"
+            for directory, found in groupby(page, key=_directory):
+                path = "".join(f"{name}/" for name in directory[: self.depth])
                 if folder.path != path:
                     _close(reading, folder)
                     if most is not None and reading.objects >= most and may_stop(folder.path, path):
                         reading.left = Place(place.prefix, folder.end if self._is_whole(folder) else last)
                         return reading
                     folder = Folder(path)
-                reading.objects += 1
-                last = landed.key
-                if is_data(parts, self.files):
-                    self._count(reading, folder, landed, since)
+                objects = list(found)
+                reading.objects += len(objects)
+                last = objects[-1].key
+                if not is_hidden(directory):
+                    data = [o for o in objects if is_data([o.key.rpartition("/")[2]], self.files)]
+                    self._count(reading, folder, data, since)
             if self.is_late():
                 reading.left = self._interrupted(reading, folder, last)
                 return reading
         _close(reading, folder)
         return reading
 
-    def _count(self, reading: Reading, folder: Folder, landed: LandedObject, since: float) -> None:
+    def _count(self, reading: Reading, folder: Folder, objects: Sequence[LandedObject], since: float) -> None:
+        """Count what one directory holds of data in, or note that it belongs to no partition."""
+        if not objects:
+            return
         try:
-            partition = self.admission.of(landed.key)
+            partition = self.admission.of(objects[0].key)
         except LakeAssetsError as error:
-            if len(reading.strays) < MOST_STRAYS:
-                reading.strays.append(Stray(landed.key, str(error)))
+            room = MOST_STRAYS - len(reading.strays)
+            reading.strays += [Stray(landed.key, str(error)) for landed in objects[:room]]
         else:
-            folder.count(landed, partition, since)
+            folder.count(objects, partition, since)
 
     def _is_whole(self, folder: Folder) -> bool:
         """Whether this is a folder of the layout's depth; above it lie only strays, each for itself."""
-        return folder.path.count("/") == self.depth and folder.path != "/"
+        return folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> Place:
         """A folder that was begun is begun anew, unless nothing else was read: it may take longer than one look."""
@@ -192,6 +197,10 @@ class Reader:
         if reading.folders:
             return Place(prefix, folder.path)
         return Place(prefix, last, folder.path, folder.mark, tuple(partition.path for partition in folder.partitions))
+
+
+def _directory(landed: LandedObject) -> list[str]:
+    return landed.key.split("/")[:-1]
 
 
 def _close(reading: Reading, folder: Folder) -> None:

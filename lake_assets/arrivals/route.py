@@ -121,8 +121,7 @@ def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
         first, *rest = part.text.split("/")
         if first:
             segments[-1].append(Static(first))
-        for text in rest:
-            segments.append([Static(text)] if text else [])
+        segments.extend([Static(text)] if text else [] for text in rest)
     return [tuple(segment) for segment in segments]
 
 

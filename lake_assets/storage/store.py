@@ -3,7 +3,7 @@
 import datetime as dt
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -242,8 +242,12 @@ def _landed(root: str, meta: "ObjectMeta") -> LandedObject:
 
 def is_data(below: Sequence[str], files: str) -> bool:
     """Whether an object, by the parts of its key below the listed folder, is data and fits the pattern."""
-    hidden = any(part.startswith(("_", ".")) and "=" not in part for part in below)
-    return not hidden and fnmatch.fnmatchcase(below[-1], files)
+    return not is_hidden(below) and fnmatch.fnmatchcase(below[-1], files)
+
+
+def is_hidden(names: Iterable[str]) -> bool:
+    """Whether one of these names of folders and objects says that what lies there is no data."""
+    return any(name.startswith(("_", ".")) and "=" not in name for name in names)
 
 
 def _keys_of(storage: AnyStorage) -> str:
