@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from zoneinfo import ZoneInfo
 
 from lake_assets.config.streams import PartitionField, Stream
-from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
+from lake_assets.errors import FuturePartitionError, LakeAssetsError, LayoutError, PartitionError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 
 
@@ -79,7 +79,7 @@ class Admission:
         zone = dt.UTC if column.type == "hour" else ZoneInfo(self._stream.time_zone)
         now = self._now.astimezone(zone)
         if text > _text(now, column):
-            raise PartitionError(
+            raise FuturePartitionError(
                 f"partition value {column.name}={text} lies in the future:", "it is ingested when its time has come."
             )
         assert field.start is not None  # noqa: S101 - the config requires it of a time

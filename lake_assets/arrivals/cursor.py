@@ -1,19 +1,13 @@
 """What is remembered between two looks, as a short text that Dagster keeps with the sensor and with each tick."""
 
-import base64
-import binascii
-import json
-import zlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from lake_assets.arrivals.cells import Cell, Cells
 from lake_assets.arrivals.marks import Mark
+from lake_assets.arrivals.packing import packed, unpacked
 from lake_assets.arrivals.reading import Place
 from lake_assets.config.streams import Stream
-
-VERSION = 1
 
 
 @dataclass
@@ -54,8 +48,8 @@ class Cursor:
 
         To begin anew is safe: what was seen is looked at again, and an ingest of what has not changed does nothing.
         """
-        layout = _layout(stream)
-        state = _unpacked(text)
+        layout = identity(stream)
+        state = unpacked(text)
         if state is None:
             return cls(layout)
         if state["layout"] != layout:
@@ -97,21 +91,7 @@ class Cursor:
             "since": self.since,
             "outside": sorted(self.outside),
         }
-        packed = zlib.compress(json.dumps(state, separators=(",", ":")).encode(), 9)
-        return json.dumps({"version": VERSION, "state": base64.b85encode(packed).decode()})
-
-
-def _unpacked(text: str | None) -> Mapping[str, Any] | None:
-    if not text:
-        return None
-    try:
-        outer = json.loads(text)
-        if outer["version"] != VERSION:
-            return None
-        state: Mapping[str, Any] = json.loads(zlib.decompress(base64.b85decode(outer["state"])))
-    except (ValueError, KeyError, TypeError, zlib.error, binascii.Error):
-        return None
-    return state
+        return packed(state)
 
 
 def _texts(place: Place) -> list[object]:
@@ -123,7 +103,7 @@ def _place(texts: list[Any]) -> Place:
     return Place(prefix, after, folder, Mark(digest, objects), tuple(partitions))
 
 
-def _layout(stream: Stream) -> str:
+def identity(stream: Stream) -> str:
     """What the paths mean: the source, the layout, the files that count and the partition columns."""
     template = stream.template
     types = ",".join(f"{column.name}:{column.type}" for column in stream.columns)

@@ -7,7 +7,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.sensors import stream_sensor
+from lake_assets.orchestration.sensors import object_sensor
+from lake_assets.orchestration.sqs import sqs_sensor
 from lake_assets.stream import open_streams
 
 
@@ -30,7 +31,12 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
     assets = {stream.name: stream_asset(stream) for stream in streams}
     return dg.Definitions(
         assets=list(assets.values()),
-        sensors=[sensor for stream in streams if (sensor := stream_sensor(stream, assets[stream.name]))],
+        sensors=[
+            sensor
+            for stream in streams
+            for make in (object_sensor, sqs_sensor)
+            if (sensor := make(stream, assets[stream.name]))
+        ],
         schedules=[schedule for stream in streams if (schedule := drain_schedule(stream))],
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,

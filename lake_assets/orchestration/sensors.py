@@ -91,9 +91,9 @@ def tell_strays(context: dg.SensorEvaluationContext, stream: OpenStream, strays:
     for stray in strays:
         by_reason.setdefault(stray.reason, []).append(stray.key)
     for reason, keys in by_reason.items():
-        named = ", ".join(stream.source.uri(key) for key in keys[:NAMED_STRAYS])
+        named = ", ".join(keys[:NAMED_STRAYS])
         more = f" and {len(keys) - NAMED_STRAYS:,} more" if len(keys) > NAMED_STRAYS else ""
-        context.log.warning(f"{named}{more}: {reason}")
+        context.log.warning(f"below {stream.source.root}: {named}{more}: {reason}")
 
 
 def _new_keys(
@@ -111,6 +111,3 @@ def _new_keys(
         if new := [key for key in keys if not instance.has_dynamic_partition(name, key)]:
             requests.append(dg.AddDynamicPartitionsRequest(name, new))
     return requests
-
-
-stream_sensor = object_sensor

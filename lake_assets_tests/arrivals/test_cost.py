@@ -61,9 +61,9 @@ def test_a_steady_tick_lists_the_active_partitions_and_a_slice_of_the_others(see
     assert seen.tick() == []
 
     active = len(REGIONS) * 3 * A_DAY
-    assert seen.bucket.listed - before <= active + 5000 + 1000
+    assert seen.bucket.listed - before <= active + 5000 + 2000  # a slice ends with a cell and with a page
     # One for the regions, one for each region, and one for each thousand keys of the slice.
-    assert seen.bucket.requests - requests <= 1 + len(REGIONS) + 6
+    assert seen.bucket.requests - requests <= 1 + len(REGIONS) + 7
     assert seen.cursor is not None
     assert len(seen.cursor) < 16_000
 
