@@ -30,6 +30,18 @@ class PartitionError(LakeAssetsError):
     """A partition or one of its values is not one that the stream can have."""
 
 
+class FuturePartitionError(PartitionError):
+    """The time of a partition has not come yet."""
+
+
+class NotificationError(LakeAssetsError):
+    """A message is not a notification of an object store."""
+
+
+class QueueError(LakeAssetsError):
+    """A queue refuses, is unreachable, or does not exist."""
+
+
 class StorageError(LakeAssetsError):
     """An object store refuses, is unreachable, or lacks the bucket or object."""
 

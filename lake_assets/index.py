@@ -50,7 +50,10 @@ class IndexPlan:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What became of one partition: its result, or its error. Of one that failed some objects may be registered."""
+    """What became of one partition: its result, its error, or neither if it was passed over.
+
+    Of one that failed some objects may be registered.
+    """
 
     partition: Partition
     result: IngestResult | None = None
@@ -135,6 +138,7 @@ def index_all(
     partitions: Iterable[Partition] | None = None,
     *,
     plan: IndexPlan | None = None,
+    landed_only: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
@@ -148,6 +152,7 @@ def index_all(
         stream: whose objects.
         partitions: of these alone; all that lie in the landing zone when None.
         plan: what `plan_index` gave for the same partitions; made anew when None.
+        landed_only: pass over partitions without objects, whatever `on_empty` says.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between transactions; what it raises ends the run.
@@ -170,7 +175,8 @@ def index_all(
         return
     shares = [run.share(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
     if named is not None:
-        yield from run.pass_over([share for share in shares if not share.plan.new])
+        yield from (Indexed(share.plan.partition) for share in shares if landed_only and not share.plan.objects)
+        yield from run.pass_over([s for s in shares if not s.plan.new and (s.plan.objects or not landed_only)])
     for some in _chunks([share for share in shares if share.plan.new]):
         try:
             checkpoint()

@@ -118,7 +118,10 @@ def ingest_all(
     """
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
     if stream.config.mode == "index":
-        for indexed in index_all(stream, partitions, run_id=run_id, run_at=run_at, checkpoint=checkpoint):
+        indexed_all = index_all(
+            stream, partitions, landed_only=landed_only, run_id=run_id, run_at=run_at, checkpoint=checkpoint
+        )
+        for indexed in indexed_all:
             yield Outcome(indexed.partition, None if indexed.error else indexed.result, indexed.error)
         return
     run = _Run(stream, sessions, checkpoint, force=force, landed_only=landed_only)

@@ -285,7 +285,9 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
     assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
 
 
-@pytest.mark.parametrize("name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"])
+@pytest.mark.parametrize(
+    "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
+)
 def test_odd_names_are_registered(indexed_world: World, lane: str, name: str) -> None:
     uri = indexed_world.land(NW, sales(1), name)
     indexed_world.land(NW, sales(2), "x.parquet")
@@ -309,7 +311,9 @@ def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: Wor
 
     outcomes = index(indexed_world)
 
-    assert f"the object {uri} was registered before and has ended" in str(outcomes[str(indexed_world.partition(NW))].error)
+    assert f"the object {uri} was registered before and has ended" in str(
+        outcomes[str(indexed_world.partition(NW))].error
+    )
     of_live = outcomes[str(indexed_world.partition(SW))]
     assert of_live.error is None
     assert of_live.result is not None

@@ -10,7 +10,8 @@ from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone
-from lake_assets.config.storages import Storage
+from lake_assets.config.sensors import Sensor, SqsSensor
+from lake_assets.config.storages import S3Storage, Storage
 from lake_assets.errors import PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
@@ -105,6 +106,7 @@ class Stream(Model):
     max_partitions_per_run: int | None = Field(None, ge=1, description="Of a backfill; no limit when absent.")
     tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
+    sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")
     description: str | None = None
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
@@ -120,12 +122,14 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _lookback_has_a_clock(self) -> Self:
-        if not any(field.type in TIME_FORMATS for field in self.partitions.values()):
-            for name, given in (("schedule", self.schedule), ("automation", self.automation)):
-                if given is not None and "lookback" in given.model_fields_set:
-                    raise ValueError(
-                        f"{name}.lookback counts days or hours, and the stream has no partition column that is a time"
-                    )
+        if any(field.type in TIME_FORMATS for field in self.partitions.values()):
+            return self
+        # As below: what was written cannot be told from a default.
+        for name, given in (("schedule", self.schedule), ("automation", self.automation)):
+            if given is not None and given.lookback != type(given).model_fields["lookback"].default:
+                raise ValueError(
+                    f"{name}.lookback counts days or hours, and the stream has no partition column that is a time"
+                )
         return self
 
     @model_validator(mode="after")
@@ -157,6 +161,12 @@ class Stream(Model):
                 raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
+        return self
+
+    @model_validator(mode="after")
+    def _sensor_fits(self) -> Self:
+        if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
+            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: take type objects here")  # noqa: TRY004 - pydantic takes ValueError
         return self
 
     @property

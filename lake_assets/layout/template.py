@@ -181,7 +181,7 @@ class Template:
                 prefix += part.text
                 bound = bound and "/" not in part.text
             elif part.name is not None and part.name in texts:
-                prefix += self._write_partition(part, texts[part.name])
+                prefix += self.value_text(part, texts[part.name])
                 bound = True
             else:
                 folder, _, name = prefix.rpartition("/")
@@ -220,7 +220,12 @@ class Template:
             return olake_paths.write(placeholder, value)
         return codec.write(placeholder, value, self._zone, nested=self.nested)
 
-    def _write_partition(self, placeholder: Placeholder, text: str) -> str:
+    def value_text(self, placeholder: Placeholder, text: str) -> str:
+        """What a path holds in this place for a partition's value, given as `Partition.texts` does.
+
+        Raises:
+            LayoutError: the place is for a part of a time, and the text is no time.
+        """
         places = [other.granularity for other in self.placeholders if other.name == placeholder.name]
         together = () if None in places else tuple(name for name in places if name is not None)
         if self.compat:

@@ -9,16 +9,18 @@ from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.report import ledger_assets, report_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
-from lake_assets.stream import open_streams
+from lake_assets.orchestration.sensors import object_sensor
+from lake_assets.orchestration.sqs import sqs_sensor
+from lake_assets.stream import OpenStream, open_streams
 
 
 def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = None) -> dg.Definitions:
-    """An asset for each stream and for its report, one for each ledger, and what drains the landing buffers.
+    """For each stream an asset with what belongs to it, for each lake what belongs to that, and the resources.
 
     Nothing is connected or started yet.
 
-    The in-process executor is the default because a run has one step: a process of its own for that would start
-    Python and Dagster twice.
+    The in-process executor is the default because a run has few steps: a process of its own for each would start
+    Python and Dagster every time.
 
     Args:
         config: of lakes and streams.
@@ -28,20 +30,21 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
         ConfigError: Dagster does not take what the config says of a stream.
     """
     streams = open_streams(config).values()
-    assets = {stream.name: stream_asset(stream) for stream in streams}
-    schedules = [
-        schedule
-        for stream in streams
-        for schedule in (refresh_schedule(stream, assets[stream.name]), drain_schedule(stream))
-        if schedule is not None
-    ]
-    return dg.Definitions(
-        assets=[
-            *assets.values(),
-            *(report_asset(stream) for stream in streams),
-            *ledger_assets(config, streams),
-        ],
-        schedules=schedules,
+    of_streams = [_of_stream(stream) for stream in streams]
+    shared = dg.Definitions(
+        assets=ledger_assets(config, streams),
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
+    )
+    return dg.Definitions.merge(shared, *of_streams)
+
+
+def _of_stream(stream: OpenStream) -> dg.Definitions:
+    asset = stream_asset(stream)
+    schedules = [refresh_schedule(stream, asset), drain_schedule(stream)]
+    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset)]
+    return dg.Definitions(
+        assets=[asset, report_asset(stream)],
+        schedules=[schedule for schedule in schedules if schedule is not None],
+        sensors=[sensor for sensor in sensors if sensor is not None],
     )

@@ -3,10 +3,11 @@
 import datetime as dt
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import obstore
 from obstore.exceptions import (
@@ -21,8 +22,11 @@ from obstore.exceptions import BaseError as ObstoreError
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.storage import local
+from lake_assets.storage import local, walk
 from lake_assets.storage.clients import Client, client
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
 
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REFUSED = (PermissionDeniedError, UnauthenticatedError, PermissionError)
@@ -80,18 +84,33 @@ class Store:
         with self._errors():
             found = obstore.list(self._open(), prefix=prefix or None).collect()
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
-        objects = (
-            LandedObject(
-                self.uri(meta["path"]),
-                meta["path"],
-                (meta["e_tag"] or "").strip('"'),
-                meta["size"],
-                meta["last_modified"],
-            )
-            for meta in found
-            if _counts(meta["path"].split("/")[root:], files)
-        )
+        objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
+
+    def pages(self, prefix: str = "", after: str = "") -> Iterator[tuple[LandedObject, ...]]:
+        """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
+
+        Where the store takes the key to begin after (S3, R2 and GCS do), what lies before costs nothing.
+
+        Args:
+            prefix: folder below the root.
+            after: only keys that sort after this text are given.
+
+        Raises:
+            StorageError: as `list`; or the store does not give keys in their order.
+        """
+        with self._errors():
+            found = walk.pages(self._open(), self.storage, prefix, after)
+            yield from (tuple(_landed(self.root, meta) for meta in page) for page in found)
+
+    def folders(self, prefix: str = "") -> tuple[str, ...]:
+        """The folders right below a folder, sorted, each from the root on and without a slash at its end.
+
+        Raises:
+            StorageError: as `list`.
+        """
+        with self._errors():
+            return walk.folders(self._open(), self.storage, prefix)
 
     def probe(self) -> bool:
         """Whether anything lies below the root: one request, however many objects there are.
@@ -216,10 +235,19 @@ class Store:
         )
 
 
-def _counts(below: list[str], files: str) -> bool:
-    """Whether an object, by the parts of its key below the listed folder, is data."""
-    hidden = any(part.startswith(("_", ".")) and "=" not in part for part in below)
-    return not hidden and fnmatch.fnmatchcase(below[-1], files)
+def _landed(root: str, meta: "ObjectMeta") -> LandedObject:
+    key = meta["path"]
+    return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])
+
+
+def is_data(below: Sequence[str], files: str) -> bool:
+    """Whether an object, by the parts of its key below the listed folder, is data and fits the pattern."""
+    return not is_hidden(below) and fnmatch.fnmatchcase(below[-1], files)
+
+
+def is_hidden(names: Iterable[str]) -> bool:
+    """Whether one of these names of folders and objects says that what lies there is no data."""
+    return any(name.startswith(("_", ".")) and "=" not in name for name in names)
 
 
 def _keys_of(storage: AnyStorage) -> str:

@@ -1,0 +1,30 @@
+"""What a sensor remembers, as a short text."""
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+VERSION = 1
+
+
+def packed(state: Mapping[str, Any]) -> str:
+    """The state as JSON, most of it compressed."""
+    text = json.dumps(state, separators=(",", ":")).encode()
+    return json.dumps({"version": VERSION, "state": base64.b85encode(zlib.compress(text, 9)).decode()})
+
+
+def unpacked(text: str | None) -> Mapping[str, Any] | None:
+    """The state of a text; None where there is none, or none of this version that can be read."""
+    if not text:
+        return None
+    try:
+        outer = json.loads(text)
+        if outer["version"] != VERSION:
+            return None
+        state: Mapping[str, Any] = json.loads(zlib.decompress(base64.b85decode(outer["state"])))
+    except (ValueError, KeyError, TypeError, zlib.error, binascii.Error):
+        return None
+    return state

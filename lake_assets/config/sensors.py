@@ -1,0 +1,55 @@
+"""A stream's sensor: what tells Dagster that objects have landed."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, SecretStr, model_validator
+
+from lake_assets.config.model import Model
+from lake_assets.config.storages import Endpoint, Provider
+
+Status = Literal["running", "stopped"]
+
+
+class SensorBase(Model):
+    """What both kinds of sensors have."""
+
+    interval: int = Field(30, ge=5, le=86400, description="Seconds between two ticks, at least.")
+    max_runs: int = Field(25, ge=1, le=1000, description="Runs a tick; more partitions than that go as ranges.")
+    lookback: int = Field(2, ge=0, le=366, description="Days before today whose partitions are watched most closely.")
+    budget: float = Field(20, ge=1, le=50, description="Seconds of a tick; Dagster ends it at 60.")
+    status: Status = Field("running", description="When the location is loaded first; the UI may change it.")
+
+
+class ObjectSensor(SensorBase):
+    """A sensor that lists the landing zone."""
+
+    type: Literal["objects"] = "objects"
+    scan: int = Field(5000, ge=1000, le=1_000_000, description="Objects of older partitions that a tick looks at.")
+
+
+class SqsSensor(SensorBase):
+    """A sensor that reads the notifications of an S3 bucket from a queue."""
+
+    type: Literal["sqs"] = "sqs"
+    queue_url: str = Field(pattern=r"^https?://[^/@]+/.+$", description="The queue's URL.")
+    region: str = "us-east-1"
+    endpoint: Endpoint = Field(None, description="URL of a server that is not AWS.")
+    provider: Provider | None = Field(None, description="credential_chain says in words that there are no keys.")
+    key_id: str | None = Field(None, min_length=1)
+    secret: SecretStr | None = None
+    session_token: SecretStr | None = Field(None, description="Of temporary keys.")
+    wait: int = Field(1, ge=0, le=20, description="Seconds that a request waits for a message.")
+    messages: int = Field(100, ge=1, le=500, description="Messages a tick.")
+
+    @model_validator(mode="after")
+    def _whole_key(self) -> Self:
+        if (self.key_id is None) != (self.secret is None):
+            raise ValueError("key_id and secret go together: give both, or neither to use the credential chain")
+        if self.provider and self.key_id:
+            raise ValueError("provider: credential_chain and key_id exclude each other: remove one of them")
+        if self.session_token and not self.key_id:
+            raise ValueError("session_token goes with key_id and secret: give all three")
+        return self
+
+
+Sensor = Annotated[ObjectSensor | SqsSensor, Field(discriminator="type")]

@@ -1,0 +1,128 @@
+"""A queue of SQS: receiving and deleting messages."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+from dagster_aws.utils import ResourceWithBoto3Configuration
+
+from lake_assets.arrivals.deliveries import Message
+from lake_assets.config.secrets import mask_error, masked
+from lake_assets.config.sensors import SqsSensor
+from lake_assets.errors import QueueError
+
+_BATCH = 10  # messages that SQS gives or takes with one request
+
+_MISSING = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NonExistentQueue"}
+_REFUSED = {
+    *("AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken"),
+    *("UnrecognizedClientException", "InvalidAccessKeyId", "InvalidSecurity"),
+}
+
+
+class SqsResource(ResourceWithBoto3Configuration):
+    """SQS with the settings that all resources of dagster-aws have, which has none for SQS itself."""
+
+    def get_client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
+        """A client of SQS."""
+        session = boto3.session.Session(profile_name=self.profile_name)
+        return session.client(
+            "sqs",
+            region_name=self.region_name,
+            use_ssl=self.use_ssl,
+            endpoint_url=self.endpoint_url,
+            verify=self.verify,
+            aws_access_key_id=self.aws_access_key_id,
+            aws_secret_access_key=self.aws_secret_access_key,
+            aws_session_token=self.aws_session_token,
+            config=Config(
+                retries={"max_attempts": self.max_attempts, "mode": "standard"}, connect_timeout=5, read_timeout=30
+            ),
+        )
+
+
+class Queue:
+    """The queue that a sensor reads."""
+
+    def __init__(self, config: SqsSensor) -> None:
+        self._config = config
+        self._made: Any = None
+
+    def receive(self) -> tuple[Message, ...]:
+        """Messages until there are none, or as many as a tick takes, or its time is over.
+
+        Nobody else sees them until the queue's visibility timeout is over, or for ever once they are deleted.
+
+        Raises:
+            QueueError: the queue refuses, is unreachable, or does not exist.
+        """
+        config, deadline = self._config, time.monotonic() + self._config.budget
+        messages: dict[str, Message] = {}
+        with self._errors():
+            while (room := config.messages - len(messages)) > 0 and time.monotonic() < deadline:
+                answer = self._client.receive_message(
+                    QueueUrl=config.queue_url,
+                    MaxNumberOfMessages=min(room, _BATCH),
+                    WaitTimeSeconds=0 if messages else config.wait,
+                )
+                found = [
+                    Message(m["MessageId"], m["ReceiptHandle"], m.get("Body", "")) for m in answer.get("Messages", ())
+                ]
+                if not found:
+                    break
+                messages |= {message.id: message for message in found}
+        return tuple(messages.values())
+
+    def delete(self, receipts: Sequence[str]) -> None:
+        """Delete messages; one whose receipt has expired will come again, and is known then.
+
+        Raises:
+            QueueError: as `receive`.
+        """
+        with self._errors():
+            for begin in range(0, len(receipts), _BATCH):
+                entries = [
+                    {"Id": str(number), "ReceiptHandle": receipt}
+                    for number, receipt in enumerate(receipts[begin : begin + _BATCH])
+                ]
+                self._client.delete_message_batch(QueueUrl=self._config.queue_url, Entries=entries)
+
+    @property
+    def _client(self) -> Any:  # noqa: ANN401 - as above
+        if self._made is None:
+            config = self._config
+            self._made = SqsResource(
+                region_name=config.region,
+                endpoint_url=config.endpoint,
+                aws_access_key_id=config.key_id,
+                aws_secret_access_key=config.secret.get_secret_value() if config.secret else None,
+                aws_session_token=config.session_token.get_secret_value() if config.session_token else None,
+            ).get_client()
+        return self._made
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What the queue says, as one sentence that names it and the mend."""
+        try:
+            yield
+        except (ClientError, BotoCoreError) as error:
+            mask_error(error, self._config)
+            raise self._translated(error) from error
+
+    def _translated(self, error: ClientError | BotoCoreError) -> QueueError:
+        url = self._config.queue_url
+        code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
+        if code in _MISSING:
+            return QueueError(f"the queue {url} does not exist:", "create it, or correct `queue_url` and `region`.")
+        if code in _REFUSED or isinstance(error, NoCredentialsError):
+            return QueueError(
+                f"the queue {url} refuses access:",
+                "check key_id and secret, or the role of the credential chain; it needs sqs:ReceiveMessage and "
+                "sqs:DeleteMessage.",
+            )
+        text = masked(str(error).split("\n", 1)[0][:300].rstrip(".: "), self._config)
+        return QueueError(f"the queue {url} cannot be read: {text}:", "check queue_url, endpoint and network.")

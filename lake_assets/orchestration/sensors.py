@@ -1,0 +1,113 @@
+"""A sensor for each stream that has one: it asks for a run of each partition in which something has landed."""
+
+from collections.abc import Iterable, Sequence
+
+import dagster as dg
+from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
+
+from lake_assets.arrivals.batch import Request
+from lake_assets.arrivals.look import look
+from lake_assets.arrivals.reading import Stray
+from lake_assets.config.sensors import ObjectSensor, SensorBase
+from lake_assets.errors import LakeAssetsError
+from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
+from lake_assets.partition import TIME_FORMATS, Partition
+from lake_assets.stream import OpenStream
+
+NAMED_STRAYS = 10
+
+
+def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
+    """The sensor that lists the landing zone; None where the stream has none of this type."""
+    config = stream.config.sensor
+    if not isinstance(config, ObjectSensor):
+        return None
+
+    @dg.sensor(
+        name=sensor_name(stream),
+        target=asset,
+        minimum_interval_seconds=config.interval,
+        default_status=default_status(config),
+        description=f"Asks for a run of each partition in which objects have landed below `{stream.source.root}`.",
+    )
+    def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        try:
+            found = look(stream.config, stream.source, context.cursor)
+        except LakeAssetsError as error:
+            raise told(error) from None
+        tell_strays(context, stream, found.strays)
+        return result(context, stream, found.requests, found.cursor, found.summary)
+
+    return objects
+
+
+def sensor_name(stream: OpenStream) -> str:
+    """By which Dagster keeps the sensor's cursor."""
+    return f"{stream.name}_sensor"
+
+
+def default_status(config: SensorBase) -> dg.DefaultSensorStatus:
+    """Whether the sensor runs until someone turns it off, or the other way round."""
+    return dg.DefaultSensorStatus.RUNNING if config.status == "running" else dg.DefaultSensorStatus.STOPPED
+
+
+def told(error: LakeAssetsError) -> LakeAssetsError:
+    """The error without where it came from: Dagster shows the tick's error with all that led to it."""
+    return error.with_traceback(None)
+
+
+def result(
+    context: dg.SensorEvaluationContext, stream: OpenStream, requests: Sequence[Request], cursor: str, summary: str
+) -> dg.SensorResult:
+    """What a tick returns: the runs, the dynamic partitions that they need, and the cursor."""
+    context.log.info(summary)
+    if not requests:
+        return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
+    partitions = [partition for request in requests for partition in (request.first, request.last)]
+    return dg.SensorResult(
+        run_requests=[run_request(request) for request in requests],
+        cursor=cursor,
+        dynamic_partitions_requests=_new_keys(context.instance, stream, partitions),
+    )
+
+
+def run_request(request: Request) -> dg.RunRequest:
+    """The run of one partition, or of the range between two.
+
+    Its run key names the partition and what was found there, so that a tick that is repeated starts nothing twice.
+    """
+    first, last = partition_key(request.first), partition_key(request.last)
+    if first == last:
+        return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first)
+    return dg.RunRequest(
+        run_key=f"{first}...{last}:{request.state}",
+        tags={ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last},
+    )
+
+
+def tell_strays(context: dg.SensorEvaluationContext, stream: OpenStream, strays: Sequence[Stray]) -> None:
+    """Name the objects that belong to no partition, in the tick's log."""
+    by_reason: dict[str, list[str]] = {}
+    for stray in strays:
+        by_reason.setdefault(stray.reason, []).append(stray.key)
+    for reason, keys in by_reason.items():
+        named = ", ".join(keys[:NAMED_STRAYS])
+        more = f" and {len(keys) - NAMED_STRAYS:,} more" if len(keys) > NAMED_STRAYS else ""
+        context.log.warning(f"below {stream.source.root}: {named}{more}: {reason}")
+
+
+def _new_keys(
+    instance: dg.DagsterInstance, stream: OpenStream, partitions: Iterable[Partition]
+) -> list[dg.AddDynamicPartitionsRequest]:
+    """What must be added before these partitions can be run."""
+    partitions = list(partitions)
+    requests = []
+    for column in stream.config.columns:
+        field = stream.config.partitions[column.name]
+        if column.type in TIME_FORMATS or field.values is not None:
+            continue
+        name = dynamic_name(stream.name, column.name)
+        keys = sorted({dimension_key(partition.texts()[column.name]) for partition in partitions})
+        if new := [key for key in keys if not instance.has_dynamic_partition(name, key)]:
+            requests.append(dg.AddDynamicPartitionsRequest(name, new))
+    return requests

@@ -1,0 +1,45 @@
+"""A sensor for each stream that has one of type `sqs`: it reads the bucket's notifications from a queue."""
+
+import dagster as dg
+
+from lake_assets.arrivals.deliveries import MOST_WAITING, QueueCursor, sort_out
+from lake_assets.config.sensors import SqsSensor
+from lake_assets.errors import LakeAssetsError
+from lake_assets.orchestration.queues import Queue
+from lake_assets.orchestration.sensors import default_status, result, sensor_name, tell_strays, told
+from lake_assets.stream import OpenStream
+
+
+def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
+    """The sensor that reads notifications from SQS; None where the stream has none of this type.
+
+    Dagster records the run requests together with the cursor, after the tick. So the receipts of the messages go into
+    the cursor, and it is the next tick that deletes them: a tick that is lost leaves them all in the queue, and they come
+    again.
+    """
+    config = stream.config.sensor
+    if not isinstance(config, SqsSensor):
+        return None
+    queue = Queue(config)
+
+    @dg.sensor(
+        name=sensor_name(stream),
+        target=asset,
+        minimum_interval_seconds=config.interval,
+        default_status=default_status(config),
+        description=f"Asks for a run of each partition of which {config.queue_url} has a notification.",
+    )
+    def notifications(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        cursor = QueueCursor.load(context.cursor, stream.config)
+        try:
+            queue.delete(cursor.receipts)
+            cursor.receipts = []
+            # What waits takes the place of what could come.
+            messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
+            found = sort_out(stream.config, messages, cursor)
+        except LakeAssetsError as error:
+            raise told(error) from None
+        tell_strays(context, stream, found.strays)
+        return result(context, stream, found.requests, found.cursor, found.summary)
+
+    return notifications

@@ -1,0 +1,80 @@
+"""Listing a store's objects in the order of their keys, from any key on; folders of a machine too."""
+
+import datetime as dt
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+import obstore
+
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.errors import StorageError
+from lake_assets.storage.clients import Client
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+_PAGE = 1000  # what S3 gives at most for one request
+
+
+def pages(store: Client, storage: AnyStorage, prefix: str, after: str) -> Iterator[Sequence["ObjectMeta"]]:
+    """The objects below a folder whose keys sort after a text, in the keys' order.
+
+    Raises:
+        StorageError: the store gives keys in another order, as directory buckets of S3 do.
+        ObstoreError: the store's own.
+        OSError: a folder's own.
+    """
+    if isinstance(storage, LocalStorage):
+        found = _files(storage.root, prefix.rstrip("/"), after)
+        while files := list(islice(found, _PAGE)):
+            yield files
+        return
+    last = ""
+    for page in obstore.list(store, prefix=prefix.rstrip("/") or None, offset=after or None, chunk_size=_PAGE):
+        keys = [last, *(meta["path"] for meta in page)]
+        if any(key > following for key, following in pairwise(keys)):
+            raise StorageError(
+                f"{storage.root} does not list its objects in the order of their names:",
+                "take a general purpose bucket, or run the partitions by a schedule and not by a sensor.",
+            )
+        last = keys[-1]
+        # The client takes a slash at the end of the text away, and so may begin too early.
+        if wanted := [meta for meta in page if meta["path"] > after]:
+            yield wanted
+
+
+def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
+    """The folders right below a folder, sorted, without slashes at their ends."""
+    prefix = prefix.rstrip("/")
+    if isinstance(storage, LocalStorage):
+        return tuple(sorted(key.rstrip("/") for key, entry in _entries(storage.root, prefix) if entry.is_dir()))
+    return tuple(sorted(obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]))
+
+
+def _files(root: str, folder: str, after: str) -> Iterator["ObjectMeta"]:
+    """As object stores sort keys: a folder's name counts with its slash. Folders that lie before are not opened."""
+    for key, entry in sorted(_entries(root, folder), key=lambda found: found[0]):
+        if key.endswith("/"):
+            if key > after or after.startswith(key):
+                yield from _files(root, key.rstrip("/"), after)
+        elif key > after:
+            try:
+                status = entry.stat()
+            except FileNotFoundError:  # removed, or renamed when it was whole, since the folder was read
+                continue
+            time = dt.datetime.fromtimestamp(status.st_mtime, dt.UTC)
+            etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+            yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
+
+
+def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
+    """What a folder holds, by key; keys of folders end in a slash. A folder that is gone holds nothing."""
+    path = os.path.join(root, *folder.split("/")) if folder else root  # noqa: PTH118 - a path of bytes that are no text
+    start = f"{folder}/" if folder else ""
+    try:
+        with os.scandir(path) as entries:
+            return [(f"{start}{e.name}/" if e.is_dir() else f"{start}{e.name}", e) for e in entries]
+    except FileNotFoundError:
+        return []

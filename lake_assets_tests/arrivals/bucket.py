@@ -1,0 +1,73 @@
+"""A bucket in memory that lists as S3 does, and counts what it was asked for."""
+
+import datetime as dt
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from lake_assets.storage.store import LandedObject
+
+PAGE = 1000
+NOW = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
+
+
+@dataclass
+class Bucket:
+    """Objects by key, in the order of their keys."""
+
+    keys: list[str] = field(default_factory=list)
+    objects: dict[str, tuple[str, int, dt.datetime]] = field(default_factory=dict)
+    requests: int = 0
+    listed: int = 0
+    seconds: float = 0  # that a request takes, by `clock`
+    time: float = 0
+
+    @classmethod
+    def of(cls, keys: Iterable[str], at: dt.datetime = NOW) -> "Bucket":
+        """A bucket full of objects of one byte."""
+        keys = sorted(keys)
+        return cls(keys, {key: (f"{number:x}", 1, at) for number, key in enumerate(keys)})
+
+    def put(self, key: str, etag: str = "a", at: dt.datetime = NOW) -> None:
+        if key not in self.objects:
+            insort(self.keys, key)
+        self.objects[key] = (etag, 1, at)
+
+    def delete(self, key: str) -> None:
+        del self.keys[bisect_left(self.keys, key)]
+        del self.objects[key]
+
+    def pages(self, prefix: str = "", after: str = "") -> Iterator[Sequence[LandedObject]]:
+        at = max(bisect_left(self.keys, prefix), bisect_right(self.keys, after))
+        while True:
+            page = [key for key in self.keys[at : at + PAGE] if key.startswith(prefix)]
+            self._asked(len(page))
+            if page:
+                yield [self._landed(key) for key in page]
+            if len(page) < PAGE:
+                return
+            at += PAGE
+
+    def folders(self, prefix: str = "") -> Sequence[str]:
+        self._asked(0)
+        found = []
+        at = bisect_left(self.keys, prefix)
+        while at < len(self.keys) and self.keys[at].startswith(prefix):
+            name, slash, _ = self.keys[at][len(prefix) :].partition("/")
+            if slash:
+                found.append(f"{prefix}{name}")
+            at = bisect_left(self.keys, f"{prefix}{name}{'0' if slash else chr(0)}", at + 1)
+        return found
+
+    def clock(self) -> float:
+        """Stands still but for the requests."""
+        return self.time
+
+    def _asked(self, keys: int) -> None:
+        self.requests += 1
+        self.listed += keys
+        self.time += self.seconds
+
+    def _landed(self, key: str) -> LandedObject:
+        etag, size, at = self.objects[key]
+        return LandedObject(f"s3://bucket/{key}", key, etag, size, at)

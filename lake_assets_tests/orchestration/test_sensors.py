@@ -1,0 +1,161 @@
+"""The object sensor in Dagster: ticks, the runs that they ask for, and what the lake has afterwards."""
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.errors import StorageError
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.world import World, sales
+
+TODAY = dt.datetime.now(dt.UTC).date()
+
+
+def day(region: str, days_ago: int = 0) -> str:
+    return f"region={region},date={TODAY - dt.timedelta(days_ago)}"
+
+
+def key(region: str, days_ago: int = 0) -> str:
+    return f"{TODAY - dt.timedelta(days_ago)}|{region}"
+
+
+def keys_of(requests: list[dg.RunRequest]) -> list[str]:
+    return [str(request.partition_key) for request in requests]
+
+
+@pytest.fixture
+def ticks(local_world: World) -> Iterator[Ticks]:
+    Path(local_world.source["path"]).mkdir()
+    local_world.options["sensor"] = {"type": "objects"}
+    with ticks_of(local_world) as ticks:
+        yield ticks
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), sales(1))
+    local_world.land(day("SW", 40), sales(2))
+
+    requests = ticks.tick()
+
+    assert sorted(keys_of(requests)) == sorted([key("NW"), key("SW", 40)])
+    assert all(result.success for result in ticks.run(requests))
+    assert local_world.totals() == [1, 2]
+    assert ticks.tick() == []
+
+    local_world.land(day("SW", 40), sales(3), "late.parquet")
+    late = ticks.tick()
+    assert keys_of(late) == [key("SW", 40)]
+    ticks.run(late)
+    assert local_world.totals() == [1, 2, 3]
+
+
+def test_a_repeated_tick_has_the_same_run_keys(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), sales(1))
+    first = ticks.evaluate()
+    for request in first.dynamic_partitions_requests or ():
+        ticks.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+
+    again = ticks.evaluate()
+
+    assert [r.run_key for r in again.run_requests or ()] == [r.run_key for r in first.run_requests or ()]
+    assert again.dynamic_partitions_requests == []
+
+
+def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world: World) -> None:
+    awkward = ["N/A x", "O'Hare", "a|b", "a...b", "ünïcode"]
+    for region in awkward:
+        local_world.land(day(region), sales(1))
+
+    requests = ticks.tick()
+
+    added = ticks.instance.get_dynamic_partitions(dynamic_name("sales", "region"))
+    assert sorted(added) == sorted(["N%2FA x", "O%27Hare", "a%7Cb", "a%2E%2E%2Eb", "ünïcode"])
+    assert sorted(keys_of(requests)) == sorted(f"{TODAY}|{region}" for region in added)
+
+
+@pytest.mark.usefixtures("spark")
+def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World) -> None:
+    local_world.options["sensor"] = {"type": "objects", "max_runs": 2}
+    for region in ("NW", "SW"):
+        for days_ago in (10, 11, 13):
+            local_world.land(day(region, days_ago), sales(days_ago))
+
+    requests = ticks.tick()
+
+    ranges = [
+        (r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in requests
+    ]
+    assert ranges == [(key(region, 13), key(region, 10)) for region in ("NW", "SW")]
+    assert [request.partition_key for request in requests] == [None, None]
+    local_world.options["on_empty"] = "keep"  # the day between has no objects
+    assert all(result.success for result in ticks.run(requests))
+    assert local_world.totals() == [10, 10, 11, 11, 13, 13]
+
+
+def test_a_tick_without_news_says_what_it_looked_at(ticks: Ticks) -> None:
+    data = ticks.evaluate()
+
+    assert data.run_requests == []
+    assert data.skip_message is not None
+    assert data.skip_message.startswith("Looked at 0 objects of the partitions from date=")
+
+
+def test_an_object_of_no_partition_is_logged_once(
+    ticks: Ticks, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
+    said = f"below {local_world.source['path']}: stray.parquet: the path is not of the layout"
+
+    ticks.tick()
+    assert said in capfd.readouterr().err
+    ticks.tick()
+    assert said not in capfd.readouterr().err
+
+
+def test_a_landing_zone_that_is_away_fails_the_tick_with_one_sentence(ticks: Ticks, local_world: World) -> None:
+    Path(local_world.source["path"]).rmdir()
+
+    with pytest.raises(StorageError, match="does not exist: create it") as raised:
+        ticks.evaluate()
+
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.usefixtures("spark")
+def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Callable[[], dict[str, Any]]) -> None:
+    local_world.source = s3_location()
+    local_world.options["sensor"] = {"type": "objects"}
+    local_world.land(day("NW", 30), sales(1))
+    local_world.land(day("N/A x"), sales(2))
+    with ticks_of(local_world) as ticks:
+        assert all(result.success for result in ticks.run(ticks.tick()))
+        assert local_world.totals() == [1, 2]
+        assert ticks.tick() == []
+
+        local_world.land(day("NW", 30), sales(5))  # rewritten
+        local_world.land(day("N/A x"), sales(3), "a.parquet")  # before the one that was seen
+        assert all(result.success for result in ticks.run(ticks.tick()))
+        assert local_world.totals() == [2, 3, 5]
+        assert ticks.tick() == []
+
+
+@pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
+def test_the_sensor_is_as_the_config_says(local_world: World, status: str, expected: str) -> None:
+    local_world.options["sensor"] = {"type": "objects", "interval": 45, "status": status}
+
+    sensor = build_definitions(local_world.config).resolve_sensor_def("sales_sensor")
+
+    assert sensor.minimum_interval_seconds == 45
+    assert sensor.default_status.value == expected
+    assert "landing" in (sensor.description or "")
+
+
+def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
+    assert not build_definitions(local_world.config).sensors

@@ -1,0 +1,76 @@
+"""Ticks of a stream's sensor, evaluated as the daemon does, and the runs that they ask for."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.sensor_definition import SensorExecutionData
+
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.world import World
+
+
+@dataclass
+class Ticks:
+    """A sensor, with an instance that holds what it asked for."""
+
+    world: World
+    instance: dg.DagsterInstance
+    cursor: str | None = None
+    run_keys: set[str] = field(default_factory=set)
+
+    def evaluate(self) -> SensorExecutionData:
+        """One tick; nothing of it is recorded."""
+        definitions = build_definitions(self.world.config)
+        context = dg.SensorEvaluationContext(
+            instance_ref=self.instance.get_ref(),
+            last_tick_completion_time=None,
+            last_run_key=None,
+            cursor=self.cursor,
+            repository_name="__repository__",
+            repository_def=definitions.get_repository_def(),
+            sensor_name="sales_sensor",
+        )
+        with context:
+            return definitions.resolve_sensor_def("sales_sensor").evaluate_tick(context)
+
+    def tick(self) -> list[dg.RunRequest]:
+        """One tick; the requests that start a run, in the order in which the daemon takes them."""
+        data = self.evaluate()
+        for request in data.dynamic_partitions_requests or ():
+            assert isinstance(request, dg.AddDynamicPartitionsRequest)
+            self.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
+        self.cursor = data.cursor
+        new = [request for request in data.run_requests or () if request.run_key not in self.run_keys]
+        self.run_keys |= {str(request.run_key) for request in new}
+        return new
+
+    def run(self, requests: list[dg.RunRequest]) -> list[dg.ExecuteInProcessResult]:
+        """Execute the requests as runs."""
+        definitions = build_definitions(self.world.config)
+        resources = {"pyspark": pyspark_resource(self.world.config.spark)}
+        assets: list[Any] = list(definitions.assets or ())
+        return [
+            dg.materialize(
+                assets,
+                instance=self.instance,
+                resources=resources,
+                partition_key=request.partition_key,
+                tags=dict(request.tags),
+                raise_on_error=False,
+            )
+            for request in requests
+        ]
+
+
+@contextmanager
+def ticks_of(world: World) -> Iterator[Ticks]:
+    """Ticks of the world's stream."""
+    with dg.DagsterInstance.local_temp() as instance:
+        yield Ticks(world, instance)
+
+
+MakeTicks = Callable[[World], Ticks]
