@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from lake_assets.config.checks import Checks
 from lake_assets.config.fields import FileSize, Identifier
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
@@ -103,6 +104,7 @@ class Stream(Model):
     schedule: Schedule | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: Automation | None = Field(None, description="Refreshes what has changed, by Dagster's own automation.")
     freshness: Freshness | None = None
+    checks: Checks = Checks()
     max_partitions_per_run: int | None = Field(None, ge=1, description="Of a backfill; no limit when absent.")
     tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")

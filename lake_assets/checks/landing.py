@@ -1,0 +1,64 @@
+"""Checks of the landing zone against the ledger."""
+
+from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.errors import NoLakeError
+from lake_assets.index_check import check_indexed
+from lake_assets.lake.history import last_runs
+from lake_assets.report.state import State, read_state, state_of
+from lake_assets.stream import OpenStream
+
+
+def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
+    """Whether nothing in the landing zone is newer than what the ledger says was ingested.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read.
+    """
+    states = _states(stream, scope)
+    waiting = [f"{path}: {state}" for path, state in states.items() if state in ("stale", "missing")]
+    return CheckResult(
+        "landing_zone",
+        not waiting,
+        f"{len(waiting):,} partitions have objects that are not in the lake yet; a refresh takes them in."
+        if waiting
+        else f"All that has landed in {len(states):,} partitions is in the lake.",
+        "warn",
+        {"partitions": len(states), "waiting": len(waiting)},
+        waiting[:NAMED],
+    )
+
+
+def _states(stream: OpenStream, scope: Scope) -> dict[str, State]:
+    if scope.partitions is None:
+        return {str(one.partition): one.state for one in read_state(stream).partitions if one.state != "absent"}
+    try:
+        with stream.lake.open(read_only=True) as lake:
+            runs = last_runs(lake, stream.table)
+    except NoLakeError:
+        runs = {}
+    states: dict[str, State] = {}
+    for partition in scope.partitions:
+        manifest = stream.manifest(partition)
+        fingerprint = stream.fingerprint(manifest)
+        states[str(partition)] = state_of(fingerprint, runs.get(partition.path), has_landed=bool(manifest.objects))
+    return states
+
+
+def indexed_objects(stream: OpenStream, scope: Scope) -> CheckResult:
+    """Whether the landed objects that are the lake's files in place are still there, and still the same.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read.
+    """
+    state = check_indexed(stream, scope.partitions)
+    wrong = [f"{o.uri} has vanished" for o in state.vanished] + [f"{o.now.uri} has changed" for o in state.changed]
+    return CheckResult(
+        "indexed_objects",
+        state.is_sound,
+        f"{len(wrong):,} registered objects are no longer what they were; "
+        f"`lake-assets index {stream.name} --repair` makes the lake what is there."
+        if wrong
+        else f"{state.registered:,} registered objects are what they were.",
+        numbers={"registered": state.registered, "vanished": len(state.vanished), "changed": len(state.changed)},
+        named=wrong[:NAMED],
+    )

@@ -1,0 +1,149 @@
+"""Checks of a table's rows and columns."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow.parquet as pq
+
+from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.config.secrets import masking
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.engine import identifier
+from lake_assets.lake.history import LastRuns, last_runs
+from lake_assets.lake.ledger import ledger_table
+from lake_assets.lake.replacement import where
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.stream import OpenStream
+
+NEWEST = 200  # partitions that are looked at where no run says which
+READERS = 16  # side by side: a footer is a wait for the store
+
+
+def row_counts(stream: OpenStream, scope: Scope) -> CheckResult:
+    """Whether each partition has as many rows as the footers of its landed objects say.
+
+    Rows that went through a transform are held against the ledger. A partition whose objects have changed since is
+    passed over: the check `landing_zone` is the one that tells of it.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read.
+    """
+    with stream.lake.open(read_only=True) as lake:
+        known = _committed(stream, scope, last_runs(lake, stream.table))
+        counted = {partition: _count(lake, stream, partition) for partition in known}
+    with ThreadPoolExecutor(READERS) as pool:
+        expected = dict(zip(known, pool.map(lambda item: _expected(stream, *item), known.items()), strict=True))
+    wrong = [
+        f"{partition}: {counted[partition]:,} rows, and {rows:,} are due"
+        for partition, rows in expected.items()
+        if rows is not None and rows != counted[partition]
+    ]
+    compared = sum(rows is not None for rows in expected.values())
+    return CheckResult(
+        "row_counts",
+        not wrong,
+        "The rows are not those of the landed objects; ingest these partitions with --force."
+        if wrong
+        else f"{compared:,} partitions have the rows of their landed objects.",
+        numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(expected) - compared},
+        named=wrong[:NAMED],
+    )
+
+
+def _committed(stream: OpenStream, scope: Scope, runs: dict[str, LastRuns]) -> dict[Partition, LastRuns]:
+    """The partitions to look at that are in the lake, the newest commit first."""
+    partitions: Iterable[Partition] = (
+        (stream.config.partition(path.replace("/", ",")) for path in runs)
+        if scope.partitions is None
+        else scope.partitions
+    )
+    found = {p: runs[p.path] for p in partitions if p.path in runs and runs[p.path].snapshot is not None}
+    newest = sorted(found, key=lambda p: found[p].snapshot or 0, reverse=True)
+    return {p: found[p] for p in (newest if scope.partitions is not None else newest[:NEWEST])}
+
+
+def _count(lake: LakeSession, stream: OpenStream, partition: Partition) -> int:
+    condition, parameters = where(partition)
+    ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
+    return int(rows)
+
+
+def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int | None:
+    if stream.config.transform is not None:
+        return last.rows
+    manifest = stream.manifest(partition)
+    if stream.fingerprint(manifest) != last.settled:
+        return None
+    return _footer_rows(ArrowStore(stream.config.source), manifest)
+
+
+def _footer_rows(store: ArrowStore, manifest: Manifest) -> int:
+    rows = 0
+    for landed in manifest.objects:
+        with masking(store.storage), store.open(landed.key) as file:
+            rows += pq.read_metadata(file).num_rows
+    return rows
+
+
+def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - a NULL is in no partition of a run
+    """Whether every row has a value in every partition column.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    condition = " OR ".join(f"{identifier(column.name)} IS NULL" for column in stream.config.columns)
+    with stream.lake.open(read_only=True) as lake:
+        ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}")  # noqa: S608
+    names = " or ".join(column.name for column in stream.config.columns)
+    return CheckResult(
+        "no_null_partition",
+        rows == 0,
+        f"{rows:,} rows have no {names}." if rows else f"Every row has its {names}.",
+        numbers={"rows": rows},
+    )
+
+
+def schema(stream: OpenStream, scope: Scope) -> CheckResult:
+    """Whether the table has the columns that it had after the run before.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    with stream.lake.open(read_only=True) as lake:
+        before = _columns_before(lake, stream, scope)
+        now = lake.rows(f"DESCRIBE {stream.table.sql}")
+    if before is None:
+        return CheckResult("schema", True, "There is no run before to compare with.", "warn")
+    old, new = ({name: kind for name, kind, *_ in found} for found in (before, now))
+    changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
+    changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
+    changes += [f"{name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]]
+    return CheckResult(
+        "schema",
+        not changes,
+        f"The columns have changed since the run before: {'; '.join(changes[:NAMED])}."
+        if changes
+        else f"The {len(new):,} columns are those of the run before.",
+        "warn",
+        {"columns": len(new), "changes": len(changes)},
+        changes[:NAMED],
+    )
+
+
+def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequence[tuple[object, ...]] | None:
+    """The columns after the newest commit of another run; None if there is none, or its snapshot has expired."""
+    ((snapshot, newest),) = lake.rows(
+        "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)), max(snapshot_id) FROM "  # noqa: S608
+        "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
+        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND status = 'committed' AS wanted "
+        f"FROM {ledger_table(lake.config).sql}) WHERE wanted IS TRUE)",
+        [scope.run_id, stream.name],
+    )
+    if snapshot is None or newest is None:
+        return None
+    if not lake.rows("SELECT 1 FROM ducklake_snapshots('lake') WHERE snapshot_id = ?", [snapshot]):
+        return None
+    # A number of the ledger's, which no statement takes as a parameter here.
+    return lake.rows(f"DESCRIBE SELECT * FROM {stream.table.sql} AT (VERSION => {int(snapshot)})")  # noqa: S608

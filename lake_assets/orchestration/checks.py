@@ -1,0 +1,60 @@
+"""The checks of a stream as Dagster's asset checks: after each refresh, and whenever somebody runs them alone."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.run import checks_of, describe, run_check, scope_of_run
+from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.schedules import RANGE_START
+from lake_assets.stream import OpenStream
+
+PARTITION = "dagster/partition"
+
+
+def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
+    """All checks of a stream, as one step; None where the config skips them all.
+
+    After a refresh they look at the partitions of that run; alone, at the whole table. One that the config names as
+    blocking keeps the assets downstream from running.
+    """
+    names = list(checks_of(stream))
+    if not names:
+        return None
+    specs = [
+        dg.AssetCheckSpec(
+            name,
+            asset=stream.name,
+            description=describe(name, stream),
+            blocking=name in stream.config.checks.blocking,
+        )
+        for name in names
+    ]
+
+    @dg.multi_asset_check(name=f"check_{stream.name}", specs=specs, can_subset=True)
+    def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+        tags = context.run.tags
+        of_run = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in tags)
+        scope = scope_of_run(stream, context.run.run_id) if of_run else Scope()
+        selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
+        for name in names:
+            if name in selected:
+                yield _result(stream, run_check(stream, name, scope))
+
+    return check
+
+
+def _result(stream: OpenStream, found: CheckResult) -> dg.AssetCheckResult:
+    is_error = found.severity == "error" or found.name in stream.config.checks.blocking
+    metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in found.numbers.items()}
+    if found.named:
+        metadata["named"] = dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in found.named))
+    return dg.AssetCheckResult(
+        asset_key=stream.name,
+        check_name=found.name,
+        passed=found.passed,
+        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
+        description=found.description,
+        metadata=metadata,
+    )

@@ -1,0 +1,183 @@
+"""Each check passes on a lake that is right, and says what is wrong with one that is not."""
+
+import pytest
+
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.run import checks_of, run_check, scope_of_run
+from lake_assets.config.checks import Checks
+from lake_assets.errors import CatalogError
+from lake_assets_tests.world import NW, SW, World, sales
+
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+
+
+def fill(world: World) -> World:
+    """Two partitions, one of them ingested twice."""
+    world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
+    for text, totals in ((NW, (1, 2)), (SW, (3,))):
+        world.land(text, sales(*totals))
+        world.ingest(text, run_id="first")
+    world.land(NW, sales(4), "later.parquet")
+    world.ingest(NW, run_id="second")
+    return world
+
+
+@pytest.fixture
+def filled(local_world: World) -> World:
+    return fill(local_world)
+
+
+def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # noqa: B008 - frozen
+    return run_check(world.stream, name, scope)
+
+
+def sql(world: World, *statements: str) -> None:
+    """What somebody else does to the lake."""
+    with world.stream.lake.open() as lake:
+        for statement in statements:
+            lake.rows(statement)
+
+
+def test_every_check_passes_on_a_lake_that_is_right(world: World) -> None:
+    filled = fill(world)
+    for scope in (Scope(), scope_of_run(filled.stream, "second")):
+        found = {name: check(filled, name, scope) for name in checks_of(filled.stream)}
+        assert [name for name, result in found.items() if not result.passed] == []
+    assert set(found) >= {"row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
+    assert check(filled, "row_counts").numbers == {"partitions": 2, "wrong": 0, "changed_since": 0}
+    assert check(filled, "ledger").numbers == {"commits": 3, "expired": 0, "wrong": 0}
+    assert check(filled, "data_files").numbers["files"] == 3  # one of them of an older snapshot
+
+
+def test_every_check_passes_where_there_is_nothing_yet(local_world: World) -> None:
+    local_world.landing  # noqa: B018 - makes the folder
+    assert all(check(local_world, name).passed for name in checks_of(local_world.stream))
+
+
+def test_the_scope_of_a_run_is_its_partitions(filled: World) -> None:
+    assert scope_of_run(filled.stream, "second").partitions == (filled.partition(NW),)
+    assert scope_of_run(filled.stream, "first").partitions == (filled.partition(NW), filled.partition(SW))
+    assert scope_of_run(filled.stream, "none").partitions == ()
+
+
+def test_rows_that_somebody_deleted_are_told(filled: World) -> None:
+    sql(filled, "DELETE FROM lake.sales WHERE total = 2")
+
+    found = check(filled, "row_counts")
+
+    assert not found.passed
+    assert found.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
+    assert found.numbers["wrong"] == 1
+    assert check(filled, "row_counts", Scope(None, (filled.partition(SW),))).passed
+    # The commits themselves are as they were.
+    assert check(filled, "ledger").passed
+
+
+def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -> None:
+    filled.land(NW, sales(9), "more.parquet")
+
+    assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
+    found = check(filled, "landing_zone")
+    assert (found.passed, found.severity) == (False, "warn")
+    assert found.named == ["region=NW/date=2026-02-11: stale"]
+    of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
+    assert (of_run.passed, of_run.named) == (False, found.named)
+
+
+def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:
+    filled.land("region=NE,date=2026-02-12", sales(9))
+    assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
+
+
+def test_rows_of_a_transform_are_held_against_the_ledger(local_world: World) -> None:
+    local_world.options = {"transform": {"sql": "SELECT * FROM source WHERE total > 1"}}
+    local_world.land(NW, sales(1, 2, 3))
+    local_world.ingest(NW)
+    assert check(local_world, "row_counts").passed
+    sql(local_world, "DELETE FROM lake.sales WHERE total = 2")
+    assert check(local_world, "row_counts").named == ["region=NW/date=2026-02-11: 1 rows, and 2 are due"]
+
+
+def test_rows_without_a_partition_value_are_told(filled: World) -> None:
+    filled.land(NULL, sales(7, 8))
+    filled.ingest(NULL)
+    found = check(filled, "no_null_partition")
+    assert (found.passed, found.numbers) == (False, {"rows": 2})
+
+
+def test_columns_that_changed_since_the_run_before_are_told(filled: World) -> None:
+    sql(filled, "ALTER TABLE lake.sales ADD COLUMN note VARCHAR", "ALTER TABLE lake.sales RENAME total TO amount")
+    found = check(filled, "schema")
+    assert not found.passed
+    assert set(found.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
+
+
+def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> None:
+    sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
+    found = check(filled, "ledger")
+    assert not found.passed
+    (row,) = (row for row in filled.ledger() if row.run_id == "second")
+    assert found.named == [f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"]
+
+
+def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None:
+    newest = max(row.snapshot_id or 0 for row in filled.ledger())
+    sql(filled, f"CALL ducklake_expire_snapshots('lake', versions => range(0, {newest})::BIGINT[])")
+    assert check(filled, "ledger").numbers == {"commits": 3, "expired": 2, "wrong": 0}
+    assert check(filled, "schema").description == "There is no run before to compare with."
+
+
+def test_a_data_file_that_is_gone_is_named(filled: World) -> None:
+    (key, *_) = sorted(key for key in filled.data_files() if "region=SW" in key)
+    from lake_assets.storage.store import Store  # noqa: PLC0415
+
+    storage = Store(filled.config.lakes["test"].storage)
+    storage.delete((key,))
+    found = check(filled, "data_files")
+    assert not found.passed
+    assert found.named == [storage.uri(key)]
+
+
+def test_a_check_of_ones_own_fails_by_the_rows_that_it_returns(filled: World) -> None:
+    assert check(filled, "positive").passed
+    filled.land(SW, sales(-3), "bad.parquet")
+    filled.ingest(SW, run_id="third")
+
+    found = check(filled, "positive")
+
+    assert (found.passed, found.numbers) == (False, {"rows": 1})
+    assert "-3.0" in found.named[0]
+    # It looks at the partitions of the run: the bad row is in another.
+    assert check(filled, "positive", scope_of_run(filled.stream, "second")).passed
+    assert not check(filled, "positive", scope_of_run(filled.stream, "third")).passed
+
+
+def test_a_check_with_wrong_sql_names_itself_and_leaves_the_lake_usable(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": {"typo": "SELECT * FROM refreshed WHERE totl < 0"}}}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with pytest.raises(CatalogError, match=r"check typo of stream sales: .*totl"):
+        check(local_world, "typo")
+    assert check(local_world, "row_counts").passed
+
+
+def test_a_check_cannot_write() -> None:
+    with pytest.raises(ValueError, match="one SELECT"):
+        Checks.model_validate({"sql": {"bad": "DELETE FROM sales"}})
+    with pytest.raises(ValueError, match="one SELECT"):
+        Checks.model_validate({"sql": {"bad": "SELECT 1; DROP TABLE sales"}})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"sql": {"ledger": "SELECT 1"}}, "ledger is a check of the package"),
+        ({"sql": {"x": "SELEC 1"}}, "x is not SQL"),
+        ({"blocking": ["rows"]}, "blocking names 'rows'"),
+        ({"blocking": ["ledger"], "skip": ["ledger"]}, "blocking names 'ledger'"),
+        ({"skip": ["nothing"]}, "Input should be"),
+    ],
+)
+def test_a_config_of_checks_that_cannot_be_is_refused(config: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Checks.model_validate(config)
