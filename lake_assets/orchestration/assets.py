@@ -11,6 +11,7 @@ from pydantic import Field
 
 from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
 from lake_assets.ingest import Outcome, Sessions, ingest_all
+from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import (
     Metadata,
     PartitionView,
@@ -68,6 +69,8 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
                 partitions_def=partitions_definition(stream),
                 backfill_policy=_backfill_policy(stream),
                 freshness_policy=_freshness_policy(stream),
+                deps=[landing_name(stream.name)],
+                automation_condition=automation_condition(stream),
                 # A partition that is passed over has no event, and with a result Dagster makes one for each.
                 output_required=False,
             )

@@ -7,6 +7,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.landing import drain_schedule
+from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.report import ledger_assets, report_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
@@ -41,12 +42,13 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
 
 
 def _of_stream(stream: OpenStream) -> dg.Definitions:
+    landing = landing_asset(stream)
     asset = stream_asset(stream)
-    schedules = [refresh_schedule(stream, asset), drain_schedule(stream)]
+    schedules = [refresh_schedule(stream, asset), observe_schedule(stream, landing), drain_schedule(stream)]
     checks = stream_checks(stream)
-    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset)]
+    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream)]
     return dg.Definitions(
-        assets=[asset, report_asset(stream)],
+        assets=[landing, asset, report_asset(stream)],
         asset_checks=[checks] if checks else [],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],

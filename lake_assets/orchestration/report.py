@@ -104,7 +104,8 @@ def ledger_assets(config: LakeConfig, streams: Iterable[OpenStream]) -> list[dg.
     by_lake: dict[str, list[OpenStream]] = {}
     for stream in streams:
         by_lake.setdefault(config.lake_name(stream.name), []).append(stream)
-    taken = {f"{lake}_ledger" for lake in by_lake} | {f"{name}_report" for name in config.streams}
+    taken = {f"{lake}_ledger" for lake in by_lake}
+    taken |= {f"{name}_{suffix}" for name in config.streams for suffix in ("report", "landing")}
     for name in config.streams:
         if name in taken:
             raise ConfigError(f"streams.{name}: an asset of this package has this name too:", "rename the stream.")

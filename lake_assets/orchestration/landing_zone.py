@@ -1,0 +1,148 @@
+"""The landing zone as an asset above the stream's, and the automation that follows it.
+
+The asset is observed, never materialized: others write it. An observation has the version of each partition that
+waits to be ingested, its fingerprint, so that Dagster's own automation refreshes just these, however old they are.
+"""
+
+import datetime as dt
+import itertools
+import warnings
+
+import dagster as dg
+
+from lake_assets.orchestration.partitions import (
+    dimension_key,
+    dimensions,
+    dynamic_name,
+    partition_key,
+    partition_of,
+    partitions_definition,
+)
+from lake_assets.partition import Partition
+from lake_assets.recent import recent_texts
+from lake_assets.stream import OpenStream
+from lake_assets.waiting import waiting_partitions
+
+
+def landing_name(stream: str) -> str:
+    """The name of the asset that a stream's landing zone is."""
+    return f"{stream}_landing"
+
+
+def landing_asset(stream: OpenStream) -> dg.SourceAsset:
+    """The asset `<stream>_landing`; to observe it is to see which partitions wait."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+
+        @dg.observable_source_asset(
+            name=landing_name(stream.name),
+            description=f"What lands at `{stream.source.root}`. Observe it to see what waits to be ingested.",
+            group_name=stream.config.group,
+            metadata={
+                "source": dg.MetadataValue.path(stream.source.uri(f"{stream.layout.text}/{stream.config.files}"))
+            },
+            partitions_def=partitions_definition(stream),
+        )
+        def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
+            return _observe(context, stream)
+
+    asset: dg.SourceAsset = observe
+    return asset
+
+
+def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersionsByPartition:
+    waiting = waiting_partitions(stream, _looked_at(stream, context.instance))
+    _add_values(context.instance, stream, waiting)
+    known = {
+        name: set(definition.get_partition_keys(dynamic_partitions_store=context.instance))
+        for name, definition in dimensions(stream).items()
+    }
+    versions = {}
+    outside = []
+    for partition, fingerprint in waiting.items():
+        if all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
+            versions[partition_key(partition)] = fingerprint
+        else:
+            outside.append(str(partition))
+    context.log.info(f"{len(versions):,} partitions wait to be ingested")
+    if outside:
+        context.log.warning(
+            f"{len(outside):,} partitions have landed that the config does not have: {', '.join(outside[:10])}. "
+            "Correct `values`, `start` or `end` of the stream, or move the objects."
+        )
+    return dg.DataVersionsByPartition(versions)
+
+
+def _looked_at(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
+    """The partitions that are listed one by one; None for one listing of the whole landing zone."""
+    automation = stream.config.automation
+    if automation is None or automation.lookback is None:
+        return None
+    windows = recent_texts(stream.config, dt.datetime.now(dt.UTC), automation.lookback)
+    keys = []
+    for name, definition in dimensions(stream).items():
+        if name not in windows:
+            keys.append(list(definition.get_partition_keys(dynamic_partitions_store=instance)))
+            continue
+        window = windows[name]
+        if window is None:
+            return []
+        span = dg.PartitionKeyRange(*(dimension_key(text) for text in window))
+        keys.append(list(definition.get_partition_keys_in_range(span)))
+    names = list(dimensions(stream))
+    joined = (dict(zip(names, some, strict=True)) for some in itertools.product(*keys))
+    return [
+        partition_of(stream.config.columns, dg.MultiPartitionKey(some) if len(some) > 1 else next(iter(some.values())))
+        for some in joined
+    ]
+
+
+def _add_values(instance: dg.DagsterInstance, stream: OpenStream, partitions: dict[Partition, str]) -> None:
+    """Let Dagster know the values of discovered columns."""
+    for name, definition in dimensions(stream).items():
+        if isinstance(definition, dg.DynamicPartitionsDefinition):
+            known = set(definition.get_partition_keys(dynamic_partitions_store=instance))
+            new = sorted({dimension_key(partition.texts()[name]) for partition in partitions} - known)
+            if new:
+                instance.add_dynamic_partitions(dynamic_name(stream.name, name), new)
+
+
+def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
+    """When Dagster refreshes a partition by itself: its landing zone has a new version; None without `automation`.
+
+    Unlike `AutomationCondition.eager` it does not stop at the newest dates.
+    """
+    if stream.config.automation is None:
+        return None
+    changed = dg.AutomationCondition.any_deps_updated().since_last_handled()
+    return (changed & ~dg.AutomationCondition.in_progress()).with_label("landed")
+
+
+def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.ScheduleDefinition | None:
+    """The schedule `observe_<stream>_schedule` that looks at the landing zone; None without `automation`."""
+    automation = stream.config.automation
+    if automation is None:
+        return None
+    return dg.ScheduleDefinition(
+        name=f"observe_{stream.name}_schedule",
+        job=dg.define_asset_job(
+            f"observe_{stream.name}",
+            selection=dg.AssetSelection.assets(landing.key),
+            description=f"See which partitions of {stream.name} wait to be ingested.",
+        ),
+        cron_schedule=automation.cron,
+        execution_timezone=automation.time_zone or stream.config.time_zone,
+        default_status=dg.DefaultScheduleStatus.RUNNING,
+    )
+
+
+def automation_sensor(stream: OpenStream) -> dg.AutomationConditionSensorDefinition | None:
+    """What evaluates the automation of a stream; None without `automation`."""
+    if stream.config.automation is None:
+        return None
+    return dg.AutomationConditionSensorDefinition(
+        f"{stream.name}_automation",
+        target=dg.AssetSelection.assets(stream.name),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=f"Refreshes the partitions of {stream.name} whose landing zone has changed.",
+    )

@@ -1,0 +1,116 @@
+"""The landing zone as an asset: what waits is observed, and automation refreshes just that."""
+
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.world import NW, SW, World, sales
+
+DATES = {"date": {"type": "date", "start": "2026-02-01"}}
+OLD = "region=NW,date=2026-02-01"
+
+
+class Automated:
+    """The world's stream with automation, under a Dagster instance of its own."""
+
+    def __init__(self, world: World, folder: Path, **automation: Any) -> None:
+        world.options = {
+            "partitions": {"region": {"values": ["NW", "SW"]}} | DATES,
+            "automation": {"cron": "*/5 * * * *", **automation},
+        } | world.options
+        self.instance = dg.DagsterInstance.local_temp(str(folder))
+        self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
+        self.cursor: Any = None
+
+    def observe(self) -> dict[str, str]:
+        """Observe the landing zone; returns the versions of partitions that are told."""
+        result = self.definitions.resolve_job_def("observe_sales").execute_in_process(instance=self.instance)
+        assert result.success
+        found = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
+        return {str(o.partition): o.tags["dagster/data_version"] for o in found}
+
+    def requested(self) -> set[str]:
+        """The partitions that Dagster's automation asks for now."""
+        evaluated = dg.evaluate_automation_conditions(self.definitions, self.instance, cursor=self.cursor)
+        self.cursor = evaluated.cursor
+        return {str(key) for key in evaluated.get_requested_partitions(dg.AssetKey("sales"))}
+
+    def materialize(self, key: str) -> None:
+        job = self.definitions.resolve_implicit_global_asset_job_def()
+        assert job.execute_in_process(
+            partition_key=key, asset_selection=[dg.AssetKey("sales")], instance=self.instance
+        ).success
+
+
+@pytest.mark.usefixtures("spark")
+def test_automation_refreshes_what_waits_however_old_it_is(local_world: World, tmp_path: Path) -> None:
+    automated = Automated(local_world, tmp_path)
+    local_world.land(NW, sales(1))
+    local_world.land(OLD, sales(2))
+    assert automated.requested() == set()
+
+    assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-01|NW"}
+    assert automated.requested() == {"2026-02-11|NW", "2026-02-01|NW"}
+    for key in ("2026-02-11|NW", "2026-02-01|NW"):
+        automated.materialize(key)
+    assert local_world.totals() == [1, 2]
+
+    assert automated.observe() == {}
+    assert automated.requested() == set()
+    local_world.land(OLD, sales(3), "late.parquet")
+    assert set(automated.observe()) == {"2026-02-01|NW"}
+    assert automated.requested() == {"2026-02-01|NW"}
+
+
+def test_a_partition_that_fails_is_not_asked_for_again_until_it_changes(local_world: World, tmp_path: Path) -> None:
+    automated = Automated(local_world, tmp_path)
+    automated.requested()
+    local_world.land(NW, b"no Parquet")
+    before = automated.observe()
+    assert automated.requested() == {"2026-02-11|NW"}
+
+    assert automated.observe() == before
+    assert automated.requested() == set()
+    local_world.land(NW, b"no Parquet either")
+    automated.observe()
+    assert automated.requested() == {"2026-02-11|NW"}
+
+
+def test_new_values_of_a_discovered_column_become_partitions(local_world: World, tmp_path: Path) -> None:
+    local_world.options = {"partitions": {"region": {}} | DATES}
+    automated = Automated(local_world, tmp_path)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(1))
+    local_world.land("region=SW,date=2025-12-31", sales(1))
+
+    assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-11|SW"}  # and one is before the start
+    assert set(automated.instance.get_dynamic_partitions(dynamic_name("sales", "region"))) == {"NW", "SW"}
+
+
+def test_a_lookback_lists_only_the_newest_partitions(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import datetime as dt  # noqa: PLC0415
+
+    class Clock(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> "Clock":
+            return cls(2026, 2, 11, 12, tzinfo=tz)
+
+    monkeypatch.setattr("lake_assets.orchestration.landing_zone.dt.datetime", Clock)
+    automated = Automated(local_world, tmp_path, lookback=1)
+    local_world.land(NW, sales(1))
+    local_world.land("region=SW,date=2026-02-10", sales(1))
+    local_world.land(OLD, sales(1))
+    assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-10|SW"}
+
+
+def test_the_landing_zone_stands_above_the_stream(local_world: World, tmp_path: Path) -> None:
+    graph = Automated(local_world, tmp_path).definitions.get_repository_def().asset_graph
+    assert graph.get(dg.AssetKey("sales")).parent_keys == {dg.AssetKey("sales_landing")}
+    assert graph.get(dg.AssetKey("sales_landing")).is_observable
