@@ -1,0 +1,168 @@
+"""A real Dagster with its daemon and web server, used as people use it: by clicks, by its API, and all at once."""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from lake_assets.config.load import load_config
+from lake_assets.lake.attach import attach_statement, extensions
+from lake_assets.lake.engine import extension_file
+from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+DAYS = ("2026-02-11", "2026-02-12")
+CONFIG = {
+    "lakes": {"shop": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}},
+    "streams": {
+        "sales": {
+            "source": "landing",
+            "partitions": {
+                "region": {"values": ["NW"]},
+                "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]},
+            },
+            "destination": {"table": "sales"},
+        }
+    },
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """A Dagster over a lake in a folder."""
+
+    folder: Path
+    dagster: DagsterServer
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "lake.yaml"
+
+    def land(self, day: str, *totals: float, name: str = "a.parquet") -> None:
+        path = self.folder / "landing" / "region=NW" / f"date={day}" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), path)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """The lake as a plain DuckDB client sees it."""
+        lake = load_config(self.config).lakes["shop"]
+        with duckdb.connect() as client:
+            for name in extensions(lake):
+                client.execute(f"LOAD '{extension_file(name)}'")
+            client.execute(attach_statement(lake, read_only=True))
+            return client.execute(sql).fetchall()
+
+    def totals(self) -> list[tuple[str, float]]:
+        return self.query("SELECT date::VARCHAR, total FROM lake.sales ORDER BY ALL")
+
+    def wait_for_materializations(self, count: int) -> list[dict[str, Any]]:
+        for _ in range(300):
+            if len(told := self.dagster.materialized("sales")) >= count:
+                return told
+            time.sleep(1)
+        raise AssertionError(f"{len(told)} of {count} partitions are materialized")
+
+    def failures(self, backfill: str) -> list[list[str]]:
+        return [self.dagster.failures(run) for run in self.dagster.runs(dagster__backfill=backfill)]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
+    (tmp_path / "landing").mkdir()
+    with dagster_dev(tmp_path / "lake.yaml") as server:
+        yield Site(tmp_path, server)
+
+
+@pytest.fixture
+def chromium() -> str:
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no Chromium is installed: apt-get install chromium")
+    return found
+
+
+def test_a_backfill_is_launched_by_clicking(site: Site, chromium: str) -> None:
+    from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
+
+    site.land(DAYS[0], 1, 2)
+    site.land(DAYS[1], 3)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(60_000)
+        expect.set_options(timeout=60_000)
+        page.goto(f"{site.dagster.url}/assets/sales")
+        page.get_by_role("button", name="Materialize…").click()
+        every = page.get_by_role("button", name="All", exact=True)
+        every.nth(0).click()
+        every.nth(1).click()
+        expect(page.get_by_text("2 partitions")).to_be_visible()
+        page.get_by_role("button", name="Launch backfill").click()
+        told = site.wait_for_materializations(2)
+        page.goto(f"{site.dagster.url}/assets/sales?view=events")
+        for day in DAYS:
+            expect(page.get_by_text(f"{day}|NW").first).to_be_visible()
+        browser.close()
+
+    assert site.totals() == [(DAYS[0], 1), (DAYS[0], 2), (DAYS[1], 3)]
+    assert sorted(one["partition"] for one in told) == [f"{day}|NW" for day in DAYS]
+    rows = {one["partition"]: {e["label"]: e.get("intValue") for e in one["metadataEntries"]}["rows"] for one in told}
+    assert rows == {f"{DAYS[0]}|NW": 2, f"{DAYS[1]}|NW": 1}
+
+
+def test_one_bad_partition_of_a_backfill_fails_alone(site: Site) -> None:
+    site.land(DAYS[0], 1)
+    bad = site.folder / "landing" / "region=NW" / f"date={DAYS[1]}" / "a.parquet"
+    bad.parent.mkdir(parents=True)
+    bad.write_bytes(b"no Parquet")
+
+    launched = site.dagster.backfill("sales", [f"{day}|NW" for day in DAYS])
+
+    assert site.dagster.wait(launched, 600) == "COMPLETED_FAILED"
+    ((error,),) = site.failures(launched)
+    assert "1 of 2 partitions failed, 1 are done." in error
+    assert f"{DAYS[1]}|NW: the object {bad}" in error
+    assert site.totals() == [(DAYS[0], 1)]
+    assert [one["partition"] for one in site.dagster.materialized("sales")] == [f"{DAYS[0]}|NW"]
+    assert site.query("SELECT load_partition, status FROM lake.ingest_runs ORDER BY ALL") == [
+        (f"region=NW/date={DAYS[0]}", "committed"),
+        (f"region=NW/date={DAYS[1]}", "failed"),
+    ]
+
+
+def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_other(site: Site) -> None:
+    for day in DAYS:
+        site.land(day, 1, 2, 3)
+    keys = [f"{day}|NW" for day in DAYS]
+    # A range, a single partition, and the command line, on the same partitions that do not exist yet.
+    launched = [site.dagster.backfill("sales", keys), site.dagster.backfill("sales", keys[:1])]
+    while not site.dagster.runs(dagster__backfill=launched[0]):
+        time.sleep(0.5)
+    cli = "from lake_assets.cli import main; main()"
+    command = [sys.executable, "-c", cli, "--config", str(site.config), "ingest", "sales", "--force"]
+    options = [text for day in DAYS for text in ("--partition", f"region=NW,date={day}")]
+    by_hand = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
+
+    assert by_hand.returncode == 0, by_hand.stderr
+    assert [site.dagster.wait(backfill, 600) for backfill in launched] == ["COMPLETED_SUCCESS"] * 2, [
+        site.failures(backfill) for backfill in launched
+    ]
+    assert site.totals() == [(day, total) for day in DAYS for total in (1, 2, 3)]
+    ((runs, commits, snapshots),) = site.query(
+        "SELECT count(*), count(*) FILTER (status = 'committed'), count(DISTINCT snapshot_id) FROM lake.ingest_runs"
+    )
+    assert runs == 5
+    assert commits == snapshots  # each commit is a snapshot of its own
