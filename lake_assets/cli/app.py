@@ -16,6 +16,7 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
+from lake_assets.cli.maintain import maintain
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
@@ -64,5 +65,20 @@ def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     ctx.obj = Options(config, debug)
 
 
-for command in (demo, doctor, validate, generate, land, plan, ingest, query, ledger, report_, schema, layout, import_):
+for command in (
+    demo,
+    doctor,
+    validate,
+    generate,
+    land,
+    plan,
+    ingest,
+    query,
+    ledger,
+    report_,
+    maintain,
+    schema,
+    layout,
+    import_,
+):
     main.add_command(command)
