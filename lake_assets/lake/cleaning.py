@@ -67,11 +67,19 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
         with attempt, session.commit_lock():
             if attempt.retry_state.attempt_number > 1:
                 session.reattach()
-            rows = session.rows(
-                "SELECT snapshot_id FROM ducklake_expire_snapshots('lake', older_than => ?, dry_run => ?)",
-                [before, dry_run],
-            )
-    return tuple(sorted(snapshot for (snapshot,) in rows))
+            # By their ids: `older_than` compares texts on a SQLite catalog, and lets a whole day expire too early.
+            old = [
+                snapshot
+                for (snapshot,) in session.rows(
+                    "SELECT snapshot_id FROM ducklake_snapshots('lake') "
+                    "WHERE snapshot_time < ? AND snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) "
+                    "ORDER BY snapshot_id",
+                    [before],
+                )
+            ]
+            if old and not dry_run:
+                session.rows("CALL ducklake_expire_snapshots('lake', versions => ?)", [old])
+    return tuple(old)
 
 
 def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
