@@ -192,3 +192,28 @@ def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
 
     assert (one.files_before, one.files_after, one.why) == (10, None, None)
     assert files_of(local_world) == files
+
+
+def test_a_compaction_that_dies_before_its_commit_leaves_an_orphan_and_no_more(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+    live, stored = files_of(local_world), local_world.data_files()
+
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lake_assets.compact.commit", die)
+        with pytest.raises(SystemExit):
+            compacted(local_world)
+
+    assert files_of(local_world) == live
+    assert local_world.totals() == [-3, -2, -1, 1]
+    (orphan,) = local_world.data_files() - stored
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=4)
+    done = maintain(local_world.config, "test", local_world.sessions, now=later)
+    assert [o.key for o in done.orphans] == [orphan]
+    assert local_world.data_files() == stored
