@@ -86,5 +86,9 @@ class CommitConflictError(CatalogError):
     """Other writers kept winning until the limit of retries was reached."""
 
 
+class PartitionMovedError(CatalogError):
+    """A partition was committed by somebody else after it had been read to be rewritten."""
+
+
 class SparkUnavailableError(LakeAssetsError):
     """No usable Java or Spark session can be had."""

@@ -18,6 +18,7 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
+from lake_assets.cli.maintain import maintain
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
@@ -79,6 +80,7 @@ COMMANDS = (
     query,
     ledger,
     report_,
+    maintain,
     schema,
     layout,
     import_,

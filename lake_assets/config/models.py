@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from lake_assets.config.attach_options import OptionValue, check_attach_options
 from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
 from lake_assets.config.fields import Identifier
+from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
 from lake_assets.config.streams import Stream
@@ -25,6 +26,7 @@ class Lake(Model):
     ledger: Identifier = Field("ingest_runs", description="Table with one row a run and partition.")
     manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
     commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
+    maintenance: Maintenance | None = Field(None, description="Its schedule and rules; not scheduled when absent.")
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Of DuckLake's ATTACH.")
     _indexed: tuple[AnyStorage, ...] = PrivateAttr(())
 

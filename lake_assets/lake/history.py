@@ -4,7 +4,7 @@ import datetime as dt
 from dataclasses import dataclass
 
 from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.ledger import Status, ledger_table
+from lake_assets.lake.ledger import COMPACT, Status, ledger_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,8 @@ class LastRuns:
 def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
     """The newest runs of every partition of a table, by the partition's path; nothing where there is no ledger.
 
+    Compactions are left out: they change no row, and whether the newest ingest failed is the same after them.
+
     Raises:
         CatalogError: the ledger cannot be read.
     """
@@ -35,9 +37,9 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
         "arg_max(struct_pack(status, finished_at, error), moment), "
         "arg_max(source_fingerprint, moment) FILTER (status <> 'failed'), "
         "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (status = 'committed') "
-        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, destination_table = ? AS wanted "
+        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, destination_table = ? AND mode <> ? AS wanted "
         f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition",
-        [str(table)],
+        [str(table), COMPACT],
     )
     return {
         path: LastRuns(

@@ -16,6 +16,8 @@ from lake_assets.manifest import Manifest
 
 Status = Literal["committed", "skipped", "failed"]
 
+COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes none of its rows
+
 # Rows a transaction may insert without writing a Parquet file for them: a ledger row, and a manifest of this many.
 INLINED_ROWS = 1000
 

@@ -8,6 +8,7 @@ from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
+from lake_assets.orchestration.maintenance import maintenance
 from lake_assets.orchestration.report import ledger_assets, report_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
@@ -32,9 +33,12 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
         ConfigError: Dagster does not take what the config says of a stream.
     """
     streams = open_streams(config).values()
+    jobs, schedules = maintenance(config)
     of_streams = [_of_stream(stream) for stream in streams]
     shared = dg.Definitions(
         assets=ledger_assets(config, streams),
+        jobs=jobs,
+        schedules=schedules,
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
     )

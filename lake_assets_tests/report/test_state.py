@@ -160,6 +160,20 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
     assert state.counts["missing"] == 1
 
 
+def test_a_value_written_in_another_way_lies_where_no_ingest_looks(local_world: World) -> None:
+    local_world.options["partitions"] = {"store": {"type": "integer"}}
+    local_world.land("store=7", sales(1))
+    root = Path(local_world.source["path"])
+    (root / "store=07").mkdir()
+    shutil.copy(root / "store=7" / "batch_1.parquet", root / "store=07" / "batch_1.parquet")
+
+    state = read_state(local_world.stream, NOW)
+
+    assert [(one.partition.path, one.objects) for one in state.partitions] == [("store=7", 1)]
+    assert state.strangers == (str(root / "store=07" / "batch_1.parquet"),)
+    assert len(local_world.stream.manifest(local_world.partition("store=7")).objects) == 1
+
+
 def test_the_ledger_in_numbers(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         assert ledger_figures(lake) is None

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from lake_assets.config.models import Lake
+from lake_assets.errors import PartitionMovedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.direct.footers import read_footers
@@ -32,6 +33,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
     Raises:
         NotDirectError: the partition is more than whole files, or the table is none that this lane knows; nothing
             has changed.
+        PartitionMovedError: it does not consist of the files that were to be replaced; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     with catalog_transaction(session) as database:
@@ -40,6 +42,11 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         partitioning = read_partitioning(database, table)
         values = key_values(partitioning, replacement.partition)
         old = _whole_files(database, table, partitioning, values)
+        if replacement.replaced is not None and replacement.replaced != set(old):
+            raise PartitionMovedError(
+                f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
+                "nothing was changed; run it again.",
+            )
         transaction.end_files(table, list(old))
         if replacement.files:
             with translated(session.config):

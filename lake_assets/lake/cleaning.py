@@ -1,0 +1,193 @@
+"""What a lake no longer needs: snapshots that expire, files that wait to be deleted, files that nobody ever named.
+
+DuckLake's own clean-up functions are not called: they take no exceptions, delete a file that was registered again under
+its old path, and own whatever was registered, landed objects too. The list that they work on is the catalog's, and is
+read and written here.
+
+Every deletion is preceded, under the lake's lock, by a look at what the catalog names now.
+"""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TypeVar
+
+import tenacity
+
+from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
+from lake_assets.storage.store import LandedObject, Store
+
+File = TypeVar("File", ScheduledFile, LandedObject)
+
+CHUNK = 1000  # files that are deleted under one hold of the lock
+DELETIONS = 16  # side by side: a deletion is a wait for the store
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """Whose a file is, by the root that it lies under; of several, the longest. URIs without a trailing slash."""
+
+    lake: str
+    protected: Sequence[str] = ()  # where objects land: nothing below is ever deleted, nor forgotten by its owner
+    foreign: Sequence[str] = ()  # of other lakes: none of our orphans
+    owned: Mapping[str, Store] = field(default_factory=dict)  # landing zones whose objects the lake may delete
+
+    def is_protected(self, uri: str) -> bool:
+        """Whether the file lies in a landing zone that is not the lake's own; a root that is both is protected."""
+        return _longest(uri, self.protected) >= max(_longest(uri, [self.lake, *self.owned]), 1)
+
+    def is_foreign(self, uri: str) -> bool:
+        """Whether the file lies in another lake."""
+        return _longest(uri, self.foreign) >= max(_longest(uri, [self.lake]), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What became of the files that waited to be deleted. URIs."""
+
+    deleted: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again: forgotten, never deleted
+    unreachable: tuple[str, ...] = ()  # in no storage of the config: they wait on
+
+
+def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
+    """Let the snapshots of before that time be queried no more; the newest always stays.
+
+    Returns:
+        Their ids.
+
+    Raises:
+        CatalogError: the catalog refuses.
+    """
+    for attempt in _retrying():
+        with attempt, session.commit_lock():
+            if attempt.retry_state.attempt_number > 1:
+                session.reattach()
+            # By their ids: `older_than` compares texts on a SQLite catalog, and lets a whole day expire too early.
+            old = [
+                snapshot
+                for (snapshot,) in session.rows(
+                    "SELECT snapshot_id FROM ducklake_snapshots('lake') "
+                    "WHERE snapshot_time < ? AND snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) "
+                    "ORDER BY snapshot_id",
+                    [before],
+                )
+            ]
+            if old and not dry_run:
+                session.rows("CALL ducklake_expire_snapshots('lake', versions => ?)", [old])
+    return tuple(old)
+
+
+def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
+    """Delete the files whose last snapshot expired before that time.
+
+    A file of a landing zone is never deleted, unless the stream says that the lake owns it: the catalog forgets it
+    instead. Nor is one that a snapshot names again.
+
+    Raises:
+        StorageError: the store is unreachable or refuses; what was not deleted waits on.
+        CatalogError: the catalog refuses.
+    """
+    lake = Store(session.config.storage)
+    deleted: list[str] = []
+    kept: list[str] = []
+    unreachable: list[str] = []
+    due = [file for file in scheduled_files(session) if file.scheduled_at < before]
+    for some in _chunks(due):
+        with session.commit_lock():
+            needed = needed_files(session)
+            spared = [f for f in some if f.uri in needed or roots.is_protected(f.uri)]
+            rest = [f for f in some if f not in spared]
+            homes = {f.uri: _home(f.uri, lake, roots) for f in rest}
+            doomed = [f for f in rest if homes[f.uri] is not None]
+            if not dry_run:
+                _delete((home, f.uri) for f in doomed if (home := homes[f.uri]))
+                # After the files: if this process dies between, the next one finds them gone, which is no error.
+                forget_scheduled(session, [f.file_id for f in (*spared, *doomed)])
+        deleted += [f.uri for f in doomed]
+        kept += [f.uri for f in spared]
+        unreachable += [f.uri for f in rest if homes[f.uri] is None]
+    return Cleaned(tuple(deleted), tuple(kept), tuple(unreachable))
+
+
+def delete_orphans(
+    session: LakeSession, roots: Roots, objects: Sequence[LandedObject], before: dt.datetime, *, dry_run: bool = False
+) -> tuple[LandedObject, ...]:
+    """Delete the data files of before that time, in the folders of the lake's tables, that no snapshot names.
+
+    They are what runs left that failed, or whose commit lost: a run writes its files before it commits, so `before`
+    must lie further back than any run began that may still be at work.
+
+    Args:
+        session: an open lake.
+        roots: whose files are whose.
+        objects: a listing of the lake's storage, made before this is called.
+        before: only what was last written before.
+        dry_run: delete nothing.
+
+    Raises:
+        StorageError: the store is unreachable or refuses.
+        CatalogError: the catalog cannot be read.
+    """
+    store = Store(session.config.storage)
+    folders = tuple(table_folders(session))
+    old = [
+        o
+        for o in objects
+        if o.last_modified < before
+        and o.key.endswith(".parquet")
+        and o.uri.startswith(folders)
+        and not roots.is_protected(o.uri)
+        and not roots.is_foreign(o.uri)
+    ]
+    found: list[LandedObject] = []
+    for some in _chunks(old):
+        with session.commit_lock():
+            named = needed_files(session) | {file.uri for file in scheduled_files(session)}
+            # By name too, however the catalog writes the folder: no two files of ours have the same.
+            names = {uri.rpartition("/")[2] for uri in named}
+            orphans = [o for o in some if o.uri not in named and o.key.rpartition("/")[2] not in names]
+            if not dry_run:
+                _delete((store, o.uri) for o in orphans)
+        found += orphans
+    return tuple(found)
+
+
+def _home(uri: str, lake: Store, roots: Roots) -> Store | None:
+    """The store that a file lies in; None for one in no storage that the config knows."""
+    homes = {lake.root: lake, **roots.owned}
+    inside = [root for root in homes if uri.startswith(f"{root}/")]
+    return homes[max(inside, key=len)] if inside else None
+
+
+def _delete(files: Iterable[tuple[Store, str]]) -> None:
+    def one(file: tuple[Store, str]) -> None:
+        store, uri = file
+        store.delete((uri.removeprefix(f"{store.root}/"),))
+
+    with ThreadPoolExecutor(DELETIONS) as pool:
+        list(pool.map(one, files))
+
+
+def _longest(uri: str, roots: Iterable[str]) -> int:
+    """The length of the longest root that holds the file; 0 where none does."""
+    return max((len(root) for root in roots if uri.startswith(f"{root}/")), default=0)
+
+
+def _chunks(files: Sequence[File]) -> Iterator[list[File]]:
+    iterator = iter(files)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
+
+
+def _retrying() -> tenacity.Retrying:
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_exception(is_conflict),
+        stop=tenacity.stop_after_attempt(10),
+        wait=tenacity.wait_random(0, 0.5),
+        reraise=True,
+    )

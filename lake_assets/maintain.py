@@ -1,0 +1,124 @@
+"""Maintenance of a lake: snapshots expire, files that nobody needs are deleted, partitions are compacted.
+
+Called by the command line and by Dagster alike.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lake_assets.compact import Compacted, candidates, compact
+from lake_assets.config.maintenance import Maintenance
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import ConfigError
+from lake_assets.ingest import Sessions
+from lake_assets.lake.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.storage.store import LandedObject, Store
+from lake_assets.stream import OpenStream, open_streams
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What was done, or in a dry run would be."""
+
+    lake: str
+    expired: tuple[int, ...]  # snapshots
+    cleaned: Cleaned
+    orphans: tuple[LandedObject, ...]
+    compacted: tuple[Compacted, ...]
+    sizes: Mapping[str, int]  # bytes of the lake's files before, by URI
+
+    @property
+    def bytes_deleted(self) -> int:
+        """Bytes of the files that were deleted, as far as they are known: not those of landing zones."""
+        return sum(self.sizes.get(uri, 0) for uri in self.cleaned.deleted) + sum(o.size for o in self.orphans)
+
+    @property
+    def left(self) -> tuple[Compacted, ...]:
+        """Partitions that could not be compacted."""
+        return tuple(one for one in self.compacted if one.why is not None)
+
+
+def maintain(
+    config: LakeConfig,
+    lake: str,
+    sessions: Sessions,
+    *,
+    dry_run: bool = False,
+    now: dt.datetime | None = None,
+    checkpoint: Callable[[], None] = lambda: None,
+) -> Maintained:
+    """Tidy up a lake by the rules of its config; where it has none, by the defaults.
+
+    Whatever happens, the newest snapshot stays whole, older ones until they have expired, and objects of landing zones
+    are not deleted.
+
+    Args:
+        config: the whole config: what belongs to other lakes and landing zones is told from it.
+        lake: the lake's name.
+        sessions: gives the Spark session; called only where there is something to compact.
+        dry_run: change nothing, and say what would be done. Files whose snapshots a run itself lets expire are
+            not among those that it would delete.
+        now: the moment from which ages are counted, with a time zone; the present when None.
+        checkpoint: called between steps; what it raises ends the run.
+
+    Raises:
+        NoLakeError: there is no lake yet.
+        StorageError: a store is unreachable or refuses; what was done is done, and the next run does the rest.
+        CatalogError: the catalog is unreachable or refuses.
+        SparkUnavailableError: something is to be compacted, and Spark does not start; all else is done.
+    """
+    if lake not in config.lakes:
+        raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
+    rules = config.lakes[lake].maintenance or Maintenance()
+    now = now or dt.datetime.now(dt.UTC)
+    streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
+    ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
+    roots = roots_of(config, lake)
+    with ducklake.open(read_only=dry_run) as session:
+        expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
+        checkpoint()
+        objects = Store(config.lakes[lake].storage).list(files="*.parquet")
+        cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
+        checkpoint()
+        waited = {*cleaned.deleted, *cleaned.unreachable}
+        others = [o for o in objects if o.uri not in waited]
+        orphans = delete_orphans(session, roots, others, _before(now, rules.orphans_older_than), dry_run=dry_run)
+    checkpoint()
+    compacted: list[Compacted] = []
+    for stream in streams if rules.compact is not None else ():
+        assert rules.compact is not None  # noqa: S101 - by the line above
+        if dry_run:
+            compacted += _would_compact(stream, rules.compact)
+        else:
+            compacted += compact(stream, rules.compact, sessions, checkpoint=checkpoint)
+    sizes = {o.uri: o.size for o in objects}
+    return Maintained(lake, expired, cleaned, orphans, tuple(compacted), sizes)
+
+
+def roots_of(config: LakeConfig, lake: str) -> Roots:
+    """Whose a file is, as the config says it: the one place that decides what maintenance may delete.
+
+    Every stream's source is a landing zone, and so is every place that `lake-assets land` writes to.
+    """
+    protected = [stream.source.root for stream in config.streams.values()]
+    for stream in config.streams.values():
+        protected += [output.root for output in stream.landing.outputs] if stream.landing else []
+    return Roots(
+        lake=config.lakes[lake].storage.root,
+        protected=tuple(dict.fromkeys(protected)),
+        foreign=tuple(other.storage.root for name, other in config.lakes.items() if name != lake),
+    )
+
+
+def _would_compact(stream: OpenStream, at_least: int) -> Sequence[Compacted]:
+    with stream.lake.open(read_only=True) as session:
+        return [
+            Compacted(stream.name, one.partition, len(one.files), one.size)
+            for one in candidates(stream, session, at_least)
+        ]
+
+
+def _before(now: dt.datetime, days: float) -> dt.datetime:
+    return now - dt.timedelta(days=days)

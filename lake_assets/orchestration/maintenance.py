@@ -1,0 +1,88 @@
+"""A Dagster job for each lake, `maintain_<lake>`, and its schedule: the same maintenance as the command line's."""
+
+from collections.abc import Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import ConfigError, LakeAssetsError
+from lake_assets.maintain import Maintained, maintain
+from lake_assets.orchestration.resources import sessions
+
+NAMED = 20
+
+
+class MaintainConfig(dg.Config):
+    """What may be said of a run in the launchpad."""
+
+    dry_run: bool = Field(False, description="Say what would be done, and change nothing.")
+
+
+def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
+    """The job of one lake. A partition that could not be compacted fails the run, so that it is seen."""
+
+    @dg.op(name=f"maintain_{lake}_lake", description=f"Expires snapshots, deletes files and compacts in lake {lake}.")
+    def tidy(context: dg.OpExecutionContext, config: MaintainConfig, pyspark: LazyPySparkResource) -> None:
+        try:
+            done = maintain(lakes, lake, sessions(pyspark), dry_run=config.dry_run)
+        except LakeAssetsError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        figures = maintenance_figures(done)
+        context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
+        for uri in [*done.cleaned.deleted, *(orphan.uri for orphan in done.orphans)]:
+            context.log.debug(f"deleted {uri}")
+        for uri in done.cleaned.unreachable:
+            context.log.warning(f"{uri} waits to be deleted, and lies in no storage of the config")
+        context.add_output_metadata(figures)
+        if done.left:
+            lines = [f"{one.stream} {one.partition}: {one.why}" for one in done.left[:NAMED]]
+            raise dg.Failure(
+                "\n".join([f"{len(done.left)} partitions could not be compacted.", *lines]), allow_retries=False
+            )
+
+    @dg.job(name=f"maintain_{lake}", description=f"Maintenance of lake {lake}.")
+    def job() -> None:
+        tidy()
+
+    return job
+
+
+def maintenance_figures(done: Maintained) -> dict[str, int]:
+    """What was done, in numbers."""
+    return {
+        "snapshots_expired": len(done.expired),
+        "files_deleted": len(done.cleaned.deleted) + len(done.orphans),
+        "orphans_deleted": len(done.orphans),
+        "bytes_deleted": done.bytes_deleted,
+        "partitions_compacted": len(done.compacted) - len(done.left),
+        "partitions_left": len(done.left),
+    }
+
+
+def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:
+    """A job for each lake, and a schedule for each whose config has `maintenance`.
+
+    Raises:
+        ConfigError: Dagster does not take the cron text.
+    """
+    jobs, schedules = [], []
+    for name, lake in config.lakes.items():
+        job = maintenance_job(config, name)
+        jobs.append(job)
+        if lake.maintenance is None:
+            continue
+        try:
+            schedules.append(
+                dg.ScheduleDefinition(
+                    name=f"maintain_{name}_schedule",
+                    job=job,
+                    cron_schedule=lake.maintenance.cron,
+                    execution_timezone=lake.maintenance.time_zone,
+                    default_status=dg.DefaultScheduleStatus.RUNNING,
+                )
+            )
+        except dg.DagsterInvalidDefinitionError as error:
+            raise ConfigError(f"lakes.{name}.maintenance: Dagster does not take it: {error}") from error
+    return jobs, schedules

@@ -1,0 +1,88 @@
+"""The command `maintain`: what it says, and its exit code."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets.lake.files import live_files
+from lake_assets_tests.world import NW, STREAM, World, sales
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(local_world: World, tmp_path: Path) -> Run:
+    """Runs a command on the world's config, with small files compacted from two on."""
+    lake = {"catalog": local_world.catalog, "storage": local_world.storage, "maintenance": {"compact": 2}}
+    config = {"lakes": {"test": lake}, "streams": {"sales": STREAM | {"source": local_world.source}}}
+    file = tmp_path / "lake.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])
+
+
+@pytest.fixture
+def untidy(local_world: World) -> Path:
+    """A lake with an orphan of last week and a partition of two files; returns the orphan."""
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
+    orphan = Path(local_world.storage["path"], "main", "sales", "region=NW", "lost.parquet")
+    orphan.write_bytes(b"0123456789")
+    last_week = time.time() - 7 * 86400
+    os.utime(orphan, (last_week, last_week))
+    return orphan
+
+
+def test_a_dry_run_and_then_the_deed(local_world: World, run: Run, untidy: Path) -> None:
+    dry = run("maintain", "--dry-run")
+
+    assert dry.exit_code == 0, dry.output
+    for line in (
+        "test: dry run, nothing was changed",
+        "1 file would be deleted, 10 bytes, 1 orphan among them",
+        "1 partition would be compacted",
+        f"deleted    {untidy}",
+        "compacted  sales region=NW/date=2026-02-11: 2 files",
+    ):
+        assert line in dry.output
+    assert untidy.exists()
+
+    done = run("maintain", "--lake", "test")
+
+    assert done.exit_code == 0, done.output
+    assert "1 file deleted, 10 bytes" in done.output
+    assert "→ 1 file" in done.output
+    assert not untidy.exists()
+    assert local_world.totals() == [1, 2]
+    again = run("maintain")
+    assert "0 files deleted, 0 bytes" in again.output
+    assert "0 partitions compacted" in again.output
+
+
+def test_a_partition_that_is_left_makes_the_exit_code_1(local_world: World, run: Run, untidy: Path) -> None:
+    with local_world.stream.lake.open() as lake:
+        file = live_files(lake, local_world.stream.table)[0]
+    Path(file.uri).unlink()
+
+    result = run("maintain")
+
+    assert result.exit_code == 1
+    assert "left       sales region=NW/date=2026-02-11: the data file" in result.output
+    assert not untidy.exists()
+
+
+def test_wrong_use_and_no_lake(run: Run) -> None:
+    unknown = run("maintain", "--lake", "tset")
+    absent = run("maintain")
+
+    assert unknown.exit_code == 2
+    assert "there is no lake 'tset': the config has test." in unknown.stderr
+    assert absent.exit_code == 1
+    assert "there is no lake at sqlite:" in absent.stderr
