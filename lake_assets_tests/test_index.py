@@ -26,10 +26,7 @@ def indexed_world(local_world: World) -> World:
 @pytest.fixture(params=["direct", "extension"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Either lane of a commit alone."""
-    if request.param == "extension":
-        lanes = (register_by_extension,)
-    else:
-        lanes = REGISTER_LANES[:1]  # type: ignore[assignment]
+    lanes = {"direct": REGISTER_LANES[:1], "extension": (register_by_extension,)}[request.param]
     monkeypatch.setattr("lake_assets.lake.commit.commit_registration.__defaults__", (lanes,))
     return str(request.param)
 
@@ -69,7 +66,8 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert manifest == [(o.uri, o.etag, o.size) for o in sorted(listed, key=lambda o: o.uri)]
 
 
-def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
     texts = [f"region=R{number},date=2026-02-1{day}" for number in range(4) for day in range(3)]
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))
@@ -231,7 +229,8 @@ def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), row
     return table.append_column("region", regions).append_column("date", pa.array([date] * rows))
 
 
-def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World) -> None:
     indexed_world.land(NW, with_partition("NW"))
     indexed_world.land(NW, sales(7), "plain.parquet")
     lying = indexed_world.land(SW, with_partition("NW"))
@@ -285,8 +284,11 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
     assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
 
 
-@pytest.mark.parametrize("name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"])
-def test_odd_names_are_registered(indexed_world: World, lane: str, name: str) -> None:
+@pytest.mark.usefixtures("lane")
+@pytest.mark.parametrize(
+    "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
+)
+def test_odd_names_are_registered(indexed_world: World, name: str) -> None:
     uri = indexed_world.land(NW, sales(1), name)
     indexed_world.land(NW, sales(2), "x.parquet")
 
@@ -297,7 +299,8 @@ def test_odd_names_are_registered(indexed_world: World, lane: str, name: str) ->
     assert (uri,) in indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
 
 
-def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World) -> None:
     uri = indexed_world.land(NW, sales(1))
     indexed_world.land(SW, sales(2))
     index(indexed_world)
@@ -309,7 +312,9 @@ def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: Wor
 
     outcomes = index(indexed_world)
 
-    assert f"the object {uri} was registered before and has ended" in str(outcomes[str(indexed_world.partition(NW))].error)
+    assert f"the object {uri} was registered before and has ended" in str(
+        outcomes[str(indexed_world.partition(NW))].error
+    )
     of_live = outcomes[str(indexed_world.partition(SW))]
     assert of_live.error is None
     assert of_live.result is not None
