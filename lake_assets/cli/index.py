@@ -114,7 +114,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     for gone in state.vanished:
         click.echo(f"{click.style('vanished', fg='red')}  {gone.load_partition}  {gone.uri}")
     for other in state.changed:
-        click.echo(f"{click.style('changed', fg='red'):9}  {other.partition}  {other.now.uri}")
+        click.echo(f"{click.style('changed', fg='red')}   {other.partition}  {other.now.uri}")
     found = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
     click.echo(f"{count(state.registered, 'registered object')}: {'all as they were' if state.is_sound else found}")
     if not state.is_sound:
@@ -148,7 +148,7 @@ def _tell(indexed: "Indexed", *, debug: bool) -> None:
     if indexed.result is not None:
         click.echo(result_line(indexed.result))
     if isinstance(indexed.error, LakeAssetsError):
-        click.echo(f"{click.style('failed', fg='red'):9}  {indexed.partition}")
+        click.echo(f"{click.style('failed', fg='red')}     {indexed.partition}")
         report(indexed.error, debug=debug)
     elif indexed.error is not None:
         raise indexed.error

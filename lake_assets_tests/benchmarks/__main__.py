@@ -15,12 +15,20 @@ from rich.table import Table
 
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets_tests.benchmarks.flights import flights
+from lake_assets_tests.benchmarks.index import index
 from lake_assets_tests.benchmarks.landing import landing
 from lake_assets_tests.benchmarks.measure import Report
 from lake_assets_tests.benchmarks.refresh import big, small
 from lake_assets_tests.benchmarks.table_size import table_size
 
-BENCHMARKS = {"small": small, "big": big, "flights": flights, "table-size": table_size, "landing": landing}
+BENCHMARKS = {
+    "small": small,
+    "big": big,
+    "flights": flights,
+    "table-size": table_size,
+    "landing": landing,
+    "index": index,
+}
 QUICK = 0.02  # of the full size
 
 
