@@ -1,4 +1,4 @@
-"""A thousand new files of a thousand rows, registered in place, against the plain extension, and a look for new ones."""
+"""A thousand new files registered in place, against the plain extension; and a run that finds nothing new."""
 
 import datetime as dt
 import shutil
