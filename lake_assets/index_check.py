@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import LakeAssetsError, NoLakeError
-from lake_assets.index import list_all, list_some
+from lake_assets.index_plan import list_all, list_some
 from lake_assets.lake.commit import commit_repair
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.landed import Candidate, look_at
-from lake_assets.lake.ledger import KnownObject, LedgerRow, known_objects, manifest_table
+from lake_assets.lake.known import KnownObject, known_objects
+from lake_assets.lake.landed import Candidate
+from lake_assets.lake.ledger import LedgerRow, manifest_table
 from lake_assets.lake.registration import LandedFile, Repair
 from lake_assets.lake.replacement import list_files_statement
 from lake_assets.partition import Partition
@@ -120,9 +121,7 @@ class _Mender:
         self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]
     ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
         candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
-        registrar = self._registrar(candidates)
-        config = self.stream.config
-        look = look_at(lake, self.stream.table, config.columns, candidates, registrar.schema_of)
+        look = self._registrar(candidates).look_at(lake, candidates)
         of_vanished = {o.uri: self._partition(o) for o in vanished}
         partitions = {*of_vanished.values(), *(file.partition for file in look.files)}
         errors = list(look.errors.values())

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
-from lake_assets.index import plan_index
+from lake_assets.index_plan import plan_index
 from lake_assets.lake.ledger import last_fingerprints, ledger_table
 from lake_assets.lake.replacement import Statement, add_files_statement, delete_statement, where
 from lake_assets.manifest import Manifest

@@ -4,14 +4,18 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogError, EmptySourceError, SchemaError, SourceError
-from lake_assets.index import Indexed, index_all, plan_index
+from lake_assets.errors import CatalogError, EmptySourceError, SchemaError, SourceError, StorageError
+from lake_assets.index import Indexed, index_all
+from lake_assets.index_plan import plan_index
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.commit import REGISTER_LANES
+from lake_assets.lake.direct.register import register_directly
 from lake_assets.lake.extension import register_by_extension
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-12"
@@ -372,3 +376,56 @@ def test_what_a_checkpoint_raises_leaves_what_was_registered(
     assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]
     index(indexed_world)
     assert indexed_world.totals() == [1, 2]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True)
+def test_on_s3_too_a_damaged_file_fails_alone_and_names_may_be_odd(world: World) -> None:
+    world.options = {"mode": "index"}
+    for number, name in enumerate(["[x]*.parquet", "a#b=c&d.parquet", "50% +1.parquet", "ü'x.parquet"]):
+        world.land(NW, sales(number), name)
+    bad = world.land(NW, b"no Parquet", "bad.parquet")
+    query = world.land(NW, sales(9), "a?b.parquet")  # which DuckDB takes for parameters of the URL
+
+    (outcome,) = index(world).values()
+
+    assert world.totals() == [0, 1, 2, 3]
+    assert f"the object {bad} cannot be read as Parquet" in str(outcome.error)
+    assert query in str(outcome.error)
+
+
+def test_a_registration_whose_answer_was_lost_is_not_done_twice(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def lost(*arguments: Any) -> Any:
+        calls.append(register_directly(*arguments))
+        raise CatalogError("the answer was lost:") from duckdb.TransactionException("database is locked")
+
+    monkeypatch.setattr("lake_assets.lake.commit.commit_registration.__defaults__", ((lost,),))
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    outcomes = index(indexed_world)
+
+    assert len(calls) == 1
+    assert [o.result.row for o in outcomes.values() if o.result] == calls[0]
+    assert indexed_world.totals() == [1, 2]
+    assert len(indexed_world.ledger()) == 2
+
+
+def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    for name in "abc":
+        indexed_world.land(NW, b"no Parquet", f"{name}.parquet")
+
+    def probe(_: Store) -> bool:
+        raise StorageError("the store is away.")
+
+    monkeypatch.setattr(Store, "probe", probe)
+
+    (outcome,) = index(indexed_world).values()
+
+    assert str(outcome.error) == "the store is away."
+    assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]

@@ -16,7 +16,8 @@ from lake_assets.errors import LakeAssetsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lake_assets.index import Indexed, IndexPlan
+    from lake_assets.index import Indexed
+    from lake_assets.index_plan import IndexPlan
     from lake_assets.partition import Partition
     from lake_assets.passage import IngestResult
     from lake_assets.stream import OpenStream
@@ -61,7 +62,7 @@ def index(
 
 
 def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
-    from lake_assets.index import plan_index
+    from lake_assets.index_plan import plan_index
 
     plan = plan_index(stream, partitions)
     for part in plan.partitions:
@@ -79,7 +80,8 @@ def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Parti
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
     from lake_assets.cli.progress import progress
-    from lake_assets.index import index_all, plan_index
+    from lake_assets.index import index_all
+    from lake_assets.index_plan import plan_index
 
     plan = None if partitions is not None else plan_index(stream)
     done: list[IngestResult] = []

@@ -6,8 +6,7 @@ DuckDB compares the values and writes the text.
 
 import re
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import duckdb
 
@@ -42,8 +41,7 @@ ORDERED_TYPES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The least and the greatest value as text; both None where they are not known, or where there is no value."""
 
     least: str | None

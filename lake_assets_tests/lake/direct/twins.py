@@ -147,7 +147,7 @@ class Twin:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            look = look_at(session, TABLE, COLUMNS, candidates, lambda _: schema)
+            look = look_at(session, TABLE, COLUMNS, candidates, lambda _: schema, probe=list)
             rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
             assert not look.errors
             return lane(session, Registration(TABLE, look.described, look.files, rows_of))
