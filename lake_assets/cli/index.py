@@ -134,12 +134,18 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     repaired = repair_indexed(stream, partitions)
     for row in repaired.rows:
         click.echo(
-            f"{click.style('repaired', fg='green')}  {row.load_partition}  {count(row.files_written or 0, 'file')} "
-            f"with {count(row.row_count or 0, 'row')} told anew, snapshot {row.snapshot_id}"
+            f"{click.style('repaired', fg='green')}  {row.load_partition}  "
+            f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
     for error in repaired.errors:
         report(error, debug=options.debug)
-    if not repaired.rows and not repaired.errors:
+    if repaired.rows:
+        rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
+        click.echo(
+            f"{count(repaired.ended, 'vanished file')} taken out, "
+            f"{count(repaired.renewed, 'changed file')} with {rows} described anew"
+        )
+    elif not repaired.errors:
         click.echo("nothing to repair")
     return not repaired.errors
 
