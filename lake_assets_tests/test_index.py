@@ -429,3 +429,49 @@ def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, mon
 
     assert str(outcome.error) == "the store is away."
     assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("integer", "-7", -7),
+        ("year", "2026", 2026),
+        ("month", "2026-02", "2026-02"),
+        ("hour", "2026-02-11-13", "2026-02-11-13"),
+        ("date", "2026-02-11", dt.date(2026, 2, 11)),
+        ("date", "__HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_partitions_of_all_types_are_read_from_the_path(
+    indexed_world: World, kind: str, text: str, value: object
+) -> None:
+    field = {"type": kind} | ({} if kind == "integer" else {"start": "2026-01-01"})
+    indexed_world.options |= {"partitions": {"part": field}}
+    indexed_world.land(f"part={text}", sales(1))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT part, total FROM lake.sales") == [(value, 1)]
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE part IS NOT DISTINCT FROM ?", value) == [(1,)]
+    assert list(index(indexed_world)) == []
+
+
+def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> None:
+    indexed_world.options = {}
+    landed = [indexed_world.land(NW, sales(1))]
+    indexed_world.ingest(NW)
+    indexed_world.options = {"mode": "index"}
+    landed.append(indexed_world.land(NW, sales(2), "batch_2.parquet"))
+    index(indexed_world)
+    assert indexed_world.totals() == [1, 2]
+
+    indexed_world.options = {}
+    landed.append(indexed_world.land(NW, sales(3), "batch_3.parquet"))
+    indexed_world.ingest(NW)
+
+    assert indexed_world.totals() == [1, 2, 3]
+    assert all(Path(uri).exists() for uri in landed)
+    assert len(indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")) == 1
+    indexed_world.options = {"mode": "index"}
+    assert index(indexed_world) == {}
