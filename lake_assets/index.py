@@ -168,10 +168,8 @@ class _Run:
                 create_ledger(lake)
                 registrar.register(lake, [(o, share.plan.partition) for share in shares for o in share.plan.new])
         except LakeAssetsError as error:
-            for o in (
-                o for share in shares for o in share.plan.new if o not in registrar.present[share.plan.partition]
-            ):
-                registrar.errors.setdefault(o.uri, error)
+            present = {o.uri for objects in registrar.present.values() for o in objects}
+            registrar.errors = dict.fromkeys(new - present, error) | registrar.errors
         for share in shares:
             share.passage.add_seconds("register", (time.perf_counter() - start) / len(shares))
             self._conclude(share, registrar)
@@ -185,10 +183,12 @@ class _Run:
 
     def _conclude(self, share: _Share, registrar: Registrar) -> None:
         passage, partition = share.passage, share.plan.partition
+        blank = passage.row
         if row := registrar.committed.get(partition):
             passage.done(row)
         errors = [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors]
         if errors:
+            passage.row = blank  # the figures of what was committed stand in a ledger row of their own
             passage.error = _joined(errors, len(share.plan.new), passage)
         elif row is None:  # another process has registered them meanwhile
             passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))

@@ -166,6 +166,8 @@ def test_a_file_that_does_not_fit_fails_alone(indexed_world: World) -> None:
     assert f"the object {empty} cannot be read as Parquet: it is empty" in str(of_sw)
     rows = indexed_world.ledger()
     assert sorted(row.status for row in rows[:4]) == ["committed", "committed", "failed", "failed"]
+    failed = [row for row in rows if row.status == "failed"]
+    assert {(row.row_count, row.files_written, row.snapshot_id) for row in failed} == {(None, None, None)}
     # What was not registered is tried again.
     assert {o.uri for o in plan_index(indexed_world.stream).new} == {bad, worse, empty}
 
