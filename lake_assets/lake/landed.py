@@ -20,8 +20,10 @@ from lake_assets.lake.tables import data_schema
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.storage.store import LandedObject
 
-_AT_ONCE = 50  # footers in one statement
-_SIDE_BY_SIDE = 8  # statements; a footer is a wait for the store
+# Footers in one statement: those of a store are waited for, so that more statements run side by side; those of a folder
+# are work, and a statement costs some too.
+_AT_ONCE, _AT_ONCE_LOCAL = 50, 500
+_SIDE_BY_SIDE = 8  # statements
 
 Candidate = tuple[LandedObject, Partition]
 _Seen = tuple[LandedObject, Partition, Footer, View]
@@ -111,7 +113,8 @@ def _footers(
     """The footers by URI; what cannot be read becomes an error of the look."""
     uris = [o.uri for o in objects if o.size]
     look.errors |= {o.uri: _damaged(o.uri, "it is empty (0 bytes)") for o in objects if not o.size}
-    chunks = [uris[start : start + _AT_ONCE] for start in range(0, len(uris), _AT_ONCE)]
+    size = _AT_ONCE if any("://" in uri for uri in uris[:1]) else _AT_ONCE_LOCAL
+    chunks = [uris[start : start + size] for start in range(0, len(uris), size)]
     found: dict[str, Footer] = {}
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         for footers, errors in pool.map(lambda chunk: _read(session, chunk), chunks):
