@@ -8,44 +8,19 @@ import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, LayoutError, NoLakeError, PartitionError, SourceError
-from lake_assets.lake.ledger import KnownObject, create_ledger, known_objects, manifest_table, record
+from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError
+from lake_assets.index_plan import IndexPlan, PartitionPlan, plan_index
+from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, Passage, record_failures
 from lake_assets.registrar import Registrar
-from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
 
 FILES = 5_000  # of one transaction, about: a partition's new files stay together
-LISTINGS = 16  # side by side: a listing is a wait for the store
 NAMED = 20  # errors of one partition, in the ledger
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionPlan:
-    """What an index would do with one partition."""
-
-    partition: Partition
-    objects: tuple[LandedObject, ...]  # all that are there now
-    new: tuple[LandedObject, ...]  # those to be registered
-
-
-@dataclass(frozen=True, slots=True)
-class IndexPlan:
-    """What an index would do now."""
-
-    partitions: tuple[PartitionPlan, ...]
-    outside: tuple[LandedObject, ...] = ()  # they fit no partition of the layout
-    changed: tuple[LandedObject, ...] = ()  # no longer those that were registered; see `index_check`
-
-    @property
-    def new(self) -> tuple[LandedObject, ...]:
-        """All objects to be registered."""
-        return tuple(o for part in self.partitions for o in part.new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,79 +33,6 @@ class Indexed:
     partition: Partition
     result: IngestResult | None = None
     error: Exception | None = None
-
-
-def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexPlan:
-    """What `index_all` would register now; nothing is written.
-
-    Args:
-        stream: whose objects.
-        partitions: of these alone; all that lie in the landing zone when None.
-
-    Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
-    """
-    wanted = None if partitions is None else list(partitions)
-    found, outside = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
-    known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
-    plans, changed = [], []
-    for partition, objects in found.items():
-        plans.append(PartitionPlan(partition, objects, tuple(o for o in objects if o.uri not in known)))
-        changed += [o for o in objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
-    return IndexPlan(tuple(plans), outside, tuple(changed))
-
-
-def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[LandedObject, ...]]:
-    """All objects of the landing zone by partition, and those that fit none.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-    """
-    by_folder: dict[str, Partition | None] = {}
-    found: dict[Partition, list[LandedObject]] = {}
-    outside = []
-    for o in stream.source.list(files=stream.config.files):
-        folder = o.key.rpartition("/")[0]
-        if folder not in by_folder:
-            by_folder[folder] = _partition_of(stream, o.key)
-        partition = by_folder[folder]
-        if partition is None:
-            outside.append(o)
-        else:
-            found.setdefault(partition, []).append(o)
-    return {partition: tuple(objects) for partition, objects in found.items()}, tuple(outside)
-
-
-def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, tuple[LandedObject, ...]]:
-    """The objects of some partitions, by a listing of their prefixes.
-
-    Raises:
-        StorageError: the landing zone cannot be listed.
-    """
-    with ThreadPoolExecutor(LISTINGS) as pool:
-        return {p: m.objects for p, m in zip(partitions, pool.map(stream.manifest, partitions), strict=True)}
-
-
-def _partition_of(stream: OpenStream, key: str) -> Partition | None:
-    try:
-        texts = stream.layout.match(key, file=True)
-        if texts is None:
-            return None
-        return Partition.of(stream.config.columns, {c.name: texts[c.name] for c in stream.config.columns})
-    except (LayoutError, PartitionError):
-        return None
-
-
-def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[str, KnownObject]:
-    """The objects that the lake has, by URI."""
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            # Without its table, what the manifest remembers of the stream is in no table any more.
-            if lake.exists(stream.table) and lake.exists(manifest_table(lake.config)):
-                return known_objects(lake, stream.name, load_partitions)
-    except NoLakeError:
-        pass
-    return {}
 
 
 def index_all(
@@ -272,10 +174,8 @@ class _Run:
                 create_ledger(lake)
                 registrar.register(lake, [(o, share.plan.partition) for share in shares for o in share.plan.new])
         except LakeAssetsError as error:
-            for o in (
-                o for share in shares for o in share.plan.new if o not in registrar.present[share.plan.partition]
-            ):
-                registrar.errors.setdefault(o.uri, error)
+            present = {o.uri for objects in registrar.present.values() for o in objects}
+            registrar.errors = dict.fromkeys(new - present, error) | registrar.errors
         for share in shares:
             share.passage.add_seconds("register", (time.perf_counter() - start) / len(shares))
             self._conclude(share, registrar)
@@ -289,10 +189,12 @@ class _Run:
 
     def _conclude(self, share: _Share, registrar: Registrar) -> None:
         passage, partition = share.passage, share.plan.partition
+        blank = passage.row
         if row := registrar.committed.get(partition):
             passage.done(row)
         errors = [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors]
         if errors:
+            passage.row = blank  # the figures of what was committed stand in a ledger row of their own
             passage.error = _joined(errors, len(share.plan.new), passage)
         elif row is None:  # another process has registered them meanwhile
             passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))

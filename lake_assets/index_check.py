@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import LakeAssetsError, NoLakeError
-from lake_assets.index import list_all, list_some
+from lake_assets.errors import LakeAssetsError, NoLakeError, SourceError
+from lake_assets.index_plan import list_all, list_some
 from lake_assets.lake.commit import commit_repair
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.landed import Candidate, look_at
-from lake_assets.lake.ledger import KnownObject, LedgerRow, known_objects, manifest_table
+from lake_assets.lake.known import KnownObject, known_objects
+from lake_assets.lake.landed import Candidate
+from lake_assets.lake.ledger import LedgerRow, manifest_table
 from lake_assets.lake.registration import LandedFile, Repair
 from lake_assets.lake.replacement import list_files_statement
 from lake_assets.partition import Partition
@@ -32,7 +33,7 @@ class ChangedObject:
     before: KnownObject
     now: LandedObject
     partition: Partition
-    is_live: bool  # a file of the table; if not, it had no rows or its entry has ended
+    is_live: bool  # a file of the table; if not, it had no rows, or its entry has ended, or a replacement has read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Repaired:
     """What a repair did."""
 
     rows: tuple[LedgerRow, ...] = ()  # of its commits
+    ended: int = 0  # vanished files that are the table's no more
+    renewed: int = 0  # changed files that the catalog describes anew
     errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be mended
 
 
@@ -95,7 +98,7 @@ def repair_indexed(
 ) -> Repaired:
     """Let the lake be what is there: the entry of a vanished object ends, that of a changed one tells what it is now.
 
-    All of it is one transaction. An object that had no rows and has some now is registered by a second one.
+    All of it is one transaction.
 
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be repaired; it is as it was.
@@ -104,10 +107,19 @@ def repair_indexed(
     if state.is_sound:
         return Repaired()
     mender = _Mender(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
+    others = tuple(_not_live(o) for o in state.changed if not o.is_live)
     with stream.lake.open() as lake:
         rows, errors = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
-        more, others = mender.register(lake, [o for o in state.changed if not o.is_live])
-    return Repaired((*rows, *more), (*errors, *others))
+    renewed = sum(row.files_written or 0 for row in rows)
+    return Repaired(tuple(rows), len(state.vanished), renewed, (*errors, *others))
+
+
+def _not_live(o: ChangedObject) -> SourceError:
+    # Its rows may be in the lake by a replacement that read them, and would be there twice.
+    return SourceError(
+        f"the object {o.now.uri} changed after the lake took note of it, and is no file of the table:",
+        "land what it holds under another name.",
+    )
 
 
 @dataclass
@@ -120,9 +132,7 @@ class _Mender:
         self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]
     ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
         candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
-        registrar = self._registrar(candidates)
-        config = self.stream.config
-        look = look_at(lake, self.stream.table, config.columns, candidates, registrar.schema_of)
+        look = Registrar(self.stream, {}, {}).look_at(lake, candidates)
         of_vanished = {o.uri: self._partition(o) for o in vanished}
         partitions = {*of_vanished.values(), *(file.partition for file in look.files)}
         errors = list(look.errors.values())
@@ -131,18 +141,6 @@ class _Mender:
         rows = {p: self._row(p, look.files) for p in sorted(partitions, key=lambda p: p.path)}
         repair = Repair(self.stream.table, look.described, look.files, rows, vanished=tuple(of_vanished))
         return commit_repair(lake, repair), errors
-
-    def register(
-        self, lake: LakeSession, changed: Sequence[ChangedObject]
-    ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
-        candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
-        registrar = self._registrar(candidates)
-        registrar.register(lake, candidates)
-        return list(registrar.committed.values()), list(registrar.errors.values())
-
-    def _registrar(self, candidates: Sequence[Candidate]) -> Registrar:
-        partitions = {partition for _, partition in candidates}
-        return Registrar(self.stream, {p: self._row(p, ()) for p in partitions}, {p: [] for p in partitions})
 
     def _row(self, partition: Partition, files: Sequence[LandedFile]) -> LedgerRow:
         mine = [file for file in files if file.partition == partition]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
+from lake_assets.index_plan import plan_index
 from lake_assets.lake.ledger import last_fingerprints, ledger_table
 from lake_assets.lake.replacement import Statement, add_files_statement, delete_statement, where
 from lake_assets.manifest import Manifest
@@ -35,6 +36,8 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     Raises:
         LakeAssetsError: what `ingest` would raise before its job.
     """
+    if stream.config.mode == "index":
+        return _plan_of_index(stream, partition)
     manifest = stream.manifest(partition)
     manifest.check()
     fingerprint = stream.fingerprint(manifest)
@@ -62,6 +65,34 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         files,
         statements,
     )
+
+
+def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:
+    (part,) = plan_index(stream, [partition]).partitions
+    manifest = Manifest(part.objects)
+    exists, rows_before, _ = _look(stream, partition)
+    new = [o.uri for o in part.new]
+    if part.objects:
+        action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place" if new else _ALL_REGISTERED
+    else:
+        action = _action(stream, manifest, unchanged=False)
+    return Plan(
+        stream.name,
+        partition,
+        action,
+        stream.source_glob(partition),
+        manifest,
+        stream.fingerprint(manifest),
+        stream.source.uri(stream.prefix(partition)),
+        str(stream.table),
+        exists,
+        rows_before,
+        0,
+        (add_files_statement(stream.table, new),) if new else (),
+    )
+
+
+_ALL_REGISTERED = "skip: all objects are registered"
 
 
 def _look(stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:

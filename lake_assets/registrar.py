@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
+from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageUnreachableError
 from lake_assets.lake.commit import commit_registration
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.landed import Candidate, look_at
+from lake_assets.lake.landed import Candidate, Look, look_at
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, PathState, RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.tables import create_table, prepare_table
@@ -51,7 +51,7 @@ class Registrar:
 
         Raises:
             SchemaError: the table is none that files can be registered for.
-            StorageUnreachableError: the landing zone cannot be reached.
+            StorageError: the landing zone cannot be reached.
             CommitConflictError: other writers were faster too often.
             CatalogError: the lake is encrypted, or its catalog refuses.
         """
@@ -59,7 +59,7 @@ class Registrar:
         if not candidates:
             return
         prepare_table(session, self.stream.table)
-        look = look_at(session, self.stream.table, self.stream.config.columns, candidates, self.schema_of)
+        look = self.look_at(session, candidates)
         self.errors |= look.errors
         # Those that only the extension can register are a commit of their own.
         by_lane: tuple[list[LandedFile], list[LandedFile]] = ([], [])
@@ -69,9 +69,20 @@ class Registrar:
         self._commit(session, look.described, direct)
         self._commit(session, None, others)
 
-    def schema_of(self, o: LandedObject) -> pa.Schema:
-        """The Arrow schema of a landed object."""
-        return read_schema(ArrowStore(self.stream.config.source), o.key)
+    def look_at(self, session: LakeSession, candidates: Sequence[Candidate]) -> Look:
+        """Look at objects that are to become the table's, as `landed.look_at` does."""
+        stream = self.stream
+        return look_at(
+            session, stream.table, stream.config.columns, candidates, self._schema_of, probe=stream.source.probe
+        )
+
+    def _schema_of(self, o: LandedObject) -> pa.Schema:
+        try:
+            return read_schema(ArrowStore(self.stream.config.source), o.key)
+        except OSError as error:
+            raise StorageUnreachableError(
+                f"the object {o.uri} cannot be read: {str(error)[:300]}:", "check endpoint, keys and network."
+            ) from error
 
     def _make_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Make the table as the first object is that can be read; returns the objects from that one on."""
@@ -80,7 +91,7 @@ class Registrar:
             return left
         while left:
             try:
-                create_table(session, self.stream.table, self.schema_of(left[0][0]), self.stream.config.columns)
+                create_table(session, self.stream.table, self._schema_of(left[0][0]), self.stream.config.columns)
             except (SourceError, SchemaError) as error:
                 self.errors[left.pop(0)[0].uri] = error
             else:

@@ -4,14 +4,18 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CatalogError, EmptySourceError, SchemaError, SourceError
-from lake_assets.index import Indexed, index_all, plan_index
+from lake_assets.errors import CatalogError, EmptySourceError, SchemaError, SourceError, StorageError
+from lake_assets.index import Indexed, index_all
+from lake_assets.index_plan import plan_index
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.commit import REGISTER_LANES
+from lake_assets.lake.direct.register import register_directly
 from lake_assets.lake.extension import register_by_extension
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-12"
@@ -26,10 +30,7 @@ def indexed_world(local_world: World) -> World:
 @pytest.fixture(params=["direct", "extension"])
 def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Either lane of a commit alone."""
-    if request.param == "extension":
-        lanes = (register_by_extension,)
-    else:
-        lanes = REGISTER_LANES[:1]  # type: ignore[assignment]
+    lanes = {"direct": REGISTER_LANES[:1], "extension": (register_by_extension,)}[request.param]
     monkeypatch.setattr("lake_assets.lake.commit.commit_registration.__defaults__", (lanes,))
     return str(request.param)
 
@@ -69,7 +70,8 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert manifest == [(o.uri, o.etag, o.size) for o in sorted(listed, key=lambda o: o.uri)]
 
 
-def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
     texts = [f"region=R{number},date=2026-02-1{day}" for number in range(4) for day in range(3)]
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))
@@ -164,6 +166,8 @@ def test_a_file_that_does_not_fit_fails_alone(indexed_world: World) -> None:
     assert f"the object {empty} cannot be read as Parquet: it is empty" in str(of_sw)
     rows = indexed_world.ledger()
     assert sorted(row.status for row in rows[:4]) == ["committed", "committed", "failed", "failed"]
+    failed = [row for row in rows if row.status == "failed"]
+    assert {(row.row_count, row.files_written, row.snapshot_id) for row in failed} == {(None, None, None)}
     # What was not registered is tried again.
     assert {o.uri for o in plan_index(indexed_world.stream).new} == {bad, worse, empty}
 
@@ -231,7 +235,8 @@ def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), row
     return table.append_column("region", regions).append_column("date", pa.array([date] * rows))
 
 
-def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World) -> None:
     indexed_world.land(NW, with_partition("NW"))
     indexed_world.land(NW, sales(7), "plain.parquet")
     lying = indexed_world.land(SW, with_partition("NW"))
@@ -285,10 +290,11 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
     assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
 
 
+@pytest.mark.usefixtures("lane")
 @pytest.mark.parametrize(
     "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
 )
-def test_odd_names_are_registered(indexed_world: World, lane: str, name: str) -> None:
+def test_odd_names_are_registered(indexed_world: World, name: str) -> None:
     uri = indexed_world.land(NW, sales(1), name)
     indexed_world.land(NW, sales(2), "x.parquet")
 
@@ -299,7 +305,8 @@ def test_odd_names_are_registered(indexed_world: World, lane: str, name: str) ->
     assert (uri,) in indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
 
 
-def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World, lane: str) -> None:
+@pytest.mark.usefixtures("lane")
+def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World) -> None:
     uri = indexed_world.land(NW, sales(1))
     indexed_world.land(SW, sales(2))
     index(indexed_world)
@@ -371,3 +378,102 @@ def test_what_a_checkpoint_raises_leaves_what_was_registered(
     assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]
     index(indexed_world)
     assert indexed_world.totals() == [1, 2]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True)
+def test_on_s3_too_a_damaged_file_fails_alone_and_names_may_be_odd(world: World) -> None:
+    world.options = {"mode": "index"}
+    for number, name in enumerate(["[x]*.parquet", "a#b=c&d.parquet", "50% +1.parquet", "ü'x.parquet"]):
+        world.land(NW, sales(number), name)
+    bad = world.land(NW, b"no Parquet", "bad.parquet")
+    query = world.land(NW, sales(9), "a?b.parquet")  # which DuckDB takes for parameters of the URL
+
+    (outcome,) = index(world).values()
+
+    assert world.totals() == [0, 1, 2, 3]
+    assert f"the object {bad} cannot be read as Parquet" in str(outcome.error)
+    assert query in str(outcome.error)
+
+
+def test_a_registration_whose_answer_was_lost_is_not_done_twice(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def lost(*arguments: Any) -> Any:
+        calls.append(register_directly(*arguments))
+        raise CatalogError("the answer was lost:") from duckdb.TransactionException("database is locked")
+
+    monkeypatch.setattr("lake_assets.lake.commit.commit_registration.__defaults__", ((lost,),))
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    outcomes = index(indexed_world)
+
+    assert len(calls) == 1
+    assert [o.result.row for o in outcomes.values() if o.result] == calls[0]
+    assert indexed_world.totals() == [1, 2]
+    assert len(indexed_world.ledger()) == 2
+
+
+def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    for name in "abc":
+        indexed_world.land(NW, b"no Parquet", f"{name}.parquet")
+
+    def probe(_: Store) -> bool:
+        raise StorageError("the store is away.")
+
+    monkeypatch.setattr(Store, "probe", probe)
+
+    (outcome,) = index(indexed_world).values()
+
+    assert str(outcome.error) == "the store is away."
+    assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("integer", "-7", -7),
+        ("year", "2026", 2026),
+        ("month", "2026-02", "2026-02"),
+        ("hour", "2026-02-11-13", "2026-02-11-13"),
+        ("date", "2026-02-11", dt.date(2026, 2, 11)),
+        ("date", "__HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_partitions_of_all_types_are_read_from_the_path(
+    indexed_world: World, kind: str, text: str, value: object
+) -> None:
+    field = {"type": kind} | ({} if kind == "integer" else {"start": "2026-01-01"})
+    indexed_world.options |= {"partitions": {"part": field}}
+    indexed_world.land(f"part={text}", sales(1))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT part, total FROM lake.sales") == [(value, 1)]
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE part IS NOT DISTINCT FROM ?", value) == [(1,)]
+    assert list(index(indexed_world)) == []
+
+
+def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> None:
+    indexed_world.options = {}
+    landed = [indexed_world.land(NW, sales(1))]
+    indexed_world.ingest(NW)
+    indexed_world.options = {"mode": "index"}
+    landed.append(indexed_world.land(NW, sales(2), "batch_2.parquet"))
+    index(indexed_world)
+    assert indexed_world.totals() == [1, 2]
+
+    indexed_world.options = {}
+    landed.append(indexed_world.land(NW, sales(3), "batch_3.parquet"))
+    indexed_world.ingest(NW)
+
+    assert indexed_world.totals() == [1, 2, 3]
+    assert all(Path(uri).exists() for uri in landed)
+    assert len(indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")) == 1
+    indexed_world.options = {"mode": "index"}
+    assert index(indexed_world) == {}

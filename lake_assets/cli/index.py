@@ -16,7 +16,8 @@ from lake_assets.errors import LakeAssetsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lake_assets.index import Indexed, IndexPlan
+    from lake_assets.index import Indexed
+    from lake_assets.index_plan import IndexPlan
     from lake_assets.partition import Partition
     from lake_assets.passage import IngestResult
     from lake_assets.stream import OpenStream
@@ -61,7 +62,7 @@ def index(
 
 
 def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
-    from lake_assets.index import plan_index
+    from lake_assets.index_plan import plan_index
 
     plan = plan_index(stream, partitions)
     for part in plan.partitions:
@@ -79,7 +80,8 @@ def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Parti
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
     from lake_assets.cli.progress import progress
-    from lake_assets.index import index_all, plan_index
+    from lake_assets.index import index_all
+    from lake_assets.index_plan import plan_index
 
     plan = None if partitions is not None else plan_index(stream)
     done: list[IngestResult] = []
@@ -114,7 +116,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     for gone in state.vanished:
         click.echo(f"{click.style('vanished', fg='red')}  {gone.load_partition}  {gone.uri}")
     for other in state.changed:
-        click.echo(f"{click.style('changed', fg='red'):9}  {other.partition}  {other.now.uri}")
+        click.echo(f"{click.style('changed', fg='red')}   {other.partition}  {other.now.uri}")
     found = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
     click.echo(f"{count(state.registered, 'registered object')}: {'all as they were' if state.is_sound else found}")
     if not state.is_sound:
@@ -132,12 +134,18 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     repaired = repair_indexed(stream, partitions)
     for row in repaired.rows:
         click.echo(
-            f"{click.style('repaired', fg='green')}  {row.load_partition}  {count(row.files_written or 0, 'file')} "
-            f"with {count(row.row_count or 0, 'row')} told anew, snapshot {row.snapshot_id}"
+            f"{click.style('repaired', fg='green')}  {row.load_partition}  "
+            f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
     for error in repaired.errors:
         report(error, debug=options.debug)
-    if not repaired.rows and not repaired.errors:
+    if repaired.rows:
+        rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
+        click.echo(
+            f"{count(repaired.ended, 'vanished file')} taken out, "
+            f"{count(repaired.renewed, 'changed file')} with {rows} described anew"
+        )
+    elif not repaired.errors:
         click.echo("nothing to repair")
     return not repaired.errors
 
@@ -148,7 +156,7 @@ def _tell(indexed: "Indexed", *, debug: bool) -> None:
     if indexed.result is not None:
         click.echo(result_line(indexed.result))
     if isinstance(indexed.error, LakeAssetsError):
-        click.echo(f"{click.style('failed', fg='red'):9}  {indexed.partition}")
+        click.echo(f"{click.style('failed', fg='red')}     {indexed.partition}")
         report(indexed.error, debug=debug)
     elif indexed.error is not None:
         raise indexed.error

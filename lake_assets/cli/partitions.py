@@ -60,7 +60,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
     ]
     if len(objects) > OBJECTS_SHOWN:
         lines.append(f"            and {len(objects) - OBJECTS_SHOWN:,} more")
-    if plan.statements:
+    if plan.statements and plan.action.startswith(("replace", "clear")):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"
             if plan.table_exists

@@ -1,6 +1,6 @@
 """Looking at landed files before they become lake files: their footers, whether they fit, what the catalog keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError, StorageUnreachableError
+from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.footers import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.direct.register import describe
@@ -20,8 +20,10 @@ from lake_assets.lake.tables import data_schema
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.storage.store import LandedObject
 
-_AT_ONCE = 50  # footers in one statement
-_SIDE_BY_SIDE = 8  # statements; a footer is a wait for the store
+# Footers in one statement: those of a store are waited for, so that more statements run side by side; those of a folder
+# are work, and a statement costs some too.
+_AT_ONCE, _AT_ONCE_LOCAL = 50, 500
+_SIDE_BY_SIDE = 8  # statements
 
 Candidate = tuple[LandedObject, Partition]
 _Seen = tuple[LandedObject, Partition, Footer, View]
@@ -42,6 +44,7 @@ def look_at(
     columns: Sequence[PartitionColumn],
     candidates: Sequence[Candidate],
     schema_of: SchemaOf,
+    probe: Callable[[], object],
 ) -> Look:
     """Look at landed files that are to become the table's.
 
@@ -51,15 +54,16 @@ def look_at(
         columns: the partition columns.
         candidates: objects, each with its partition.
         schema_of: asked once for all files of a shape.
+        probe: asked when a file cannot be read; raises StorageError if the whole landing zone cannot.
 
     Raises:
         SchemaError: the table is none that files can be registered for.
-        StorageUnreachableError: the landing zone cannot be reached.
+        StorageError: the landing zone cannot be reached.
         CatalogError: the catalog cannot be read.
     """
     look = Look()
     fitting = Fitting(session, columns, data_schema(session, table, columns), schema_of)
-    footers = _footers(session, [o for o, _ in candidates], look)
+    footers = _footers(session, [o for o, _ in candidates], look, probe)
     seen: list[_Seen] = []
     for o, partition in candidates:
         if (footer := footers.get(o.uri)) is None:
@@ -93,26 +97,31 @@ def _facts(
     for inside in {view.inside for *_, view in seen}:
         by_path = {c.column_id for c in partitioning.columns if c.name.lower() not in inside}
         leaves = {path: column for path, column in table.leaves.items() if column.column_id not in by_path}
-        groups: dict[frozenset[str], list[Footer]] = {}
-        for *_, footer, view in seen:
-            if view.inside == inside and footer.rows and not footer.oddity(leaves, view.ignored):
-                groups.setdefault(view.ignored, []).append(footer)
-        for ignored, footers in groups.items():
-            with translated(session.config):
-                found |= {facts.uri: facts for facts in file_facts(session.connection, footers, leaves, ignored)}
+        footers = [
+            footer
+            for *_, footer, view in seen
+            if view.inside == inside and footer.rows and not footer.oddity(leaves, view.ignored)
+        ]
+        with translated(session.config):
+            found |= {facts.uri: facts for facts in file_facts(session.connection, footers, leaves)}
     return found
 
 
-def _footers(session: LakeSession, objects: Sequence[LandedObject], look: Look) -> dict[str, Footer]:
+def _footers(
+    session: LakeSession, objects: Sequence[LandedObject], look: Look, probe: Callable[[], object]
+) -> dict[str, Footer]:
     """The footers by URI; what cannot be read becomes an error of the look."""
     uris = [o.uri for o in objects if o.size]
     look.errors |= {o.uri: _damaged(o.uri, "it is empty (0 bytes)") for o in objects if not o.size}
-    chunks = [uris[start : start + _AT_ONCE] for start in range(0, len(uris), _AT_ONCE)]
+    size = _AT_ONCE if any("://" in uri for uri in uris[:1]) else _AT_ONCE_LOCAL
+    chunks = [uris[start : start + size] for start in range(0, len(uris), size)]
     found: dict[str, Footer] = {}
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         for footers, errors in pool.map(lambda chunk: _read(session, chunk), chunks):
             found |= {footer.uri: footer for footer in footers}
             look.errors |= errors
+            if errors:
+                probe()
     return found
 
 
@@ -127,12 +136,9 @@ def _read(session: LakeSession, uris: Sequence[str]) -> tuple[list[Footer], dict
             half = len(uris) // 2
             (footers, errors), (more, other) = _read(session, uris[:half]), _read(session, uris[half:])
             return footers + more, errors | other
-        mask_error(error, *session.config.indexed, session.config.storage)
-        text = " ".join(str(error).split())[:500].rstrip(".")
-        if _is_transport(error, uris[0]):
-            raise StorageUnreachableError(
-                f"the object {uris[0]} cannot be read: {text}:", "check endpoint, keys and network."
-            ) from error
+        mask_error(error, *session.config.indexed)
+        # Below its sentence DuckDB quotes a piece of the statement.
+        text = " ".join(str(error).split("\n\nLINE ")[0].split())[:500].rstrip(".")
         return [], {uris[0]: _damaged(uris[0], text)}
 
 
@@ -140,8 +146,3 @@ def _damaged(uri: str, why: str) -> SourceError:
     return SourceError(
         f"the object {uri} cannot be read as Parquet: {why}:", "remove it or let its writer land it again."
     )
-
-
-def _is_transport(error: duckdb.Error, uri: str) -> bool:
-    """Whether the store failed, and not the file alone."""
-    return isinstance(error, duckdb.IOException) and "://" in uri and "404" not in str(error)

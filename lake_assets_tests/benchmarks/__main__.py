@@ -16,6 +16,7 @@ from rich.table import Table
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets_tests.benchmarks.backfill import backfill
 from lake_assets_tests.benchmarks.flights import flights
+from lake_assets_tests.benchmarks.index import index
 from lake_assets_tests.benchmarks.landing import landing
 from lake_assets_tests.benchmarks.measure import Report
 from lake_assets_tests.benchmarks.refresh import big, small
@@ -28,6 +29,7 @@ BENCHMARKS = {
     "backfill": backfill,
     "table-size": table_size,
     "landing": landing,
+    "index": index,
 }
 QUICK = 0.02  # of the full size
 

@@ -276,3 +276,20 @@ def test_what_dagster_does_not_take_is_a_config_error_that_names_the_stream(
 
     with pytest.raises(ConfigError, match=r"streams\.sales: Dagster"):
         stream_asset(local_world.stream)
+
+
+def test_a_range_of_a_stream_in_mode_index_is_registered_by_one_transaction(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.options["mode"] = "index"
+    for number, day in enumerate(("11", "12", "13")):
+        local_world.land(f"region=NW,date=2026-02-{day}", sales(number), "a.parquet")
+
+    result = materialize("2026-02-11|NW", "2026-02-13|NW", spark=False)
+
+    found = metadata_of(result)
+    assert {metadata["status"] for metadata in found.values()} == {"committed"}
+    assert len({metadata["snapshot"] for metadata in found.values()}) == 1
+    assert local_world.totals() == [0, 1, 2]
+    again = materialize("2026-02-11|NW", spark=False)
+    assert metadata_of(again)["2026-02-11|NW"]["status"] == "skipped"

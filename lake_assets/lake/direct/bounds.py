@@ -6,8 +6,7 @@ DuckDB compares the values and writes the text; but for whole numbers and for st
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 
@@ -50,8 +49,7 @@ _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """The least and the greatest value as text; both None where they are not known, or where there is no value."""
 
     least: str | None

@@ -3,7 +3,7 @@
 import datetime as dt
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,10 @@ def _time_text(value: object) -> object:
     return value
 
 
+def _has_time(values: Iterable[object]) -> bool:
+    return any(issubclass(kind, dt.datetime) for kind in set(map(type, values)))
+
+
 class _Sqlite(CatalogDatabase):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -76,8 +80,8 @@ class _Sqlite(CatalogDatabase):
         self._connection.execute(sql, [_time_text(p) for p in parameters])
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        texts = [tuple(_time_text(value) for value in row) for row in rows]
-        self._connection.executemany(_insert_statement(table, columns), texts)
+        columnwise = [list(map(_time_text, c)) if _has_time(c) else c for c in zip(*rows, strict=True)]
+        self._connection.executemany(_insert_statement(table, columns), zip(*columnwise, strict=True))
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]))

@@ -13,8 +13,7 @@ from lake_assets.lake.direct.table import Column
 from lake_assets.lake.engine import glob_literal
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(NamedTuple):
     """What is known of the new values of one column: for the statistics of the whole table."""
 
     has_null: bool
@@ -22,8 +21,7 @@ class Addition:
     bounds: Bounds
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnFacts:
+class ColumnFacts(NamedTuple):
     """A column of one file."""
 
     size: int  # bytes, compressed
@@ -110,7 +108,11 @@ def read_footers(
         NotDirectError: a file has other columns, or no count of a column's NULLs.
         duckdb.Error: a file is absent or is no Parquet file.
     """
-    return file_facts(engine, open_footers(engine, uris), leaves)
+    footers = open_footers(engine, uris)
+    for footer in footers:
+        if oddity := footer.oddity(leaves):
+            raise NotDirectError(oddity)
+    return file_facts(engine, footers, leaves)
 
 
 def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:
@@ -140,29 +142,20 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
 
 
 def file_facts(
-    engine: duckdb.DuckDBPyConnection,
-    footers: Sequence[Footer],
-    leaves: Mapping[str, Column],
-    ignored: Collection[str] = (),
+    engine: duckdb.DuckDBPyConnection, footers: Sequence[Footer], leaves: Mapping[str, Column]
 ) -> list[FileFacts]:
     """What the catalog keeps of these files.
 
     Args:
         engine: compares values.
-        footers: of the files.
-        leaves: the columns that each of them must have, by Parquet's path of them.
-        ignored: those that a file may have besides.
-
-    Raises:
-        NotDirectError: a file has other columns, or no count of a column's NULLs.
+        footers: of files without an `oddity`.
+        leaves: the columns that each of them has, by Parquet's path of them.
     """
     chunks: dict[tuple[str, str], Sequence[_Chunk]] = {}
     for footer in footers:
-        if oddity := footer.oddity(leaves, ignored):
-            raise NotDirectError(oddity)
         for path, column in leaves.items():
-            widened = column.type == "float64" and footer.chunks[path][0].type == "FLOAT"
             found = footer.chunks[path]
+            widened = column.type == "float64" and found[0].type == "FLOAT"
             chunks[footer.uri, path] = [_as_double(chunk) for chunk in found] if widened else found
     columns = _columns(engine, chunks, leaves)
     return [
@@ -185,11 +178,15 @@ def _columns(
 ) -> dict[tuple[str, str], ColumnFacts]:
     """The facts by file and path, all row groups together."""
     result = {}
+    several = {key: found for key, found in chunks.items() if len(found) > 1}
     bounds: dict[tuple[str, str], Bounds] = {}
     for sql_type, paths in _by_type(leaves).items():
-        of_type = ((key, Bounds(c.least, c.greatest)) for key in chunks if key[1] in paths for c in chunks[key])
+        of_type = ((key, Bounds(c.least, c.greatest)) for key in several if key[1] in paths for c in several[key])
         bounds |= merged(engine, sql_type, of_type)
     for key, found in chunks.items():
+        if key not in several:
+            result[key] = _fact(found[0])
+            continue
         nulls = sum(chunk.nulls or 0 for chunk in found)
         known = all(None not in (chunk.least, chunk.greatest) for chunk in found if chunk.values > (chunk.nulls or 0))
         result[key] = ColumnFacts(
@@ -199,6 +196,14 @@ def _columns(
             bounds=bounds[key] if known else Bounds(None, None),
         )
     return result
+
+
+def _fact(chunk: _Chunk) -> ColumnFacts:
+    """The fact of a column of one row group."""
+    values = chunk.values - (chunk.nulls or 0)
+    known = values == 0 or (chunk.least is not None and chunk.greatest is not None)
+    bounds = Bounds(chunk.least, chunk.greatest) if known else Bounds(None, None)
+    return ColumnFacts(chunk.size, values, chunk.nulls or 0, bounds)
 
 
 def _by_type(leaves: Mapping[str, Column]) -> dict[str, set[str]]:

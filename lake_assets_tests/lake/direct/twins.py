@@ -1,9 +1,10 @@
 """Two lakes that are given the same commits, one by each lane, and all that their catalogs say, side by side."""
 
+import dataclasses
 import datetime as dt
 import decimal
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,9 @@ from lake_assets.config.models import Lake
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake, LakeSession, TableName
 from lake_assets.lake.engine import extension_file
+from lake_assets.lake.landed import look_at
 from lake_assets.lake.ledger import LedgerRow, create_ledger
+from lake_assets.lake.registration import Registration
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.manifest import Manifest
@@ -25,6 +28,7 @@ from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.storage.store import LandedObject
 
 Lane = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
 
 TABLE = TableName("main", "t")
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -114,7 +118,12 @@ class Twin:
         partition = Partition.parse(COLUMNS, text)
         uris = [self.write(partition, rows, f"{self._commits}-{n}", row_group_size) for n, rows in enumerate(files)]
         objects = tuple(LandedObject(f"/landed/{n}", f"{n}", "etag", 7, NOON) for n in range(len(files)))
-        ledger_row = LedgerRow(
+        ledger_row = dataclasses.replace(self._ledger_row(partition, "replace"), row_count=sum(map(len, files)))
+        with self.ducklake.open() as session:
+            return (lane or self.lane)(session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row))
+
+    def _ledger_row(self, partition: Partition, mode: str) -> LedgerRow:
+        return LedgerRow(
             run_id=f"run {self._commits}",
             run_at=NOON,
             stream="s",
@@ -122,13 +131,26 @@ class Twin:
             destination_table=str(TABLE),
             partition_columns="region,date",
             load_partition=partition.path,
-            mode="replace",
+            mode=mode,
             status="committed",
-            row_count=sum(map(len, files)),
             started_at=NOON,
         )
+
+    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], lane: RegisterLane) -> list[LedgerRow]:
+        """Register a file of these rows in each partition, by one commit."""
+        self._commits += 1
+        candidates = []
+        for text, rows in files.items():
+            partition = Partition.parse(COLUMNS, text)
+            uri = self.write(partition, rows, f"{self._commits}-0", 1000)
+            size = Path(uri).stat().st_size
+            candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
-            return (lane or self.lane)(session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row))
+            schema = data_schema(session, TABLE, COLUMNS)
+            look = look_at(session, TABLE, COLUMNS, candidates, lambda _: schema, probe=list)
+            rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
+            assert not look.errors
+            return lane(session, Registration(TABLE, look.described, look.files, rows_of))
 
     def execute(self, sql: str) -> None:
         with self.ducklake.open() as session:

@@ -1,0 +1,121 @@
+"""`lake-assets index` as a user types it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(local_world: World, tmp_path: Path) -> Run:
+    """Runs a command on the world's config."""
+    local_world.options = {"mode": "index"}
+
+    def command(*arguments: str, stdin: str | None = None, **landing: Any) -> Result:
+        stream = STREAM | {"source": local_world.source} | local_world.options | landing
+        lake = {"catalog": local_world.catalog, "storage": local_world.storage}
+        file = tmp_path / "lake.yaml"
+        file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
+        return CliRunner().invoke(main, ["--config", str(file), *arguments], input=stdin)
+
+    return command
+
+
+def test_new_files_are_registered_and_what_is_outside_is_told(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, sales(3))
+    Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
+
+    dry = run("index", "sales", "--dry-run")
+    first = run("index", "sales")
+    second = run("index", "sales")
+
+    assert (dry.exit_code, first.exit_code, second.exit_code) == (0, 0, 0), first.output
+    assert "region=NW/date=2026-02-11  1 new object" in dry.output
+    assert "2 new objects of 2 objects" in dry.output
+    assert "committed  region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in first.output
+    assert "2 files registered, 3 rows, in 2 partitions" in first.output
+    assert "1 object outside the layout: stray.parquet" in first.output
+    assert second.output.splitlines()[0] == "nothing new"
+    assert local_world.totals() == [1, 2, 3]
+
+
+def test_a_file_that_fails_is_named_and_the_exit_code_is_1(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1))
+    bad = local_world.land(SW, b"no Parquet")
+
+    result = run("index")
+
+    assert result.exit_code == 1
+    assert f"the object {bad} cannot be read as Parquet" in result.output
+    assert "1 file registered" in result.output
+    assert "1 partition with objects that were not registered." in result.output
+
+
+def test_check_and_repair(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1))
+    gone = local_world.land(NW, sales(2), "gone.parquet")
+    run("index", "sales")
+    sound = run("index", "sales", "--check")
+    changed = local_world.land(NW, sales(5, 6))
+    local_world.unland(NW, "gone.parquet")
+
+    found = run("index", "sales", "--check")
+    index = run("index", "sales")
+    repaired = run("index", "sales", "--repair")
+    again = run("index", "sales", "--check")
+
+    assert (sound.exit_code, found.exit_code, repaired.exit_code, again.exit_code) == (0, 1, 0, 0)
+    assert "2 registered objects: all as they were" in sound.output
+    assert f"vanished  region=NW/date=2026-02-11  {gone}" in found.output
+    assert f"changed   region=NW/date=2026-02-11  {changed}" in found.output
+    assert "`lake-assets index sales --repair`" in found.output
+    assert "1 object changed since they were registered" in index.output
+    assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
+    assert "1 vanished file taken out, 1 changed file with 2 rows described anew" in repaired.output
+    assert local_world.totals() == [5, 6]
+
+
+def test_wrong_use_is_refused(local_world: World, run: Run) -> None:
+    assert run("index", "sales", "--check", "--repair").exit_code == 2
+    local_world.options = {}
+    refused = run("index", "sales")
+    assert refused.exit_code == 2
+    assert "`lake-assets ingest` is its command" in refused.output
+
+
+def test_ingest_and_plan_say_what_mode_index_does(local_world: World, run: Run) -> None:
+    uri = local_world.land(NW, sales(1))
+
+    planned = run("plan", "sales", "--partition", NW)
+    ingested = run("ingest", "sales", "--partition", NW)
+    nothing = run("plan", "sales", "--partition", NW)
+
+    assert "register 1 new object in place" in planned.output
+    assert f"with 'sales', ['{uri}'], 'main'" in planned.output
+    assert "written" not in planned.output
+    assert "committed  region=NW/date=2026-02-11  1 row" in ingested.output
+    assert "skip: all objects are registered" in nothing.output
+
+
+def test_landed_records_are_counted_in_the_lake(local_world: World, run: Run) -> None:
+    Path(local_world.source["path"]).mkdir()
+    records = CliRunner().invoke(
+        main, ["generate", "retail", "--stores", "4", "--days", "2", "--per-store", "60", "--seed", "1"]
+    )
+
+    landed = run("land", "sales", "-", stdin=records.output, landing={"batch": {"records": 50}})
+    indexed = run("index", "sales")
+
+    assert (landed.exit_code, indexed.exit_code) == (0, 0), landed.output + indexed.output
+    assert local_world.query("SELECT count(*), count(DISTINCT transaction_id) FROM lake.sales") == [(480, 480)]
+    (rows,) = {sum(row.row_count or 0 for row in local_world.ledger())}
+    assert rows == 480

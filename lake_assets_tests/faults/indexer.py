@@ -1,0 +1,51 @@
+"""A process that indexes a world's landing zone, to be killed or to run beside others.
+
+python -m lake_assets_tests.faults.indexer WORLD.json [--lane LANE] [--die-at STATEMENT]
+"""
+
+import argparse
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from lake_assets.index import index_all
+from lake_assets.lake import commit
+from lake_assets.lake.direct.register import register_directly
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.extension import register_by_extension
+from lake_assets_tests.faults.writer import deadly
+from lake_assets_tests.world import World
+
+LANES = {"direct": register_directly, "extension": register_by_extension}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("world", type=Path)
+    parser.add_argument("--lane", choices=LANES)
+    parser.add_argument("--die-at")
+    given = parser.parse_args()
+    world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
+    if given.lane:
+        commit.commit_registration.__defaults__ = ((LANES[given.lane],),)
+    if given.die_at:
+        watch(given.die_at)
+    for outcome in index_all(world.stream):
+        if outcome.error is not None:
+            raise outcome.error
+
+
+def watch(point: str) -> None:
+    """Let every connection to the catalog be deadly."""
+    connect, attach = sqlite3.connect, DuckLake._attach
+
+    def attached(self: DuckLake, **options: bool) -> Any:
+        return deadly(attach(self, **options), point)
+
+    sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), point)
+    DuckLake._attach = attached  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    main()

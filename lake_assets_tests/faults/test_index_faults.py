@@ -1,0 +1,76 @@
+"""Indexers at once and indexers killed: each landed file becomes a lake file once."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lake_assets.index import index_all
+from lake_assets_tests.world import NW, SW, World, sales
+
+pytestmark = pytest.mark.slow
+
+STATEMENTS = {
+    "extension": [
+        "ducklake_add_data_files",
+        "after ducklake_add_data_files",
+        'INSERT INTO "lake"."main"."ingest_files"',
+        "after INSERT INTO",
+        "set_commit_message",
+        "after set_commit_message",
+    ],
+    "direct": [
+        'INSERT INTO "ducklake_name_mapping"',
+        'INSERT INTO "ducklake_data_file"',
+        'INSERT INTO "ducklake_file_column_stats"',
+        'INSERT INTO "ducklake_inlined_data_',
+        'after INSERT INTO "ducklake_inlined_data_',
+        'INSERT INTO "ducklake_snapshot"',
+        'after INSERT INTO "ducklake_snapshot_changes"',
+    ],
+}
+
+
+def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
+    file = folder / "world.json"
+    fields = ("catalog", "storage", "source", "options")
+    file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
+    command = [sys.executable, "-m", "lake_assets_tests.faults.indexer", str(file), *options]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
+def test_indexers_at_once_register_each_file_once(world: World, tmp_path: Path) -> None:
+    world.options = {"mode": "index"}
+    for number in range(40):
+        world.land(NW if number % 2 else SW, sales(number), f"{number}.parquet")
+
+    children = [start(world, tmp_path) for _ in range(3)]
+    for child in children:
+        _, errors = child.communicate(timeout=240)
+        assert child.returncode == 0, errors
+
+    assert world.totals() == list(range(40))
+    assert world.query("SELECT count(*), count(DISTINCT uri) FROM lake.ingest_files") == [(40, 40)]
+    assert sum(row.row_count or 0 for row in world.ledger()) == 40
+
+
+@pytest.mark.parametrize(("lane", "statement"), [(lane, s) for lane in STATEMENTS for s in STATEMENTS[lane]])
+def test_death_at_each_statement_registers_nothing_and_the_next_run_all(
+    local_world: World, tmp_path: Path, lane: str, statement: str
+) -> None:
+    local_world.options = {"mode": "index"}
+    for number in range(6):
+        local_world.land(NW if number % 2 else SW, sales(number), f"{number}.parquet")
+
+    child = start(local_world, tmp_path, "--lane", lane, "--die-at", statement)
+    _, errors = child.communicate(timeout=120)
+
+    assert child.returncode == -signal.SIGKILL, errors
+    assert local_world.totals() == []
+    assert all(outcome.error is None for outcome in index_all(local_world.stream))
+    assert local_world.totals() == list(range(6))
+    assert local_world.query("SELECT count(*) FROM lake.ingest_files") == [(6,)]

@@ -1,0 +1,145 @@
+"""What becomes of registered files that change or vanish, and the mend."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.index import index_all
+from lake_assets.index_check import check_indexed, repair_indexed
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets_tests.test_index import with_partition
+from lake_assets_tests.world import NW, SW, World, sales
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("postgres", "s3")], indirect=True
+)
+
+
+@pytest.fixture
+def indexed_world(local_world: World) -> World:
+    return indexed(local_world)
+
+
+def indexed(world: World) -> World:
+    world.options = {"mode": "index"}
+    for name in ("a", "b", "c"):
+        world.land(NW, sales(1, 2), f"{name}.parquet")
+    world.land(SW, sales(3))
+    assert all(outcome.error is None for outcome in index_all(world.stream))
+    return world
+
+
+def test_what_is_as_it_was_is_sound(indexed_world: World) -> None:
+    state = check_indexed(indexed_world.stream)
+    assert state.is_sound
+    assert state.registered == 4
+    indexed_world.land(NW, sales(9), "new.parquet")  # not registered yet, which is no fault
+    assert check_indexed(indexed_world.stream).is_sound
+    assert repair_indexed(indexed_world.stream).rows == ()
+
+
+def test_nothing_registered_is_sound(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    assert check_indexed(local_world.stream).is_sound
+
+
+@CATALOGS
+def test_changed_and_vanished_objects_are_found_and_mended(world: World) -> None:
+    indexed(world)
+    before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    changed = world.land(NW, sales(*range(10, 40)), "a.parquet")
+    world.unland(NW, "b.parquet")
+
+    state = check_indexed(world.stream)
+
+    assert [o.now.uri for o in state.changed] == [changed]
+    assert [(o.uri.rsplit("/", 1)[1], o.load_partition) for o in state.vanished] == [
+        ("b.parquet", world.partition(NW).path)
+    ]
+    assert check_indexed(world.stream, [world.partition(SW)]).is_sound
+
+    repaired = repair_indexed(world.stream)
+
+    assert not repaired.errors
+    (row,) = repaired.rows
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 30, 6, 1)
+    assert row.snapshot_id == before + 1
+    assert world.totals(NW) == [1, 2, *range(10, 40)]
+    for total in (10, 39):
+        assert world.query("SELECT count(*) FROM lake.sales WHERE total = ?", total) == [(1,)]
+    assert check_indexed(world.stream).is_sound
+    assert list(index_all(world.stream)) == []
+    # A reader of an old snapshot finds the file that is there.
+    assert world.query(f"SELECT count(*) FROM lake.sales AT (VERSION => {before}) WHERE total = 39") == [(1,)]
+    row_ids = world.query("SELECT count(DISTINCT rowid), count(*) FROM lake.sales")
+    assert row_ids == [(33, 33)]
+
+
+def test_the_lake_goes_on_after_a_repair(indexed_world: World) -> None:
+    """DuckLake itself deletes, expires and cleans up, and no landed object that is live is lost by it."""
+    changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+    indexed_world.unland(NW, "b.parquet")
+    repair_indexed(indexed_world.stream)
+    indexed_world.land(NW, sales(50), "d.parquet")
+    list(index_all(indexed_world.stream))
+
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        assert lake.rows("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
+            (1,), (2,), (10,), (20,), (30,), (50,),
+        ]  # fmt: skip
+        lake.rows("DELETE FROM lake.sales WHERE total = 20")
+        assert lake.rows("SELECT count(*) FROM lake.sales") == [(6,)]
+
+    assert Path(changed).exists()
+    assert check_indexed(indexed_world.stream).is_sound
+
+
+def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World) -> None:
+    changed = indexed_world.land(SW, with_partition("NW"))
+    indexed_world.unland(NW, "b.parquet")
+
+    repaired = repair_indexed(indexed_world.stream)
+
+    assert f"the object {changed} has a row with region='NW'" in str(repaired.errors[0])
+    state = check_indexed(indexed_world.stream)
+    assert not state.vanished
+    assert [o.now.uri for o in state.changed] == [changed]
+
+
+def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) -> None:
+    with indexed_world.stream.lake.open() as lake:
+        delete_some(lake)
+    indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+    with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
+        repair_indexed(indexed_world.stream)
+
+
+def delete_some(lake: LakeSession) -> None:
+    lake.rows("DELETE FROM lake.sales WHERE total = 1")
+
+
+def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_repair(indexed_world: World) -> None:
+    """It may have been read by a replacement, when the stream had that mode, and its rows would double."""
+    indexed_world.land(SW, sales(), "late.parquet")
+    list(index_all(indexed_world.stream))
+    late = indexed_world.land(SW, sales(8), "late.parquet")
+
+    assert [o.is_live for o in check_indexed(indexed_world.stream).changed] == [False]
+    (error,) = repair_indexed(indexed_world.stream).errors
+
+    assert f"the object {late} changed after the lake took note of it" in str(error)
+    assert indexed_world.totals(SW) == [3]
+
+
+def test_a_vanished_object_that_returns_is_to_be_landed_under_another_name(indexed_world: World) -> None:
+    indexed_world.unland(NW, "b.parquet")
+    repair_indexed(indexed_world.stream)
+    returned = indexed_world.land(NW, sales(5), "b.parquet")
+
+    assert list(index_all(indexed_world.stream)) == []
+    repaired = repair_indexed(indexed_world.stream)
+
+    assert f"the object {returned} changed after the lake took note of it" in str(repaired.errors[0])
+    assert indexed_world.totals(NW) == [1, 1, 2, 2]
