@@ -19,6 +19,7 @@ from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, Part
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace"]
+SchemaPolicy = Literal["strict", "evolve"]
 
 
 def _day_is_date(value: object) -> object:
@@ -95,6 +96,7 @@ class Stream(Model):
     destination: Destination
     mode: Mode = "replace"
     transform: Transform | None = None
+    schema_policy: SchemaPolicy = Field("strict", description="What new, wider and missing columns mean.")
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)

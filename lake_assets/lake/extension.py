@@ -1,7 +1,7 @@
 """The replacement of a partition by DuckLake's extension: any table, any catalog; reads the old partition to end it."""
 
-from lake_assets.errors import CatalogError
-from lake_assets.lake.ducklake import LakeSession
+from lake_assets.errors import CatalogError, SchemaChangedError
+from lake_assets.lake.ducklake import LakeSession, translated
 from lake_assets.lake.ledger import LedgerRow, insert_ledger_rows, insert_manifest
 from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement
 
@@ -13,6 +13,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         The ledger row as it stands in the ledger.
 
     Raises:
+        SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     # Its own retries let two commits pass that overlap, if each of their deletes matched nothing: both would add
@@ -21,6 +22,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
     with session.transaction():
         ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
         if replacement.files:
+            _refuse_other_columns(session, replacement)
             session.rows(*add_files_statement(replacement.table, replacement.files))
         ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
         row = replacement.done(rows_before=rows_before, snapshot_id=current + 1)
@@ -37,3 +39,21 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
             "see the lake's snapshots; run the partition again with --force.",
         )
     return row
+
+
+def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:
+    """Another run may have changed the table since the files were begun; a missing column would be an error here.
+
+    The direct lane has no need of this: it takes files only that have all columns.
+    """
+    if not replacement.columns:
+        return
+    with translated(session.config):
+        relation = session.connection.sql(f"SELECT * FROM {replacement.table.sql} LIMIT 0")  # noqa: S608 - quoted
+    written = {name.lower() for name in replacement.columns}
+    by_path = {column.name.lower() for column in replacement.partition.columns}
+    if {name.lower() for name in relation.columns} - by_path != written:
+        raise SchemaChangedError(
+            f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
+            "run it again.",
+        )

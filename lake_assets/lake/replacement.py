@@ -27,6 +27,7 @@ class Replacement:
     files: Sequence[str]  # URIs; empty: the partition is cleared
     manifest: Manifest
     row: LedgerRow  # its snapshot_id, rows_before and finished_at are filled in by the commit
+    columns: Sequence[str] = ()  # that the files have; unknown when empty
 
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
         """The ledger row of this replacement as part of a snapshot."""
