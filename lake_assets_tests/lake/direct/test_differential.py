@@ -169,6 +169,16 @@ def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) ->
     refused(direct, "another partitioning")
 
 
+def test_deletes_that_the_catalog_itself_holds_are_left_to_the_extension(twins: Twins) -> None:
+    direct, _ = twins
+    direct.replace(NW, [row(1), row(2)])
+    direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
+    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    assert direct.query("SELECT count(*) FROM __ducklake_metadata_lake.ducklake_delete_file") == [(0,)]
+
+    refused(direct, "rows were deleted")
+
+
 def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension(twins: Twins) -> None:
     direct, _ = twins
     direct.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
