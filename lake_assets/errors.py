@@ -1,5 +1,12 @@
 """Every error that lake_assets raises on purpose: what is wrong, where, and the mend."""
 
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
 
 class LakeAssetsError(Exception):
     """Base of all errors whose text is meant for a person; the command line prints it without a traceback.
@@ -68,6 +75,30 @@ class SourceChangedError(SourceError):
 
 class SchemaError(SourceError):
     """A file's or a result's columns do not fit the destination table."""
+
+
+class SchemaDriftError(SchemaError):
+    """Landed columns that the table lacks, or of which its types cannot hold all; the stream lets the table evolve.
+
+    Args:
+        problem, mend: as of any error; they are read only where the table does not evolve after all.
+        found: the objects with such columns and their schemas, each schema once.
+    """
+
+    def __init__(self, problem: str, mend: str = "", found: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
+        super().__init__(problem, mend)
+        self.found = list(found)
+
+    def with_more(self, found: "Sequence[tuple[str, pa.Schema]]") -> Self:
+        """The same error, that tells of these too, where their schemas are not among those that it knows."""
+        for origin, schema in found:
+            if not any(schema.equals(known) for _, known in self.found):
+                self.found.append((origin, schema))
+        return self
+
+
+class SchemaChangedError(SourceError):
+    """The destination table's columns changed while a partition was being written for it."""
 
 
 class TransformError(LakeAssetsError):

@@ -16,18 +16,20 @@ from itertools import islice
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceChangedError
+from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftError, SourceChangedError
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
+from lake_assets.spark.fit import Fitter, united
 from lake_assets.spark.job import Job, JobResult, PartitionJob
-from lake_assets.spark.lanes import apply_transform, pass_through, result_schema, source_frame, transformed
-from lake_assets.spark.read import read_schema
+from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
+from lake_assets.spark.read import read_schema, read_schemas
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.stream import OpenStream
 
@@ -171,6 +173,7 @@ class _Run:
                 for few in _chunks(_open(group), COMMITS):
                     self._commit(few)
                     yield from self._outcomes(few)
+                self._evolve(group)
             yield from self._outcomes(left)
             left = [passage for passage in left if passage.try_again()]
 
@@ -271,16 +274,43 @@ class _Run:
             with passage.step("job"):
                 self._create_table(self._file_schema(passage))
 
+    def _evolve(self, passages: Sequence[Passage]) -> None:
+        """Change the table to what these were found to have; they are then read again."""
+        drifted = [(passage, passage.error) for passage in passages if isinstance(passage.error, SchemaDriftError)]
+        if not drifted:
+            return
+        with self._together("evolve", [passage for passage, _ in drifted]), self.stream.lake.open() as lake:
+            for passage, drift in drifted:
+                columns, run_id = self.stream.config.columns, passage.row.run_id
+                try:
+                    passage.changes += evolve_table(lake, self.stream.table, drift.found, columns, run_id)
+                except LakeAssetsError as error:
+                    passage.error = error
+            self._prepare(lake)
+        self.checkpoint()
+
     def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller looked
         names = {column.name.lower() for column in self.stream.config.columns}
-        columns = [column for column in self._file_schema(passage) if column.name.lower() not in names]
+        columns = [column for column in self._source_schema(passage) if column.name.lower() not in names]
         frame = source_frame(spark, self._job([passage]), pa.schema(columns))
         result = apply_transform(spark, transform, frame)
         if self.schema is None:
             self._create_table(result_schema(result))
-        return transformed(self._job([passage]), result)
+        job = self._job([passage])
+        if job.evolves:
+            Fitter(
+                result_schema(result), job.schema, passage.partition, RESULT, evolves=True
+            )  # before Spark is at work
+        return transformed(job, result)
+
+    def _source_schema(self, passage: Passage) -> pa.Schema:
+        """What a transform sees: the columns of the first object, or of all where they may differ."""
+        if self.stream.config.schema_policy == "strict":
+            return self._file_schema(passage)
+        keys = [o.key for o in passage.manifest.objects]
+        return united(read_schemas(ArrowStore(self.stream.config.source), keys))
 
     def _file_schema(self, passage: Passage) -> pa.Schema:
         return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
@@ -299,6 +329,7 @@ class _Run:
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,
+            evolves=config.schema_policy == "evolve",
             partitions=tuple(
                 PartitionJob(p.partition, p.manifest.objects, self.stream.destination_folder(p.partition))
                 for p in passages
@@ -338,7 +369,10 @@ class _Run:
 
     def _replace(self, lake: LakeSession, passage: Passage) -> None:
         files = [file.uri for file in passage.files]
-        replacement = Replacement(self.stream.table, passage.partition, files, passage.manifest, passage.row)
+        columns = passage.schema.names if passage.schema and files else ()
+        replacement = Replacement(
+            self.stream.table, passage.partition, files, passage.manifest, passage.row, columns=columns
+        )
         passage.done(commit(lake, replacement))
 
     def _refuse_moved_source(self, passage: Passage) -> None:

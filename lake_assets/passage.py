@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, SourceChangedError
+from lake_assets.errors import LakeAssetsError, SchemaChangedError, SchemaDriftError, SourceChangedError
+from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger import LedgerRow, create_ledger, record
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.job import DataFile
 from lake_assets.stream import OpenStream
 
-TRIES = 3  # how often a partition whose objects change under the job is read again
+TRIES = 3  # how often a partition is read whose objects, or whose table, change under the job
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class IngestResult:
     manifest: Manifest
     destination: str
     schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
-    seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, commit
+    seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
+    changes: tuple[ColumnChange, ...] = ()  # of the table's columns, that this partition made
 
 
 class Passage:
@@ -40,6 +42,7 @@ class Passage:
         self.files: list[DataFile] = []
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}
+        self.changes: list[ColumnChange] = []
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.is_passed_over = False  # nothing has landed, ever
@@ -65,15 +68,16 @@ class Passage:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is an outcome that stands; objects that change are no such outcome at first."""
+        """Whether there is an outcome that stands; objects or columns that change are none at first."""
         return not self.is_open and not self._may_try_again
 
     @property
     def _may_try_again(self) -> bool:
-        return isinstance(self.error, SourceChangedError) and self._tries < TRIES
+        passing = (SourceChangedError, SchemaChangedError, SchemaDriftError)
+        return isinstance(self.error, passing) and self._tries < TRIES
 
     def try_again(self) -> bool:
-        """Whether the partition failed because its objects changed, and is open again."""
+        """Whether the partition failed because its objects or columns changed, and is open again."""
         if not self._may_try_again:
             return False
         self._tries += 1
@@ -102,7 +106,7 @@ class Passage:
         """The partition is committed or skipped, and this is its ledger row."""
         self.row = row
         destination = self.stream.destination_uri(self.partition)
-        self.result = IngestResult(row, self.manifest, destination, self.schema, self.seconds)
+        self.result = IngestResult(row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes))
 
     def failed_row(self) -> LedgerRow:
         """The ledger row of a partition that failed."""

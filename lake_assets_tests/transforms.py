@@ -1,5 +1,9 @@
 """Transforms that the tests name in configs."""
 
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
@@ -10,3 +14,15 @@ def doubled(frame: DataFrame) -> DataFrame:
 
 def no_frame(frame: DataFrame) -> int:
     return len(frame.columns)
+
+
+def failing(frame: DataFrame) -> DataFrame:
+    """Rows that cannot be had: the task says something and fails."""
+
+    def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            sys.stderr.write("this is a worker's standard error\n")
+            raise ValueError("failed on purpose")
+        yield from ()
+
+    return frame.mapInArrow(fail, frame.schema)

@@ -128,7 +128,7 @@ def result_line(result: "IngestResult") -> str:
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
         f"(before: {row.rows_before or 0:,}), {count(row.files_written or 0, 'file')}, {size(row.bytes_written or 0)}, "
-        f"snapshot {row.snapshot_id}, {seconds:.1f} s"
+        f"snapshot {row.snapshot_id}, {seconds:.1f} s" + "".join(f"; {change}" for change in result.changes)
     )
 
 

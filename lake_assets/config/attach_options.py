@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 
 from lake_assets.config.fields import check_identifier
 
+METADATA_SCHEMA = "metadata_schema"
+
 OptionValue = bool | int | str | dict[str, bool | int | str]
 
 
@@ -17,6 +19,13 @@ def _boolean(value: object) -> bool:
 
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _name(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(check_identifier(value))
+    except ValueError:
+        return False
 
 
 def _map(value: object) -> bool:
@@ -29,6 +38,7 @@ _KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "data_inlining_row_limit": (_count, "a number of rows"),
     "encrypted": (_boolean, "true or false"),
     "metadata_parameters": (_map, "a mapping of the catalog database's own options"),
+    METADATA_SCHEMA: (_name, "the name of a schema of the catalog's database: letters, digits and underscores"),
     "override_data_path": (_boolean, "true or false"),
     "write_deletion_vectors": (_boolean, "true or false"),
 }
@@ -40,8 +50,6 @@ _REFUSED: Mapping[str, str] = {
     "data_path": f"{_OURS}, from the lake's `storage`",
     "metadata_catalog": f"{_OURS}: commits find the catalog's tables by that name",
     "metadata_path": f"{_OURS}, from the lake's `catalog`",
-    "metadata_schema": "commits find the catalog's tables in the schema that is its database's default; give each "
-    "lake a database of its own",
     "read_only": f"{_OURS}: queries are read-only and ingests are not",
     "read_write": _OURS,
     "snapshot_time": "a lake at a past snapshot cannot be written to; use AT (TIMESTAMP => …) in a query",

@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from lake_assets.config.attach_options import OptionValue, check_attach_options
-from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
+from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
+from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.fields import Identifier
 from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
@@ -65,6 +65,21 @@ class Lake(Model):
         if isinstance(self.catalog, MotherDuckCatalog) and isinstance(storage, LocalStorage):
             raise ValueError("MotherDuck cannot read a folder of this machine: give the lake's storage a bucket")  # noqa: TRY004 - pydantic takes ValueError
         return self
+
+    @model_validator(mode="after")
+    def _schema_of_the_catalog(self) -> Self:
+        if self.metadata_schema is not None and not isinstance(self.catalog, PostgresCatalog | DuckdbCatalog):
+            raise ValueError(
+                f"attach_options: {METADATA_SCHEMA} is for catalogs of type postgres and duckdb: a {self.catalog.type} "
+                "catalog holds one lake, so leave it out"
+            )
+        return self
+
+    @property
+    def metadata_schema(self) -> str | None:
+        """The schema of the catalog's database that holds DuckLake's tables; None for the database's default one."""
+        schema = self.attach_options.get(METADATA_SCHEMA)
+        return None if schema is None else str(schema)
 
     @model_validator(mode="after")
     def _two_tables(self) -> Self:

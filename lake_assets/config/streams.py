@@ -20,6 +20,7 @@ from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, Part
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
+SchemaPolicy = Literal["strict", "evolve"]
 
 
 def _day_is_date(value: object) -> object:
@@ -97,6 +98,7 @@ class Stream(Model):
     mode: Mode = "replace"
     owns_source: bool = Field(default=False, description="With mode index: maintenance may delete landed objects.")
     transform: Transform | None = None
+    schema_policy: SchemaPolicy = Field("strict", description="What new, wider and missing columns mean.")
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import duckdb
 
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, SchemaChangedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import catalog_view
@@ -25,6 +25,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         The ledger row as it stands in the ledger.
 
     Raises:
+        SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     # Its own retries let two commits pass that overlap, if each of their deletes matched nothing: both would add
@@ -33,6 +34,7 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
     with session.transaction():
         ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
         if replacement.files:
+            _refuse_other_columns(session, replacement)
             session.rows(*add_files_statement(replacement.table, replacement.files))
         ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
         row = replacement.done(rows_before=rows_before, snapshot_id=current + 1)
@@ -121,4 +123,22 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
         raise CatalogError(
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",
             "see the lake's snapshots; run the partition again with --force.",
+        )
+
+
+def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:
+    """Another run may have changed the table since the files were begun; a missing column would be an error here.
+
+    The direct lane has no need of this: it takes files only that have all columns.
+    """
+    if not replacement.columns:
+        return
+    with translated(session.config):
+        relation = session.connection.sql(f"SELECT * FROM {replacement.table.sql} LIMIT 0")  # noqa: S608 - quoted
+    written = {name.lower() for name in replacement.columns}
+    by_path = {column.name.lower() for column in replacement.partition.columns}
+    if {name.lower() for name in relation.columns} - by_path != written:
+        raise SchemaChangedError(
+            f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
+            "run it again.",
         )

@@ -28,6 +28,7 @@ class Replacement:
     manifest: Manifest
     row: LedgerRow  # its snapshot_id, rows_before and finished_at are filled in by the commit
     replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: whatever is there
+    columns: Sequence[str] = ()  # that the files have; unknown when empty
 
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
         """The ledger row of this replacement as part of a snapshot."""

@@ -253,4 +253,5 @@ def _figures(result: IngestResult) -> str:
     return (
         f"{row.status}: {row.row_count:,} rows (before: {row.rows_before:,}) of {row.source_files:,} objects, "
         f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
+        + "".join(f"; {change}" for change in result.changes)
     )

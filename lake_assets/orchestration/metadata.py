@@ -118,6 +118,8 @@ def materialization_metadata(result: IngestResult, view: PartitionView | None, p
     metadata["destination"] = dg.MetadataValue.path(result.destination)
     if row.source_fingerprint is not None:
         metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
+    if result.changes:
+        metadata["schema_changes"] = dg.MetadataValue.text(", ".join(map(str, result.changes)))
     if view is not None:
         partitioned = [column.name for column in partition.columns]
         if view.preview is not None:

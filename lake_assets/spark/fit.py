@@ -4,13 +4,13 @@ Columns are matched by name. What is allowed is a table of widenings; everything
 row is read. (Parquet readers that match by position, or cast as they can, are how wrong rows get into lakes.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.errors import SchemaError
+from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.partition import Partition
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
@@ -26,12 +26,16 @@ class Fitter:
         target: the schema that a data file must have; it has no partition columns.
         partition: whose rows these are.
         origin: the object or result that they come from, for errors.
+        evolves: let a missing column be NULL, and tell of unknown and wider ones by an error of their own.
 
     Raises:
+        SchemaDriftError: the table lacks a column, or has a narrower one, and `evolves` is set.
         SchemaError: a column is missing, unknown, or of a type that the table cannot take.
     """
 
-    def __init__(self, source: pa.Schema, target: pa.Schema, partition: Partition, origin: str) -> None:
+    def __init__(
+        self, source: pa.Schema, target: pa.Schema, partition: Partition, origin: str, *, evolves: bool = False
+    ) -> None:
         self._target = target
         self._partition = partition
         self._origin = origin
@@ -43,20 +47,22 @@ class Fitter:
         }
         missing = [name for name in target.names if name.lower() not in by_name]
         unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
+        if evolves:
+            missing, unknown = [], [name for name in unknown if not t.is_null(source.field(name).type)]
+        narrow = [f for f in target if f.name.lower() in by_name and not widens(_type(source, by_name, f), f.type)]
+        if evolves and (unknown or narrow):
+            raise SchemaDriftError(
+                f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
+            )
         if missing or unknown:
             raise SchemaError(
                 f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
                 "land it again with the table's columns, or add or remove the column in a transform or the table.",
             )
-        for field in target:
-            given = source.field(by_name[field.name.lower()]).type
-            if not widens(given, field.type):
-                raise SchemaError(
-                    f"column {field.name!r} of {origin} is {given}, and the table's is {field.type}, which cannot "
-                    "hold all of it:",
-                    "cast it in a transform, or widen the table's column.",
-                )
-        self.columns = [by_name[name.lower()] for name in target.names]
+        for field in narrow:
+            raise refused(field.name, origin, _type(source, by_name, field), field.type)
+        self._names = [by_name.get(name.lower()) for name in target.names]
+        self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without the partition's."""
         self.partition_columns = list(self._partition_names.values())
         """The partition columns that the source carries too, to be read and checked."""
@@ -71,7 +77,10 @@ class Fitter:
         if self._same:
             return batch
         arrays = []
-        for name, field in zip(self.columns, self._target, strict=True):
+        for name, field in zip(self._names, self._target, strict=True):
+            if name is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
             try:
                 arrays.append(_cast(batch.column(name), field.type))
             except pa.ArrowInvalid as error:
@@ -128,6 +137,51 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
         or (t.is_date(source) and t.is_date(target))
         or (t.is_time(source) and t.is_time(target))
     )
+
+
+def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Of two types the one that holds the other's values, by a change that DuckLake makes of a column; else None.
+
+    Those are integers, floats, and decimals of one scale.
+    """
+    numbers = any(all(kind(x) for x in (one, other)) for kind in (t.is_integer, t.is_floating)) or (
+        t.is_decimal(one) and t.is_decimal(other) and one.scale == other.scale
+    )
+    if widens(other, one):
+        return one
+    return other if widens(one, other) and (numbers or t.is_null(one)) else None
+
+
+def united(found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """One schema that holds the columns of all, in the order in which they are first met.
+
+    Args:
+        found: where each schema comes from, for errors, and the schema.
+
+    Raises:
+        SchemaError: two have a column in common, and neither type holds the other's values.
+    """
+    columns: dict[str, pa.Field] = {}
+    for origin, schema in found:
+        for field in schema:
+            known = columns.setdefault(field.name.lower(), field)
+            data_type = wider(known.type, field.type)
+            if data_type is None:
+                raise refused(field.name, origin, field.type, known.type, "that of another object")
+            columns[field.name.lower()] = known.with_type(data_type)
+    return pa.schema(list(columns.values()))
+
+
+def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whose: str = "the table's") -> SchemaError:
+    """The error for a column that is of another type than the one that is there."""
+    return SchemaError(
+        f"column {name!r} of {origin} is {given}, and {whose} is {there}, which cannot hold all of it:",
+        "cast it in a transform, or widen the table's column.",
+    )
+
+
+def _type(source: pa.Schema, by_name: Mapping[str, str], field: pa.Field) -> pa.DataType:
+    return source.field(by_name[field.name.lower()]).type
 
 
 def _integer_widens(source: pa.DataType, target: pa.DataType) -> bool:

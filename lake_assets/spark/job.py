@@ -44,6 +44,7 @@ class Job:
     compression: Compression
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
+    evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Pass-through: each task reads its share and writes its files with Arrow, and the
 tasks read with Arrow, Spark SQL or a function works on the DataFrame, tasks write with the same writer.
 """
 
+import base64
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lake_assets import errors
 from lake_assets.config.streams import Transform
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, TransformError
+from lake_assets.errors import LakeAssetsError, SchemaDriftError, SchemaError, SourceError, TransformError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
@@ -23,8 +24,9 @@ from lake_assets.spark.read import read_shares
 from lake_assets.spark.write import write_files
 
 VIEW = "source"
+RESULT = "the transform's result"
 
-_REPORT = "partition int, uri string, rows bigint, size bigint, error string"
+_REPORT = "partition int, uri string, rows bigint, size bigint, error string, drift string"
 _REPORT_ARROW = pa.schema(
     [
         ("partition", pa.int32()),
@@ -32,6 +34,7 @@ _REPORT_ARROW = pa.schema(
         ("rows", pa.int64()),
         ("size", pa.int64()),
         ("error", pa.string()),
+        ("drift", pa.string()),
     ]
 )
 
@@ -78,7 +81,7 @@ def transformed(job: Job, frame: DataFrame) -> JobResult:
         pa.set_cpu_count(1)
 
         def write() -> Iterable[DataFile]:
-            fitter = Fitter(schema, job.schema, partition.partition, "the transform's result")
+            fitter = Fitter(schema, job.schema, partition.partition, RESULT, evolves=job.evolves)
             columns = [*fitter.columns, *fitter.partition_columns]
             rows = (fitter.fit(batch.rename_columns(names).select(columns)) for batch in batches)
             return write_files(rows, job, partition.destination)
@@ -109,7 +112,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in read_shares(job.source, bins[number], target, partition.partition):
+                for rows in read_shares(job.source, bins[number], target, partition.partition, evolves=job.evolves):
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
@@ -159,7 +162,7 @@ def first_sentence(error: Exception) -> str:
 
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
     partition = job.partitions[index]
-    rows = read_shares(job.source, mine, job.schema, partition.partition)
+    rows = read_shares(job.source, mine, job.schema, partition.partition, evolves=job.evolves)
     return write_files(rows, job, partition.destination)
 
 
@@ -167,16 +170,16 @@ def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa
     """The task's files as rows; an error that trying again cannot mend is a row too."""
     try:
         for file in work():
-            yield _row(index, file.uri, file.rows, file.size, None)
+            yield _row(partition=index, uri=file.uri, rows=file.rows, size=file.size)
     except LakeAssetsError as error:
+        found = error.found if isinstance(error, SchemaDriftError) else []
+        schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in found]
         text = json.dumps([type(error).__name__, error.problem, error.mend])
-        yield _row(index, None, None, None, text)
+        yield _row(partition=index, error=text, drift=json.dumps(schemas))
 
 
-def _row(index: int, uri: str | None, rows: int | None, size: int | None, error: str | None) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(
-        [{"partition": index, "uri": uri, "rows": rows, "size": size, "error": error}], schema=_REPORT_ARROW
-    )
+def _row(**values: object) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([values], schema=_REPORT_ARROW)
 
 
 def _collect(report: DataFrame, job: Job) -> list[JobResult]:
@@ -189,10 +192,22 @@ def _collect(report: DataFrame, job: Job) -> list[JobResult]:
         result = results[row["partition"]]
         if row["error"] is None:
             result.files.append(DataFile(row["uri"], row["rows"], row["size"]))
-        elif result.error is None:
-            name, problem, mend = json.loads(row["error"])
-            result.error = getattr(errors, name)(problem, mend)
+        else:
+            _add_error(result, row["error"], row["drift"])
     return results
+
+
+def _add_error(result: JobResult, text: str, drift: str) -> None:
+    """Keep the first error, and of drift all that tasks tell; any other error is more than drift."""
+    name, problem, mend = json.loads(text)
+    found = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
+    known = result.error
+    if isinstance(known, SchemaDriftError) and found:
+        known.with_more(found)
+    elif found and known is None:
+        result.error = SchemaDriftError(problem, mend, found)
+    elif not found and (known is None or isinstance(known, SchemaDriftError)):
+        result.error = getattr(errors, name)(problem, mend)
 
 
 def _job_error(error: PySparkException) -> LakeAssetsError:

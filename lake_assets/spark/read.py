@@ -10,7 +10,7 @@ from obstore import Bytes
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import SourceChangedError, SourceError
+from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
@@ -20,16 +20,19 @@ from lake_assets.storage.store import Store
 BATCH_ROWS = 131_072
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
 AHEAD = 4
+FOOTERS = 16  # read side by side: each is a wait for the store
 
 _TRANSPORT = ("aws error", "azure error", "google::cloud::status", "curl")
 
 
 def read_shares(
-    storage: AnyStorage, shares: Sequence[Share], schema: pa.Schema, partition: Partition
+    storage: AnyStorage, shares: Sequence[Share], schema: pa.Schema, partition: Partition, *, evolves: bool = False
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
 
     Raises:
+        SchemaDriftError: with `evolves`, an object has columns that the schema lacks or wider ones. It tells of all
+            such objects among the shares, so that one change of the table serves them all.
         SourceError: an object is no Parquet file, or is damaged; the message names it.
         SchemaError: an object's columns or values do not fit.
         SourceChangedError: an object is gone, or another than was listed.
@@ -37,11 +40,20 @@ def read_shares(
         OSError: the store failed while a large object was read; Spark tries the task again.
     """
     store = Store(storage)
+    drift: SchemaDriftError | None = None
     with masking(storage), ThreadPoolExecutor(AHEAD) as pool:
         for share, file in _opened(storage, shares, pool):
             uri = store.uri(share.key)
             with _readable(uri):
-                yield from _batches(file, share, schema, partition, uri)
+                try:
+                    parquet = pq.ParquetFile(file, pre_buffer=True)
+                    fitter = Fitter(parquet.schema_arrow, schema, partition, f"the object {uri}", evolves=evolves)
+                except SchemaDriftError as error:
+                    drift = error if drift is None else drift.with_more(error.found)
+                if drift is None:
+                    yield from _batches(parquet, share, fitter)
+    if drift is not None:
+        raise drift
 
 
 def read_schema(store: ArrowStore, key: str) -> pa.Schema:
@@ -52,6 +64,17 @@ def read_schema(store: ArrowStore, key: str) -> pa.Schema:
     """
     with masking(store.storage), _readable(store.uri(key)), store.open(key) as file:
         return pq.read_schema(file).remove_metadata()
+
+
+def read_schemas(store: ArrowStore, keys: Sequence[str]) -> list[tuple[str, pa.Schema]]:
+    """The Arrow schemas of objects, with what an error says of where each comes from; read side by side.
+
+    Raises:
+        SourceError: as `read_shares`.
+    """
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        schemas = pool.map(lambda key: read_schema(store, key), keys)
+        return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
 
 
 @contextmanager
@@ -91,13 +114,9 @@ def _opened(
             raise _gone(whole.uri(share.key)) from error
 
 
-def _batches(
-    file: pa.NativeFile, share: Share, schema: pa.Schema, partition: Partition, uri: str
-) -> Iterator[pa.RecordBatch]:
-    parquet = pq.ParquetFile(file, pre_buffer=True)
+def _batches(parquet: pq.ParquetFile, share: Share, fitter: Fitter) -> Iterator[pa.RecordBatch]:
     groups = parquet.num_row_groups
     mine = list(range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts))
-    fitter = Fitter(parquet.schema_arrow, schema, partition, f"the object {uri}")
     columns = [*fitter.columns, *fitter.partition_columns]
     # One row group after the other: pre-buffering takes memory for all that are asked for.
     for group in mine:

@@ -14,6 +14,8 @@ from lake_assets.landing.writer import DEAD_LETTERS, LandingWriter
 
 COLUMNS = {"region": "string", "date": "date", "id": "bigint", "total": "double"}
 
+GOOD = '{"region":"NW","date":"2026-02-11","id":1,"total":1.5}'
+
 
 def stream_of(source: Path | Mapping[str, Any], **landing: Any) -> Stream:
     """A stream of regions and dates; `landing` is its config's part of that name."""

@@ -137,11 +137,12 @@ class _Duckdb(CatalogDatabase):
         )
 
     def has_table(self, name: str) -> bool:
-        return bool(
-            self.rows(
-                "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database() AND table_name = ?", [name]
-            )
-        )
+        # DuckLake hides this database from duckdb_tables() and its like.
+        try:
+            self._connection.execute(f"SELECT 1 FROM {identifier(name)} LIMIT 0")  # noqa: S608 - a quoted name
+        except duckdb.CatalogException:
+            return False
+        return True
 
     def inlined(self, value: object) -> object:
         return value
@@ -159,9 +160,9 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     if isinstance(catalog, SqliteCatalog):
         opened = _sqlite(catalog)
     elif isinstance(catalog, PostgresCatalog):
-        opened = _postgres(catalog)
+        opened = _postgres(catalog, session.config.metadata_schema)
     elif isinstance(catalog, DuckdbCatalog):
-        opened = _duckdb(session.connection)
+        opened = _duckdb(session.connection, session.config.metadata_schema)
     else:
         raise NotDirectError(f"a catalog of type {catalog.type} is reached by the extension only")
     try:
@@ -210,19 +211,22 @@ def _sqlite(catalog: SqliteCatalog) -> Iterator[CatalogDatabase]:
 
 
 @contextmanager
-def _postgres(catalog: PostgresCatalog) -> Iterator[CatalogDatabase]:
+def _postgres(catalog: PostgresCatalog, schema: str | None) -> Iterator[CatalogDatabase]:
     import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 
     with connect(catalog) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        if schema is not None:
+            connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
         yield _Postgres(connection)
 
 
 @contextmanager
-def _duckdb(engine: duckdb.DuckDBPyConnection) -> Iterator[CatalogDatabase]:
+def _duckdb(engine: duckdb.DuckDBPyConnection, schema: str | None) -> Iterator[CatalogDatabase]:
     # The file is open in this process already, as the database that DuckLake itself attached.
     with engine.cursor() as connection:
-        connection.execute(f"USE {identifier(f'__ducklake_metadata_{ALIAS}')}")
+        within = "" if schema is None else f".{identifier(schema)}"
+        connection.execute(f"USE {identifier(f'__ducklake_metadata_{ALIAS}')}{within}")
         connection.execute("BEGIN")
         try:
             yield _Duckdb(connection)

@@ -169,7 +169,42 @@ def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) ->
     refused(direct, "another partitioning")
 
 
+def test_deletes_that_the_catalog_itself_holds_are_left_to_the_extension(twins: Twins) -> None:
+    direct, _ = twins
+    direct.replace(NW, [row(1), row(2)])
+    direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
+    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    assert direct.query("SELECT count(*) FROM __ducklake_metadata_lake.ducklake_delete_file") == [(0,)]
+
+    refused(direct, "rows were deleted")
+
+
 def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension(twins: Twins) -> None:
     direct, _ = twins
     direct.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
     refused(direct, "no file with the table's columns")
+    direct.replace(NW, [row(1)], lane=replace_by_extension)
+    direct.replace(NW, [row(2)])
+    direct.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+    refused(direct, "no file with the table's columns")
+
+
+def test_columns_that_were_added_or_widened(twins: Twins) -> None:
+    """Files of before lack the one and have the other narrower."""
+    for twin in twins:
+        twin.replace(SW, [row(1), row(50)], lane=replace_by_extension)
+        twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+        for column, wide in {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}.items():
+            twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
+    for twin in twins:
+        twin.replace(NW, [row(7) | {"note": "b"}], lane=replace_by_extension)
+    both(twins, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
+    both(twins, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
+    agree(twins)
+    conditions = {
+        "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
+        "f32 = 1e300": 1, "amount = 12.5": 1,
+    }  # fmt: skip
+    for condition, count in conditions.items():
+        for twin in twins:
+            assert twin.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition

@@ -106,7 +106,11 @@ class Twin:
         path.parent.mkdir(parents=True, exist_ok=True)
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-        table = pa.Table.from_pylist(list(rows), schema=SCHEMA).rename_columns(schema.names).cast(schema)
+        keys = [*SCHEMA.names, *schema.names[len(SCHEMA) :]]  # by place: columns may be renamed, or added at the end
+        columns = [
+            pa.array([row.get(key) for row in rows], field.type) for key, field in zip(keys, schema, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, schema=schema)
         pq.write_table(table, path, row_group_size=row_group_size)
         return str(path)
 

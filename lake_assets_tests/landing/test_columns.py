@@ -1,0 +1,93 @@
+"""The columns of what comes in: inferred and then fixed, and errors where they can never fit."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import LandingError, LayoutError, SchemaError
+from lake_assets.landing.schema import inferred
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.landing.streams import GOOD, files, land_text, landed_ids, letters, rows, stream_of
+
+
+def test_json_lines_are_inferred_and_then_fixed(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    first = {"region": "NW", "date": "2026-02-11", "id": 1, "total": 1, "at": "2026-02-11T10:00:00.5Z", "none": None}
+    source.write_text(json.dumps(first) + "\n" + json.dumps(first | {"total": 2.5, "local": "2026-02-11 10:00:00"}))
+
+    land_text(stream_of(tmp_path / "out", columns=None), source)
+
+    (file,) = files(tmp_path / "out")
+    assert pq.read_schema(file).remove_metadata() == pa.schema(
+        [
+            ("id", pa.int64()),
+            ("total", pa.float64()),
+            ("at", pa.timestamp("us", "UTC")),
+            ("none", pa.string()),
+            ("local", pa.timestamp("us")),
+        ]
+    )
+
+
+def test_inference_takes_no_notice_of_bad_lines(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(f"bad\n{'[' * 200_000}\n{GOOD}\n" + GOOD.replace("1.5", '"much"') + "\n")
+
+    land_text(stream_of(tmp_path / "out", columns=None), source)
+
+    assert landed_ids(tmp_path / "out") == [1]
+    assert len(letters(tmp_path / "out")) == 3
+
+
+def test_a_file_without_any_object_says_so(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("region,id\nNW,1\n")
+
+    with pytest.raises(LandingError, match=r"none of the first lines of .*in\.jsonl is a JSON object"):
+        land_text(stream_of(tmp_path / "out", columns=None), source)
+
+
+def test_csv_is_inferred(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id,region,date,at\n1,NW,2026-02-11,2026-02-11T10:00:00\n")
+
+    land_text(stream_of(tmp_path / "out", columns=None), tmp_path / "in.csv")
+
+    (file,) = files(tmp_path / "out")
+    assert pq.read_schema(file).remove_metadata() == pa.schema([("id", pa.int64()), ("at", pa.timestamp("us"))])
+
+
+def test_dictionaries_and_nulls_are_inferred_as_their_values() -> None:
+    sample = pa.table({"a": pa.array(["x"]).dictionary_encode(), "b": pa.nulls(1), "c": pa.array([[None]])})
+
+    assert inferred(sample, texts=False).types == [pa.string(), pa.string(), pa.list_(pa.string())]
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (rows(0, 1).append_column("extra", pa.array([1])), "has the column 'extra'"),
+        (rows(0, 1).append_column("id", pa.array([1])), "has the column 'id'"),
+        (rows(0, 1).set_column(2, "id", pa.array([[1]])), "'id' is of type list<"),
+    ],
+)
+def test_arrow_columns_that_never_fit_are_an_error(tmp_path: Path, table: pa.Table, message: str) -> None:
+    with pytest.raises(SchemaError, match=message), LandingWriter("sales", stream_of(tmp_path / "out")) as writer:
+        writer.write(table)
+
+
+def test_a_layout_without_its_column_is_an_error_and_not_a_dead_letter(tmp_path: Path) -> None:
+    columns = {"region": "string", "id": "bigint"}
+    with (
+        pytest.raises(LayoutError, match="no column 'date'"),
+        LandingWriter("sales", stream_of(tmp_path / "out", columns=columns)) as writer,
+    ):
+        writer.write(pa.table({"region": ["NW"], "id": [1]}))
+
+
+def test_records_of_nothing_but_partition_columns_are_an_error(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path / "out", columns={"region": "string", "date": "date"})
+    with pytest.raises(SchemaError, match="no column besides date, region"), LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 1).select(["region", "date"]))

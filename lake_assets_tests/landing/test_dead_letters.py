@@ -1,0 +1,95 @@
+"""Records that do not fit, each with its reason, beside those that land."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_ids, letters, rows, stream_of
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("nonsense", "no JSON"),
+        ('{"region":"NW"', "no JSON"),
+        ("[1, 2]", "a JSON list"),
+        ("5", "a JSON int"),
+        (GOOD + GOOD, "no JSON"),
+        ('{"region":"NW","date":"2026-02-11","id":"one"}', "changed from number to string"),
+        ('{"region":"NW","date":"2026-02-11","id":1.5}', "couldn't parse:1.5"),
+        ('{"region":"NW","date":"2026-02-11","id":99999999999999999999}', "couldn't parse"),
+        ('{"region":"NW","date":"2026-02-11","id":1,"id":2}', "twice"),
+        ('{"region":"NW","date":"2026-02-11","nickname":"x"}', "unknown field 'nickname'"),
+        ('{"region":"NW","date":"2026-02-30","id":1}', "date: Failed to parse string: '2026-02-30'"),
+        ('{"region":"NW","date":20000,"id":1}', "changed from string to number"),
+        ('{"region":"NW","date":"2025-12-31","id":1}', "date=2025-12-31 lies outside 2026-01-01 to today"),
+        ('{"region":"NW","id":1}', "date is NULL, which is no day"),
+        ('{"region":' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON: maximum recursion"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_a_dead_letter_and_the_others_land(
+    tmp_path: Path, line: str, reason: str
+) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join([GOOD, "", line, GOOD.replace('"id":1', '"id":2')]))
+
+    writer = land_text(stream_of(tmp_path / "out"), source)
+
+    assert landed_ids(tmp_path / "out") == [1, 2]
+    (letter,) = letters(tmp_path / "out")
+    assert reason in letter["reason"]
+    assert (letter["source"], letter["line"] or 3) == (str(source), 3)
+    assert json.loads(letter["record"])["id"] == 1 if letter["line"] is None else letter["record"] == line
+    landed = writer.landed()
+    assert (landed.records, landed.rejected, landed.lost) == (2, 1, 0)
+
+
+def test_bytes_that_are_no_text_are_a_dead_letter(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    noted = GOOD.replace("}", ',"note":"café"}')
+    source.write_bytes(noted.encode() + b"\n" + noted.encode("latin-1") + b"\n")
+
+    land_text(stream_of(tmp_path / "out", columns=COLUMNS | {"note": "string"}), source)
+
+    assert landed_ids(tmp_path / "out") == [1]
+    (letter,) = letters(tmp_path / "out")
+    assert "UTF8" in letter["reason"] or "utf-8" in letter["reason"]
+    assert letter["record"] == noted.replace("é", "\\xe9")
+
+
+def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path / "out")
+    fields = {"region": {"values": ["NW", "N/A"]}, "date": {"type": "date", "start": "2026-01-01"}}
+    stream = type(stream).model_validate(stream.model_dump(by_alias=True) | {"partitions": fields})
+    with LandingWriter("sales", stream) as writer:
+        writer.write(pa.concat_tables([rows(0, 3), rows(3, 2, "XX"), rows(5, 1, "N/A")]))
+
+    assert landed_ids(tmp_path / "out") == [0, 1, 2, 5]
+    assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [3, 4]
+    assert letters(tmp_path / "out")[0]["reason"] == "region=XX is none of the stream's: NW, N/A"
+
+
+def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    lines = [GOOD.replace('"id":1', f'"id":{n}') if n % 97 else f"bad {n}" for n in range(20_000)]
+    source.write_text("\n".join(lines) + "\n")
+
+    land_text(stream_of(tmp_path / "out"), source)
+
+    assert landed_ids(tmp_path / "out") == [n for n in range(20_000) if n % 97]
+    found = letters(tmp_path / "out")
+    assert [letter["line"] for letter in found] == [n + 1 for n in range(0, 20_000, 97)]
+    assert [letter["record"] for letter in found] == [f"bad {n}" for n in range(0, 20_000, 97)]
+
+
+def test_arrow_values_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
+    table = rows(0, 4).set_column(2, "id", pa.array(["0", "1", "two", "3"]))
+    with LandingWriter("sales", stream_of(tmp_path / "out")) as writer:
+        writer.write(table)
+
+    assert landed_ids(tmp_path / "out") == [0, 1, 3]
+    (letter,) = letters(tmp_path / "out")
+    assert "id: Failed to parse string: 'two'" in letter["reason"]

@@ -1,0 +1,138 @@
+"""Real jobs on real servers, as talkative as Spark can be made, and no secret in anything that it says or leaves."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yaml
+
+from lake_assets_tests.servers.postgres import PostgresServer
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world_fixtures import bucket_on, database_on
+
+pytestmark = pytest.mark.slow
+
+# Everything that is told to standard error. Without a level of its own for pyspark's main class Spark filters it.
+LOG4J = """\
+rootLogger.level = debug
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = debug
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %p %c: %m%n%ex
+"""
+
+SCRIPT = """\
+import json, logging, sys, urllib.request
+from pathlib import Path
+from lake_assets.config.load import load_config
+from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest import ingest
+from lake_assets.spark.session import spark_config, start_session
+from lake_assets.stream import open_streams
+
+logging.basicConfig(level=logging.DEBUG)
+# At DEBUG it writes down the wire between Python and the JVM: the pickled tasks, and what they take to the workers.
+logging.getLogger("py4j").setLevel(logging.INFO)
+config = load_config(Path("lake.yaml"))
+spark = start_session(spark_config(cores=2, settings=config.spark))
+ended = {}
+for name, stream in open_streams(config).items():
+    try:
+        ended[name] = ingest(stream, stream.config.partition(sys.argv[1]), lambda: spark).row.status
+    except LakeAssetsError as error:
+        ended[name] = str(error)
+told = {"conf": spark.sparkContext.getConf().getAll(), "sql": spark.sql("SET -v").collect(), "ended": ended}
+site = spark.sparkContext.uiWebUrl
+told["environment page"] = urllib.request.urlopen(site + "/environment/").read().decode()
+api = f"{site}/api/v1/applications/{spark.sparkContext.applicationId}"
+for page in ("environment", "jobs", "stages?details=true", "sql?details=true&planDescription=true", "executors"):
+    told[page] = urllib.request.urlopen(f"{api}/{page}").read().decode()
+Path("told.json").write_text(json.dumps(told))
+spark.stop()
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path, s3: S3Server, postgres: PostgresServer) -> dict[str, Any]:
+    """Streams by each lane: one that passes through, one with a transform, and ones that fail in a task."""
+    source, storage, catalog = bucket_on(s3), bucket_on(s3), database_on(postgres)
+    world = World(catalog, storage, source, lambda: pytest.fail("not this session"))
+    world.land(NW, sales(1, 2))
+    damaged = World(catalog, storage, source | {"prefix": "damaged"}, world.sessions)
+    damaged.land(NW, sales(1), "a.parquet")
+    damaged.land(NW, b"PAR1 but no more than that PAR1", "b.parquet")
+    streams: dict[str, dict[str, Any]] = {
+        "passed": {},
+        "transformed": {"transform": {"sql": "SELECT id, total * 2 AS total FROM source"}},
+        "damaged": {"source": damaged.source},
+        "failing": {"transform": {"function": "lake_assets_tests.transforms:failing"}},
+    }
+    (tmp_path / "log4j2.properties").write_text(LOG4J)
+    (tmp_path / "events").mkdir()
+    config = {
+        "lakes": {"test": {"catalog": catalog, "storage": storage}},
+        "streams": {
+            name: STREAM | {"source": source, "destination": {"table": name}} | options
+            for name, options in streams.items()
+        },
+        "spark": {
+            "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile=file:{tmp_path}/log4j2.properties",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.dir": (tmp_path / "events").as_uri(),
+            "spark.local.dir": str(tmp_path / "local"),
+            "spark.ui.enabled": "true",
+            "spark.ui.port": "0",
+        },
+    }
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return config
+
+
+def forms(secret: str) -> Iterator[str]:
+    """How SQL, URLs, JSON, shells and HTTP write it."""
+    yield secret
+    yield secret.replace("'", "''")
+    yield secret.replace("'", "\\'")
+    yield quote(secret, safe="")
+    yield json.dumps(secret)[1:-1]
+    yield base64.b64encode(secret.encode()).decode()
+
+
+def test_what_spark_says_and_leaves_holds_no_secret(
+    config: dict[str, Any], tmp_path: Path, s3: S3Server, postgres: PostgresServer
+) -> None:
+    done = run_python("-c", SCRIPT, NW, folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    told = json.loads((tmp_path / "told.json").read_text())
+    ended = told["ended"]
+    assert (ended["passed"], ended["transformed"]) == ("committed", "committed")
+    assert "cannot be read as Parquet" in ended["damaged"]
+    assert "failed on purpose" in ended["failing"]
+    events = "".join(file.read_text() for file in (tmp_path / "events").rglob("*") if file.is_file())
+    # Each place was talkative, and the search would find what it looks for.
+    assert "DEBUG org.apache.spark" in done.stderr
+    assert "a worker's standard error" in done.stderr
+    assert "SparkListenerJobEnd" in events
+    assert "SparkListenerEnvironmentUpdate" in events
+    assert config["spark"]["spark.local.dir"] in told["environment"]
+    assert s3.secret_key in (tmp_path / "lake.yaml").read_text()
+
+    said = {"stdout": done.stdout, "stderr": done.stderr, "event log": events}
+    said |= {name: str(text) for name, text in told.items()}
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lake.yaml"]
+    said |= {str(path): path.read_bytes().decode("latin-1") for path in left}
+    for secret in (s3.secret_key, postgres.password):
+        for form in forms(secret):
+            assert [place for place, text in said.items() if form in text] == []
