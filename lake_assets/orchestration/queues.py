@@ -72,7 +72,8 @@ class Queue:
                 found = [
                     Message(m["MessageId"], m["ReceiptHandle"], m.get("Body", "")) for m in answer.get("Messages", ())
                 ]
-                if not found:
+                # Messages come again within the tick where the queue's visibility timeout is short.
+                if all(message.id in messages for message in found):
                     break
                 messages |= {message.id: message for message in found}
         return tuple(messages.values())
