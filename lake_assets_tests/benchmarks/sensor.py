@@ -36,7 +36,7 @@ def keys(count: int) -> Iterator[str]:
 def main(objects: int = 1_000_000, files: int = 50_000) -> None:
     """Print what the ticks took."""
     bucket = Bucket.of(keys(objects), NOW - dt.timedelta(days=100))
-    measure(f"{objects:,} objects in memory", bucket, lambda key: bucket.put(key))
+    measure(f"{objects:,} objects in memory", bucket, bucket.put)
     with tempfile.TemporaryDirectory(prefix="lake-assets-bench-") as folder:
         for key in keys(files):
             write(Path(folder, key))
