@@ -57,10 +57,10 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
 @pytest.mark.slow
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:
     local_world.land(f"region=NW,date={TODAY}", sales(1))
-    (run,) = runs_until(instance, local_world, [1])
+    (run,) = runs_until(instance, local_world, [1.0])
     assert run.tags["dagster/partition"] == f"{TODAY}|NW"
 
     for days_ago in range(30):
         local_world.land(f"region=SW,date={TODAY - dt.timedelta(days_ago)}", sales(2))
-    _, *others = reversed(runs_until(instance, local_world, [1] + [2] * 30))
+    _, *others = reversed(runs_until(instance, local_world, [1.0] + [2.0] * 30))
     assert len(others) <= 3  # one, if no tick came while they landed
