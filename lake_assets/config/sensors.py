@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from lake_assets.config.model import Model
 from lake_assets.config.storages import Endpoint, Provider
@@ -52,4 +52,12 @@ class SqsSensor(SensorBase):
         return self
 
 
-Sensor = Annotated[ObjectSensor | SqsSensor, Field(discriminator="type")]
+def _objects_by_default(value: object) -> object:
+    return {"type": "objects", **value} if isinstance(value, dict) else value
+
+
+Sensor = Annotated[
+    ObjectSensor | SqsSensor,
+    Field(discriminator="type"),
+    BeforeValidator(_objects_by_default, json_schema_input_type=ObjectSensor | SqsSensor),
+]

@@ -15,8 +15,9 @@ def sensor(**keys: Any) -> ObjectSensor | SqsSensor:
     return found
 
 
-def test_a_sensor_needs_its_type_only() -> None:
-    objects = sensor(type="objects")
+@pytest.mark.parametrize("keys", [{}, {"type": "objects"}])
+def test_a_sensor_of_objects_needs_no_key(keys: dict[str, Any]) -> None:
+    objects = sensor(**keys)
     assert isinstance(objects, ObjectSensor)
     assert (objects.interval, objects.max_runs, objects.lookback, objects.status) == (30, 25, 2, "running")
     assert isinstance(sensor(**SQS), SqsSensor)
@@ -25,7 +26,8 @@ def test_a_sensor_needs_its_type_only() -> None:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({}, "type"),
+        ({"type": "files"}, "type"),
+        ({"queue_url": URL}, "queue_url"),
         ({"type": "objects", "queue_url": URL}, "queue_url"),
         ({"type": "objects", "budget": 60}, "budget"),
         ({"type": "sqs"}, "queue_url"),
