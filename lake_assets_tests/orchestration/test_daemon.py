@@ -55,6 +55,7 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:
     local_world.land(f"region=NW,date={TODAY}", sales(1))
     (run,) = runs_until(instance, local_world, [1.0])
