@@ -53,6 +53,10 @@ class StorageError(LakeAssetsError):
     """An object store refuses, is unreachable, or lacks the bucket or object."""
 
 
+class KeyOrderError(StorageError):
+    """An object store lists its objects folder by folder, not in the order of their whole keys."""
+
+
 class StorageUnreachableError(StorageError):
     """An object store did not answer, or answered that it failed; the same request may succeed later."""
 

@@ -111,11 +111,11 @@ class Batch:
         return tuple(self._request(stretch, look) for stretch in stretches)
 
     def _request(self, partitions: Sequence[Partition], look: int) -> Request:
-        found = [
+        found = sorted(
             f"{partition.path}\n{change.folder}\n{change.mark.digest}\n{change.mark.objects}"
             for partition in partitions
             for change in self._found[partition]
-        ]
+        )
         return Request(partitions[0], partitions[-1], f"{hash_of(look, *found, bits=64):016x}", len(partitions))
 
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:

@@ -3,16 +3,14 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 
 from lake_assets.arrivals.marks import Mark
+from lake_assets.storage.walk import position
 
 # A cursor of so many cells has about 12 kB, and Dagster stores it with every tick.
 MOST = 1000
 # Reading a cell must not take long, for it is read whole or not at all.
 MOST_OBJECTS = 10_000
-
-_FIRST = attrgetter("first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +28,18 @@ class Cell:
 
 
 class Cells:
-    """Cells in the order of their folders, none overlapping another.
+    """Cells in the order in which the store lists their folders, none overlapping another.
 
     Up to `MOST` of them, each folder has its own; above that, neighbours are joined.
+
+    Args:
+        cells: in any order.
+        tree: the store lists folder by folder.
     """
 
-    def __init__(self, cells: Iterable[Cell] = ()) -> None:
-        self._cells = sorted(cells, key=_FIRST)
+    def __init__(self, cells: Iterable[Cell] = (), *, tree: bool = False) -> None:
+        self._tree = tree
+        self._cells = sorted(cells, key=self._at)
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(self._cells)
@@ -46,8 +49,9 @@ class Cells:
 
     def of(self, folder: str) -> Cell | None:
         """The cell whose range holds the folder."""
-        at = bisect_right(self._cells, folder, key=_FIRST) - 1
-        return self._cells[at] if at >= 0 and folder <= self._cells[at].last else None
+        place = position(folder, tree=self._tree)
+        at = bisect_right(self._cells, place, key=self._at) - 1
+        return self._cells[at] if at >= 0 and place <= position(self._cells[at].last, tree=self._tree) else None
 
     def add(self, folder: str, mark: Mark) -> None:
         """Remember a folder that no cell counts yet; one within a joined cell's range becomes part of that."""
@@ -60,11 +64,14 @@ class Cells:
 
     def put(self, cell: Cell) -> None:
         """Remember a cell whose range is free."""
-        insort(self._cells, cell, key=_FIRST)
+        insort(self._cells, cell, key=self._at)
 
     def remove(self, cell: Cell) -> None:
         """Forget a cell."""
-        del self._cells[bisect_left(self._cells, cell.first, key=_FIRST)]
+        del self._cells[bisect_left(self._cells, self._at(cell), key=self._at)]
+
+    def _at(self, cell: Cell) -> str:
+        return position(cell.first, tree=self._tree)
 
     def shrink(self, most: int = MOST) -> None:
         """Join neighbours, the smallest first, until no more than `most` are left, as far as their size lets."""

@@ -1,6 +1,6 @@
 """What is remembered between two looks, as a short text that Dagster keeps with the sensor and with each tick."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lake_assets.arrivals.cells import Cell, Cells
@@ -16,6 +16,7 @@ class Cursor:
 
     Attributes:
         layout: of what; what is known of another source or layout is of no use.
+        tree: the store lists folder by folder.
         looks: how many looks had something to tell; part of the run keys.
         active: marks of the active partitions' folders.
         cells: marks of the older ones'.
@@ -30,6 +31,7 @@ class Cursor:
     """
 
     layout: str
+    tree: bool = False
     looks: int = 0
     active: dict[str, Mark] = field(default_factory=dict)
     cells: Cells = field(default_factory=Cells)
@@ -56,11 +58,15 @@ class Cursor:
             return cls(layout, looks=state["looks"])
         return cls(
             layout=layout,
+            tree=state["tree"],
             looks=state["looks"],
             active={path: Mark(*mark) for path, *mark in state["active"]},
             cells=Cells(
-                Cell(first, last or first, Mark(digest, objects), folders)
-                for first, last, folders, digest, objects in state["cells"]
+                (
+                    Cell(first, last or first, Mark(digest, objects), folders)
+                    for first, last, folders, digest, objects in state["cells"]
+                ),
+                tree=state["tree"],
             ),
             branches=set(state["branches"]),
             paused={branch: _place(place) for branch, place in state["paused"]},
@@ -72,10 +78,17 @@ class Cursor:
             outside=set(state["outside"]),
         )
 
+    def in_tree_order(self) -> "Cursor":
+        """The same for a store that turned out to list folder by folder: where passes stood means nothing there."""
+        first = [Place("")] if self.first else []
+        cells = Cells(self.cells, tree=True)
+        return replace(self, tree=True, cells=cells, first=first, lap=Place(""), paused={})
+
     def dump(self) -> str:
         """The cursor as JSON, most of it compressed: about ten bytes a folder."""
         state = {
             "layout": self.layout,
+            "tree": self.tree,
             "looks": self.looks,
             "active": [[path, mark.digest, mark.objects] for path, mark in sorted(self.active.items())],
             "cells": [

@@ -9,8 +9,8 @@ from lake_assets.storage.store import LandedObject
 class Listing(Protocol):
     """A store that lists its objects in the order of their keys."""
 
-    def pages(self, prefix: str = "", after: str = "") -> Iterator[Sequence[LandedObject]]:
-        """The objects below a folder whose keys sort after a text, a request at a time."""
+    def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[Sequence[LandedObject]]:
+        """The objects below a folder whose keys sort after a text, a request at a time; see `Store.pages`."""
 
     def folders(self, prefix: str = "") -> Sequence[str]:
         """The folders right below a folder, from the root on, without slashes at their ends."""

@@ -22,7 +22,8 @@ from lake_assets.arrivals.reading import Folder, Place, Reader, Reading, Stray
 from lake_assets.arrivals.route import Route
 from lake_assets.config.sensors import ObjectSensor
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LakeAssetsError
+from lake_assets.errors import KeyOrderError, LakeAssetsError
+from lake_assets.storage.walk import position
 
 LISTINGS = 16  # branches that are listed side by side
 MOST_OUTSIDE = 500  # strays that are remembered; those beyond are counted, not told
@@ -67,8 +68,12 @@ def look(
     Raises:
         StorageError: the landing zone cannot be listed. The cursor stays as it is, and nothing is lost.
     """
-    looking = _Look(stream, listing, Cursor.load(cursor, stream), now or dt.datetime.now(dt.UTC), clock)
-    return looking.done()
+    now = now or dt.datetime.now(dt.UTC)
+    known = Cursor.load(cursor, stream)
+    try:
+        return _Look(stream, listing, known, now, clock).done()
+    except KeyOrderError:
+        return _Look(stream, listing, Cursor.load(cursor, stream).in_tree_order(), now, clock).done()
 
 
 class _Look:
@@ -85,7 +90,7 @@ class _Look:
         self.admission = Admission(stream, now)
         self.batch = Batch(stream.columns, self.sensor.max_runs)
         self.reader = Reader(
-            listing, stream.files, self.route.depth, self.admission, clock() + self.sensor.budget, clock
+            listing, stream.files, self.route.depth, self.admission, clock() + self.sensor.budget, cursor.tree, clock
         )
         self.strays: dict[int, Stray] = {}
         self.active_objects = self.old_objects = 0
@@ -117,7 +122,8 @@ class _Look:
         cursor = self.cursor
         for branch in branches:
             # The first reading of the whole bucket comes by, if it has not yet.
-            is_ahead = any(not place.prefix and place.after <= branch for place in cursor.first)
+            at = position(branch, tree=cursor.tree)
+            is_ahead = any(not p.prefix and position(p.after, tree=cursor.tree) <= at for p in cursor.first)
             if branch not in cursor.branches and not is_ahead:
                 cursor.first.append(Place(branch))
         cursor.branches = set(branches)

@@ -11,6 +11,7 @@ from lake_assets.arrivals.marks import NOTHING, Mark, hash_of, mark_of
 from lake_assets.errors import LakeAssetsError
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject, is_data, is_hidden
+from lake_assets.storage.walk import position
 
 # Objects outside the layout that one tick tells apart; the others are counted.
 MOST_STRAYS = 1000
@@ -62,10 +63,9 @@ class Folder:
         self.settled = self.settled.plus(mark_of(older))
         self.partitions.setdefault(partition)
 
-    @property
-    def end(self) -> str:
+    def end(self, *, tree: bool) -> str:
         """A text after all keys of the folder and before those of the next."""
-        return f"{self.path[:-1]}0"  # the character that follows the slash
+        return f"{self.path[:-1]}\x01" if tree else f"{self.path[:-1]}0"  # the character that follows the slash
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,7 @@ class Reading:
 
     Attributes:
         begun: where.
+        tree: the store lists folder by folder.
         folders: in the order of their keys, all whole; those without data are left out.
         strays: the first of them.
         objects: how many were listed.
@@ -94,6 +95,7 @@ class Reading:
     """
 
     begun: Place
+    tree: bool
     folders: list[Folder] = field(default_factory=list)
     strays: list[Stray] = field(default_factory=list)
     objects: int = 0
@@ -101,9 +103,13 @@ class Reading:
 
     def covers(self, folder: str) -> bool:
         """Whether a folder of this name would have been read whole, if it had objects."""
-        if not folder.startswith(self.begun.prefix) or (folder < self.begun.after and folder != self.begun.folder):
+        at = position(folder, tree=self.tree)
+        begun = position(self.begun.after, tree=self.tree)
+        if not folder.startswith(self.begun.prefix) or (at < begun and folder != self.begun.folder):
             return False
-        return self.left is None or (folder < self.left.after and folder != self.left.folder)
+        if self.left is None:
+            return True
+        return at < position(self.left.after, tree=self.tree) and folder != self.left.folder
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ class Reader:
         depth: folders of a path that are taken as one.
         admission: tells the partitions.
         deadline: of `clock`, when to stop wherever that is.
+        tree: the store lists folder by folder.
         clock: seconds of a clock that only goes forward.
     """
 
@@ -124,6 +131,7 @@ class Reader:
     depth: int
     admission: Admission
     deadline: float
+    tree: bool = False
     clock: Callable[[], float] = time.monotonic
 
     def is_late(self) -> bool:
@@ -149,16 +157,17 @@ class Reader:
         Raises:
             StorageError: the store cannot be listed.
         """
-        reading = Reading(place)
+        reading = Reading(place, self.tree)
         folder = Folder(place.folder, place.mark, partitions=dict.fromkeys(self.admission.parse(place.partitions)))
         last = place.after
-        for page in self.listing.pages(place.prefix, place.after):
+        for page in self.listing.pages(place.prefix, place.after, tree=self.tree):
             for directory, found in groupby(page, key=_directory):
                 path = "".join(f"{name}/" for name in directory[: self.depth])
                 if folder.path != path:
                     _close(reading, folder)
                     if most is not None and reading.objects >= most and may_stop(folder.path, path):
-                        reading.left = Place(place.prefix, folder.end if self._is_whole(folder) else last)
+                        end = folder.end(tree=self.tree) if self._is_whole(folder) else last
+                        reading.left = Place(place.prefix, end)
                         return reading
                     folder = Folder(path)
                 objects = list(found)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from lake_assets.config.model import Model
 from lake_assets.config.storages import Endpoint, Provider
@@ -16,7 +16,7 @@ class SensorBase(Model):
     interval: int = Field(30, ge=5, le=86400, description="Seconds between two ticks, at least.")
     max_runs: int = Field(25, ge=1, le=1000, description="Runs a tick; more partitions than that go as ranges.")
     lookback: int = Field(2, ge=0, le=366, description="Days before today whose partitions are watched most closely.")
-    budget: float = Field(20, ge=1, le=50, description="Seconds of a tick; Dagster ends it at 60.")
+    budget: float = Field(20, ge=1, le=25, description="Seconds of a tick; Dagster ends it at 60.")
     status: Status = Field("running", description="When the location is loaded first; the UI may change it.")
 
 
@@ -38,7 +38,7 @@ class SqsSensor(SensorBase):
     key_id: str | None = Field(None, min_length=1)
     secret: SecretStr | None = None
     session_token: SecretStr | None = Field(None, description="Of temporary keys.")
-    wait: int = Field(1, ge=0, le=20, description="Seconds that a request waits for a message.")
+    wait: int = Field(1, ge=0, le=5, description="Seconds that a request waits for a message.")
     messages: int = Field(100, ge=1, le=500, description="Messages a tick.")
 
     @model_validator(mode="after")
@@ -52,4 +52,12 @@ class SqsSensor(SensorBase):
         return self
 
 
-Sensor = Annotated[ObjectSensor | SqsSensor, Field(discriminator="type")]
+def _objects_by_default(value: object) -> object:
+    return {"type": "objects", **value} if isinstance(value, dict) else value
+
+
+Sensor = Annotated[
+    ObjectSensor | SqsSensor,
+    Field(discriminator="type"),
+    BeforeValidator(_objects_by_default, json_schema_input_type=ObjectSensor | SqsSensor),
+]

@@ -16,6 +16,8 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.errors import QueueError
 
 _BATCH = 10  # messages that SQS gives or takes with one request
+_LONGEST_WAIT = 5  # seconds that SQS may be asked to wait for a message
+_PATIENCE = 5  # seconds beyond that
 
 _MISSING = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NonExistentQueue"}
 _REFUSED = {
@@ -40,7 +42,9 @@ class SqsResource(ResourceWithBoto3Configuration):
             aws_secret_access_key=self.aws_secret_access_key,
             aws_session_token=self.aws_session_token,
             config=Config(
-                retries={"max_attempts": self.max_attempts, "mode": "standard"}, connect_timeout=5, read_timeout=30
+                retries={"total_max_attempts": self.max_attempts, "mode": "standard"},
+                connect_timeout=_PATIENCE,
+                read_timeout=_LONGEST_WAIT + _PATIENCE,
             ),
         )
 
@@ -72,7 +76,8 @@ class Queue:
                 found = [
                     Message(m["MessageId"], m["ReceiptHandle"], m.get("Body", "")) for m in answer.get("Messages", ())
                 ]
-                if not found:
+                # Messages come again within the tick where the queue's visibility timeout is short.
+                if all(message.id in messages for message in found):
                     break
                 messages |= {message.id: message for message in found}
         return tuple(messages.values())
@@ -96,6 +101,7 @@ class Queue:
         if self._made is None:
             config = self._config
             self._made = SqsResource(
+                max_attempts=2,  # Dagster ends a tick at 60 seconds; the next tick is the retry
                 region_name=config.region,
                 endpoint_url=config.endpoint,
                 aws_access_key_id=config.key_id,

@@ -69,11 +69,15 @@ def refresh_request(
             )
         spans[name] = keys[0], keys[-1]
     first, last = (_joined({name: span[end] for name, span in spans.items()}) for end in (0, 1))
-    config = {"landed_only": True}
-    run_config = {"ops": {stream.name: {"config": config}}}
+    run_config = landed_only(stream.name)
     if first == last:
         return dg.RunRequest(partition_key=first, run_config=run_config)
     return dg.RunRequest(tags={RANGE_START: first, RANGE_END: last}, run_config=run_config)
+
+
+def landed_only(stream: str) -> dict[str, object]:
+    """The run config that lets a run pass over partitions in which nothing has landed."""
+    return {"ops": {stream: {"config": {"landed_only": True}}}}
 
 
 def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.DagsterInstance]) -> Sequence[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 import dagster as dg
-from dagster._core.storage.tags import ASSET_PARTITION_RANGE_END_TAG, ASSET_PARTITION_RANGE_START_TAG
 
 from lake_assets.arrivals.batch import Request
 from lake_assets.arrivals.look import look
@@ -11,6 +10,7 @@ from lake_assets.arrivals.reading import Stray
 from lake_assets.config.sensors import ObjectSensor, SensorBase
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
+from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
 from lake_assets.partition import TIME_FORMATS, Partition
 from lake_assets.stream import OpenStream
 
@@ -65,23 +65,25 @@ def result(
         return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
     partitions = [partition for request in requests for partition in (request.first, request.last)]
     return dg.SensorResult(
-        run_requests=[run_request(request) for request in requests],
+        run_requests=[run_request(stream.name, request) for request in requests],
         cursor=cursor,
         dynamic_partitions_requests=_new_keys(context.instance, stream, partitions),
     )
 
 
-def run_request(request: Request) -> dg.RunRequest:
+def run_request(stream: str, request: Request) -> dg.RunRequest:
     """The run of one partition, or of the range between two.
 
     Its run key names the partition and what was found there, so that a tick that is repeated starts nothing twice.
+    A range may hold partitions in which nothing has landed; these are passed over.
     """
     first, last = partition_key(request.first), partition_key(request.last)
     if first == last:
         return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first)
     return dg.RunRequest(
         run_key=f"{first}...{last}:{request.state}",
-        tags={ASSET_PARTITION_RANGE_START_TAG: first, ASSET_PARTITION_RANGE_END_TAG: last},
+        tags={RANGE_START: first, RANGE_END: last},
+        run_config=landed_only(stream),
     )
 
 

@@ -14,8 +14,8 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
     """The sensor that reads notifications from SQS; None where the stream has none of this type.
 
     Dagster records the run requests together with the cursor, after the tick. So the receipts of the messages go into
-    the cursor, and it is the next tick that deletes them: a tick that is lost leaves them all in the queue, and they come
-    again.
+    the cursor, and it is the next tick that deletes them: a tick that is lost leaves them all in the queue, and they
+    come again.
     """
     config = stream.config.sensor
     if not isinstance(config, SqsSensor):

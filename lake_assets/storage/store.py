@@ -87,7 +87,7 @@ class Store:
         objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
 
-    def pages(self, prefix: str = "", after: str = "") -> Iterator[tuple[LandedObject, ...]]:
+    def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
         Where the store takes the key to begin after (S3, R2 and GCS do), what lies before costs nothing.
@@ -95,12 +95,14 @@ class Store:
         Args:
             prefix: folder below the root.
             after: only keys that sort after this text are given.
+            tree: the store lists folder by folder; see `walk.position`.
 
         Raises:
-            StorageError: as `list`; or the store does not give keys in their order.
+            KeyOrderError: the store lists folder by folder, and `tree` was not said.
+            StorageError: as `list`; or the store does not give keys in any order.
         """
         with self._errors():
-            found = walk.pages(self._open(), self.storage, prefix, after)
+            found = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
             yield from (tuple(_landed(self.root, meta) for meta in page) for page in found)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:

@@ -1,4 +1,8 @@
-"""Listing a store's objects in the order of their keys, from any key on; folders of a machine too."""
+"""Listing a store's objects in the order of their keys, from any key on; folders of a machine too.
+
+S3 sorts whole keys, so that `a-b/c` comes before `a/b`, for `-` sorts before `/`. Some servers (SeaweedFS) walk through
+folders, `a/b` first: tree order. And after the name of a folder, S3 goes on within that folder, they behind it.
+"""
 
 import datetime as dt
 import os
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING
 import obstore
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.errors import StorageError
+from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.storage.clients import Client
 
 if TYPE_CHECKING:
@@ -18,11 +22,19 @@ if TYPE_CHECKING:
 _PAGE = 1000  # what S3 gives at most for one request
 
 
-def pages(store: Client, storage: AnyStorage, prefix: str, after: str) -> Iterator[Sequence["ObjectMeta"]]:
+def position(text: str, *, tree: bool) -> str:
+    """A text that sorts as the key, or the beginning of one, does in a store of this order."""
+    return text.replace("/", "\0") if tree else text
+
+
+def pages(
+    store: Client, storage: AnyStorage, prefix: str, after: str, *, tree: bool
+) -> Iterator[Sequence["ObjectMeta"]]:
     """The objects below a folder whose keys sort after a text, in the keys' order.
 
     Raises:
-        StorageError: the store gives keys in another order, as directory buckets of S3 do.
+        KeyOrderError: the store lists in tree order, and that of whole keys was expected.
+        StorageError: the store lists in neither order, as directory buckets of S3 do.
         ObstoreError: the store's own.
         OSError: a folder's own.
     """
@@ -31,18 +43,33 @@ def pages(store: Client, storage: AnyStorage, prefix: str, after: str) -> Iterat
         while files := list(islice(found, _PAGE)):
             yield files
         return
-    last = ""
-    for page in obstore.list(store, prefix=prefix.rstrip("/") or None, offset=after or None, chunk_size=_PAGE):
-        keys = [last, *(meta["path"] for meta in page)]
-        if any(key > following for key, following in pairwise(keys)):
-            raise StorageError(
+    last, begin = "", position(after, tree=tree)
+    for page in obstore.list(store, prefix=prefix.rstrip("/") or None, offset=_below(after), chunk_size=_PAGE):
+        keys = [position(meta["path"], tree=tree) for meta in page]
+        if any(key > following for key, following in pairwise([last, *keys])):
+            error = StorageError if tree else KeyOrderError
+            raise error(
                 f"{storage.root} does not list its objects in the order of their names:",
                 "take a general purpose bucket, or run the partitions by a schedule and not by a sensor.",
             )
         last = keys[-1]
-        # The client takes a slash at the end of the text away, and so may begin too early.
-        if wanted := [meta for meta in page if meta["path"] > after]:
+        if wanted := [meta for meta, key in zip(page, keys, strict=True) if key > begin]:
             yield wanted
+
+
+def _below(after: str) -> str | None:
+    """A text that sorts a little before this one and is the name of no folder.
+
+    After such a text all servers go on alike. The client takes a slash at the end of a text away, so that what is
+    meant as the beginning of a folder would be its name.
+    """
+    text = after.rstrip("/")
+    if not text:
+        return None
+    number = ord(text[-1]) - 1
+    if number <= ord(" ") or 0xD800 <= number <= 0xDFFF:
+        return text[:-1]
+    return f"{text[:-1]}{chr(number)}~~~"
 
 
 def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:

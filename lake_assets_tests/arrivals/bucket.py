@@ -5,7 +5,9 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from lake_assets.errors import KeyOrderError
 from lake_assets.storage.store import LandedObject
+from lake_assets.storage.walk import position
 
 PAGE = 1000
 NOW = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
@@ -21,6 +23,7 @@ class Bucket:
     listed: int = 0
     seconds: float = 0  # that a request takes, by `clock`
     time: float = 0
+    tree: bool = False  # list folder by folder, as SeaweedFS does
 
     @classmethod
     def of(cls, keys: Iterable[str], at: dt.datetime = NOW) -> "Bucket":
@@ -30,15 +33,23 @@ class Bucket:
 
     def put(self, key: str, etag: str = "a", at: dt.datetime = NOW) -> None:
         if key not in self.objects:
-            insort(self.keys, key)
+            insort(self.keys, key, key=self._at)
         self.objects[key] = (etag, 1, at)
 
     def delete(self, key: str) -> None:
-        del self.keys[bisect_left(self.keys, key)]
+        self.keys.remove(key)
         del self.objects[key]
 
-    def pages(self, prefix: str = "", after: str = "") -> Iterator[Sequence[LandedObject]]:
-        at = max(bisect_left(self.keys, prefix), bisect_right(self.keys, after))
+    def _at(self, text: str) -> str:
+        return position(text, tree=self.tree)
+
+    def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[Sequence[LandedObject]]:
+        if tree < self.tree and self.keys != sorted(self.keys):
+            raise KeyOrderError("not in the order of their names")
+        at = max(
+            bisect_left(self.keys, self._at(prefix), key=self._at),
+            bisect_right(self.keys, self._at(after), key=self._at),
+        )
         while True:
             page = [key for key in self.keys[at : at + PAGE] if key.startswith(prefix)]
             self._asked(len(page))
@@ -51,13 +62,14 @@ class Bucket:
     def folders(self, prefix: str = "") -> Sequence[str]:
         self._asked(0)
         found = []
-        at = bisect_left(self.keys, prefix)
+        at = bisect_left(self.keys, self._at(prefix), key=self._at)
         while at < len(self.keys) and self.keys[at].startswith(prefix):
             name, slash, _ = self.keys[at][len(prefix) :].partition("/")
             if slash:
                 found.append(f"{prefix}{name}")
-            at = bisect_left(self.keys, f"{prefix}{name}{'0' if slash else chr(0)}", at + 1)
-        return found
+            end = f"{prefix}{name}{'/' if slash else ''}\U0010ffff"
+            at = bisect_left(self.keys, self._at(end), at + 1, key=self._at)
+        return sorted(set(found))
 
     def clock(self) -> float:
         """Stands still but for the requests."""

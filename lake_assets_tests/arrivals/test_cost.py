@@ -10,6 +10,8 @@ from lake_assets.arrivals.cursor import Cursor
 from lake_assets_tests.arrivals.bucket import NOW, Bucket
 from lake_assets_tests.arrivals.watch import Watch, stream_of
 
+pytestmark = pytest.mark.slow
+
 REGIONS = ("MW", "NE", "NW", "SE", "SW")
 DAYS = 1000
 A_DAY = 200  # objects of a region's day

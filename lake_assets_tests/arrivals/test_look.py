@@ -223,6 +223,29 @@ def test_what_is_too_much_for_one_look_comes_with_the_next() -> None:
     assert sorted(chain(*ticks)) == sorted(f"{r} {day}" for r in regions for day in ("2025-01-01", "2026-02-11"))
 
 
+def test_partitions_without_a_time_go_one_by_one() -> None:
+    seen = Watch(
+        stream_of(partitions={"region": {}}, max_runs=3), Bucket.of(f"region=R{n:02}/a.parquet" for n in range(10))
+    )
+
+    ticks = [[str(request.first) for request in seen.look().requests] for _ in range(5)]
+
+    assert [len(tick) for tick in ticks] == [3, 3, 3, 1, 0]
+    assert list(chain(*ticks)) == [f"region=R{n:02}" for n in range(10)]
+
+
+def test_a_store_that_lists_folder_by_folder_is_noticed() -> None:
+    seen = watch("region=NW/date=2025-01-01/a.parquet", "region=NX/date=2025-01-01/a.parquet")
+    seen.bucket.tree = True
+    assert seen.tick() == ["NW 2025-01-01", "NX 2025-01-01"]
+
+    seen.bucket.put("region=NW-2/date=2025-01-01/a.parquet")  # now the two orders differ
+
+    assert seen.settle(3) == ["NW-2 2025-01-01"]
+    seen.bucket.put("region=NW/date=2025-01-01/b.parquet")
+    assert seen.settle(3) == ["NW 2025-01-01"]
+
+
 @pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 1, "state": "!"}', "[]"])
 def test_a_cursor_that_cannot_be_read_begins_anew(text: str) -> None:
     seen = watch(f"{TODAY}/a.parquet")

@@ -22,9 +22,9 @@ skews = st.sampled_from([0, 0, 0, 1, 1800]).map(lambda seconds: dt.timedelta(sec
 class Landing(RuleBasedStateMachine):
     """Writers put, rewrite and delete while a sensor looks, some of whose ticks are lost after they were recorded."""
 
-    @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]))
-    def begin(self, max_runs: int, lookback: int) -> None:
-        self.watch = Watch(stream_of(max_runs=max_runs, lookback=lookback), Bucket())
+    @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
+    def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
+        self.watch = Watch(stream_of(max_runs=max_runs, lookback=lookback), Bucket(tree=tree))
         self.etags = 0
         self.sent: dict[str, Any] = {}  # the objects of each partition when a run last started
 

@@ -134,15 +134,16 @@ def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Ca
     local_world.options["sensor"] = {"type": "objects"}
     local_world.land(day("NW", 30), sales(1))
     local_world.land(day("N/A x"), sales(2))
+    local_world.land(day("NW-2", 40), sales(4))  # SeaweedFS lists it behind NW, and S3 before
     with ticks_of(local_world) as ticks:
         assert all(result.success for result in ticks.run(ticks.tick()))
-        assert local_world.totals() == [1, 2]
+        assert local_world.totals() == [1, 2, 4]
         assert ticks.tick() == []
 
         local_world.land(day("NW", 30), sales(5))  # rewritten
         local_world.land(day("N/A x"), sales(3), "a.parquet")  # before the one that was seen
         assert all(result.success for result in ticks.run(ticks.tick()))
-        assert local_world.totals() == [2, 3, 5]
+        assert local_world.totals() == [2, 3, 4, 5]
         assert ticks.tick() == []
 
 

@@ -1,0 +1,236 @@
+"""The SQS sensor, on moto's S3 and SQS: deletion after recording, duplicates, disorder, redelivery."""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from lake_assets.errors import QueueError
+from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
+from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
+from lake_assets_tests.servers.moto import KEYS, Moto, moto
+from lake_assets_tests.world import World, sales
+
+__all__ = ["moto"]
+
+
+@pytest.fixture
+def queue(moto: Moto) -> str:
+    """A queue whose messages come again as soon as they were received."""
+    return moto.new_queue(VisibilityTimeout="0")
+
+
+@pytest.fixture
+def bucket(moto: Moto, queue: str) -> str:
+    """A bucket with notifications; S3's test is the queue's first message."""
+    moto.new_bucket("landing", queue)
+    return "landing"
+
+
+@pytest.fixture
+def ticks(local_world: World, bucket: str, queue: str) -> Iterator[Ticks]:
+    local_world.source = {"type": "s3", "bucket": bucket, "prefix": "in", **KEYS}
+    local_world.options["sensor"] = {"type": "sqs", "queue_url": queue, "wait": 0, **KEYS}
+    with ticks_of(local_world) as ticks:
+        yield ticks
+
+
+def notification(ticks: Ticks, path: str, sequencer: str, name: str = "ObjectCreated:Put", **options: Any) -> Any:
+    """As S3 writes it."""
+    bucket = {"name": options.get("bucket", ticks.world.source["bucket"])}
+    described = {"key": path, "size": 1, "eTag": options.get("etag", "e"), "sequencer": sequencer}
+    time = dt.datetime.now(dt.UTC).isoformat()
+    return {"Records": [{"eventTime": time, "eventName": name, "s3": {"bucket": bucket, "object": described}}]}
+
+
+def path_of(region: str, days_ago: int = 0, name: str = "a.parquet") -> str:
+    return f"in/region%3D{region}/date%3D{TODAY - dt.timedelta(days_ago)}/{name}"
+
+
+@pytest.mark.usefixtures("spark")
+def test_what_has_landed_is_in_the_lake_after_the_runs_that_a_tick_asks_for(
+    ticks: Ticks, moto: Moto, queue: str, local_world: World, s3_location: Callable[[], dict[str, Any]]
+) -> None:
+    """The objects lie on a real server; moto writes the notifications of a bucket of the same name."""
+    local_world.source = s3_location()
+    moto.new_bucket(local_world.source["bucket"], queue)
+    for text, rows, name in ((day("N/A x"), sales(1), "a.parquet"), (day("SW", 40), sales(2), "a b+c%.parquet")):
+        uri = local_world.land(text, rows, name)
+        moto.put(local_world.source["bucket"], uri.split("/", 3)[3])
+
+    requests = ticks.tick()
+
+    assert sorted(keys_of(requests)) == sorted([key("N%2FA x"), key("SW", 40)])
+    assert all(result.success for result in ticks.run(requests))
+    assert local_world.totals() == [1, 2]
+    ticks.tick()
+    assert moto.left(queue) == 0
+
+
+def test_messages_are_deleted_by_the_tick_after_their_runs_were_recorded(
+    ticks: Ticks, moto: Moto, queue: str, bucket: str
+) -> None:
+    moto.put(bucket, unquote(path_of("NW")))
+    sent = moto.left(queue)
+    assert sent == 2  # S3's test and the object
+
+    assert keys_of(ticks.tick()) == [key("NW")]
+    assert moto.left(queue) == sent
+
+    assert ticks.tick() == []
+    assert moto.left(queue) == 0
+
+
+def test_the_events_of_a_multipart_upload_are_one_run(ticks: Ticks, moto: Moto, bucket: str) -> None:
+    s3, where = moto.client("s3"), {"Bucket": bucket, "Key": unquote(path_of("NW"))}
+    upload = where | {"UploadId": s3.create_multipart_upload(**where)["UploadId"]}
+    etag = s3.upload_part(**upload, PartNumber=1, Body=b"x")["ETag"]
+    s3.complete_multipart_upload(**upload, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": etag}]})
+
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+
+def test_a_lost_tick_is_made_up_for_with_the_same_run_key(ticks: Ticks, moto: Moto, queue: str) -> None:
+    moto.send(queue, notification(ticks, path_of("NW"), "01"))
+    lost = ticks.evaluate()
+
+    again = ticks.evaluate()
+
+    assert [r.run_key for r in again.run_requests or ()] == [r.run_key for r in lost.run_requests or ()]
+    assert len(again.run_requests or ()) == 1
+
+
+def test_events_that_come_twice_start_one_run(ticks: Ticks, moto: Moto, queue: str) -> None:
+    event = notification(ticks, path_of("NW"), "01")
+    moto.send(queue, event)
+    moto.send(queue, event)
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+    moto.send(queue, event)
+    assert ticks.tick() == []
+    ticks.tick()
+    assert moto.left(queue) == 0
+
+
+def test_order_makes_no_difference(ticks: Ticks, moto: Moto, queue: str) -> None:
+    events = [notification(ticks, path_of("NW"), number, etag=number) for number in ("03", "01", "02")]
+    for event in events:
+        moto.send(queue, event)
+    forwards = ticks.evaluate()
+    moto.client("sqs").purge_queue(QueueUrl=queue)
+    for event in reversed(events):
+        moto.send(queue, event)
+
+    backwards = ticks.evaluate()
+
+    assert [r.run_key for r in backwards.run_requests or ()] == [r.run_key for r in forwards.run_requests or ()]
+
+
+def test_an_older_event_that_comes_late_starts_a_run_of_its_own(ticks: Ticks, moto: Moto, queue: str) -> None:
+    moto.send(queue, notification(ticks, path_of("NW"), "02", etag="new"))
+    assert keys_of(ticks.tick()) == [key("NW")]
+    moto.send(queue, notification(ticks, path_of("NW"), "01", etag="old"))
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+
+def test_events_of_one_partition_are_one_run(ticks: Ticks, moto: Moto, queue: str) -> None:
+    for number in range(25):
+        moto.send(queue, notification(ticks, path_of("NW", name=f"{number}.parquet"), f"{number:02}"))
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+
+def test_what_is_no_notification_is_told_once_and_stays_in_the_queue(
+    ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ticks.tick()
+    ticks.tick()
+    bodies: list[object] = ["no JSON", {"Records": [{"eventName": "ObjectCreated:Put"}]}, []]
+    for body in bodies:
+        moto.send(queue, body)
+
+    assert ticks.tick() == []
+    assert capfd.readouterr().err.count("is no notification of S3") == 3
+    ticks.tick()
+    assert "is no notification" not in capfd.readouterr().err
+    assert moto.left(queue) == 3
+
+
+def test_another_streams_notifications_are_left_to_it(
+    ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ticks.tick()
+    ticks.tick()
+    moto.send(queue, notification(ticks, path_of("NW"), "01", bucket="another"))
+    moto.send(queue, notification(ticks, path_of("NW").replace("in/", "inn/"), "01"))
+
+    assert ticks.tick() == []
+    ticks.tick()
+    assert moto.left(queue) == 2
+    assert "give each stream a queue of its own" in capfd.readouterr().err
+
+
+def test_an_object_of_no_partition_is_told_and_its_message_deleted(
+    ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    moto.send(queue, notification(ticks, "in/stray.parquet", "01"))
+    moto.send(queue, notification(ticks, path_of("NW", name="_SUCCESS"), "01"))
+    assert ticks.tick() == []
+    ticks.tick()
+    assert capfd.readouterr().err.count("stray.parquet: the path is not of the layout") == 1
+    assert moto.left(queue) == 0
+
+
+def test_a_removal_counts_in_the_active_partitions_only(ticks: Ticks, moto: Moto, queue: str) -> None:
+    for number, days_ago in enumerate((0, 40)):
+        moto.send(queue, notification(ticks, path_of("NW", days_ago), f"0{number}", "ObjectRemoved:Delete"))
+    assert keys_of(ticks.tick()) == [key("NW")]
+
+
+def test_what_would_be_too_many_runs_waits_for_the_next_tick(
+    ticks: Ticks, moto: Moto, queue: str, local_world: World
+) -> None:
+    local_world.options["sensor"] |= {"max_runs": 2}
+    for number in range(5):
+        moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
+
+    found = [keys_of(ticks.tick()) for _ in range(4)]
+
+    assert [len(keys) for keys in found] == [2, 2, 1, 0]
+    assert sorted(chain(*found)) == [key(f"R{number}") for number in range(5)]
+    assert moto.left(queue) == 0
+
+
+def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
+    ticks: Ticks, queue: str, local_world: World
+) -> None:
+    local_world.options["sensor"] |= {"queue_url": f"{queue}-none"}
+
+    with pytest.raises(QueueError, match="does not exist: create it") as raised:
+        ticks.evaluate()
+
+    assert raised.value.__cause__ is None
+
+
+def test_a_server_that_is_away_fails_the_tick_without_the_secret(local_world: World) -> None:
+    url = "http://127.0.0.1:9"
+    local_world.source = {"type": "s3", "bucket": "landing", **KEYS}
+    local_world.options["sensor"] = {"type": "sqs", "endpoint": url, "queue_url": f"{url}/1/q", **KEYS}
+
+    with ticks_of(local_world) as ticks, pytest.raises(QueueError, match="cannot be read: Could not connect") as raised:
+        ticks.evaluate()
+
+    assert KEYS["secret"] not in str(raised.value)
+
+
+def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: str) -> None:
+    moto.send(queue, notification(ticks, path_of("NW"), "01"))
+    ticks.tick()
+    assert ticks.cursor is not None
+    assert json.loads(ticks.cursor)["version"] == 1
+    # The queue delivers anew what an unreadable cursor leaves undeleted, and its run key is known.
+    ticks.cursor = "nonsense"
+    assert ticks.tick() == []

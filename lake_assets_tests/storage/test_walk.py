@@ -1,0 +1,102 @@
+"""Listing in the order of the keys, from any key on: folders and real buckets alike."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.storages import AnyStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import KeyOrderError, StorageError
+from lake_assets.storage import walk
+from lake_assets.storage.store import Store
+from lake_assets_tests.storage.test_store import fill, storage
+
+__all__ = ["storage"]
+
+KEYS = sorted(
+    [
+        "a-b/c.parquet",
+        "a/b/c.parquet",
+        "a/b.parquet",
+        "a/x.parquet",
+        "a0.parquet",
+        "b.parquet",
+        "region=N%2FA x/date=2026-02-11/a.parquet",
+        "region=NW/_SUCCESS",
+        "region=NW/date=2026-02-11/a.parquet",
+        "region=NW/date=2026-02-110/a.parquet",
+        "region=ünïcode/date=2026-02-11/a.parquet",
+    ]
+)
+
+
+def listed(store: Store, prefix: str = "", after: str = "") -> list[str]:
+    tree = isinstance(store.storage, S3Storage | R2Storage)  # SeaweedFS goes folder by folder
+    return [landed.key for page in store.pages(prefix, after, tree=tree) for landed in page]
+
+
+def sorts(store: Store, key: str) -> str:
+    return walk.position(key, tree=not isinstance(store.storage, LocalStorage))
+
+
+def test_keys_come_in_their_order_from_any_text_on(storage: AnyStorage) -> None:
+    store = fill(storage, *KEYS)
+
+    for after in ["", *KEYS, "a", "a/", "a/b", "a/b/", "a0", "region=NW/", "region=NW/date=2026-02-11", "z"]:
+        expected = [key for key in KEYS if sorts(store, key) > sorts(store, after)]
+        assert listed(store, after=after) == sorted(expected, key=lambda key: sorts(store, key)), after
+
+
+def test_a_prefix_is_a_folder(storage: AnyStorage) -> None:
+    store = fill(storage, *KEYS)
+
+    assert sorted(listed(store, "a/")) == ["a/b.parquet", "a/b/c.parquet", "a/x.parquet"]
+    assert listed(store, "region=NW/", "region=NW/date=2026-02-11/a") == [
+        "region=NW/date=2026-02-11/a.parquet",
+        "region=NW/date=2026-02-110/a.parquet",
+    ]
+    assert listed(store, "none/") == []
+
+
+def test_folders_are_those_right_below(storage: AnyStorage) -> None:
+    store = fill(storage, *KEYS)
+
+    assert store.folders() == ("a", "a-b", "region=N%2FA x", "region=NW", "region=ünïcode")
+    assert store.folders("region=NW/") == ("region=NW/date=2026-02-11", "region=NW/date=2026-02-110")
+    assert store.folders("none/") == ()
+
+
+def test_an_object_has_the_same_etag_until_it_is_written_anew(storage: AnyStorage) -> None:
+    store = fill(storage, "a/b.parquet", "a/c.parquet")
+    before = {landed.key: landed.etag for page in store.pages() for landed in page}
+    Store(storage).delete(("a/b.parquet",))
+    fill(storage, "a/b.parquet/d")  # other bytes, and in a folder another file
+    after = {landed.key: landed.etag for page in store.pages() for landed in page}
+
+    assert after["a/c.parquet"] == before["a/c.parquet"]
+    assert before["a/b.parquet"] not in after.values()
+
+
+def test_folders_that_lie_before_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = fill(LocalStorage(path=str(tmp_path)), *(f"date=2026-02-{day:02}/a.parquet" for day in range(1, 29)))
+    opened: list[str] = []
+    entries = walk._entries
+
+    def noted(root: str, folder: str) -> object:
+        opened.append(folder)
+        return entries(root, folder)
+
+    monkeypatch.setattr(walk, "_entries", noted)
+
+    assert len(listed(store, after="date=2026-02-27")) == 2
+    assert opened == ["", "date=2026-02-27", "date=2026-02-28"]
+
+
+def test_a_store_that_lists_in_another_order_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    page: list[object] = [{"path": key, "e_tag": "a", "size": 1, "last_modified": None} for key in ("b", "a")]
+    monkeypatch.setattr("lake_assets.storage.walk.obstore.list", lambda *_, **__: iter([page]))
+    store = Store(S3Storage(bucket="bucket", anonymous=True))
+
+    with pytest.raises(StorageError, match="general purpose bucket"):
+        list(store.pages(tree=True))
+    with pytest.raises(KeyOrderError):
+        list(store.pages())
