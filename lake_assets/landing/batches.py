@@ -101,10 +101,12 @@ class OpenBatches:
 
     def _cut(self, now: float) -> Iterator[Part]:
         """Whole batches of all rows; what is over waits on."""
-        rows = pa.concat_tables(self._tables).combine_chunks()
+        rows = pa.concat_tables(self._tables)
         codes = np.concatenate(self._codes)
         if len(self._opened) > 1:
-            rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+            # NumPy sorts small numbers by counting them, and `take` is no slower for many chunks, but copying them is.
+            few = codes.astype(np.uint16) if len(self._paths) <= np.iinfo(np.uint16).max else codes
+            rows = rows.take(pa.array(np.argsort(few, kind="stable")))
         counts = np.bincount(codes, minlength=len(self._paths))
         ends = np.cumsum(counts)
         slices = {code: rows.slice(end - n, n) for code, (end, n) in enumerate(zip(ends, counts, strict=True)) if n}
