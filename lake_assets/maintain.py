@@ -100,15 +100,22 @@ def maintain(
 def roots_of(config: LakeConfig, lake: str) -> Roots:
     """Whose a file is, as the config says it: the one place that decides what maintenance may delete.
 
-    Every stream's source is a landing zone, and so is every place that `lake-assets land` writes to.
+    Every stream's source is a landing zone, and so is every place that `lake-assets land` writes to. They are their
+    writers', whatever the stream's mode is or was, unless the stream says `owns_source: true`.
     """
-    protected = [stream.source.root for stream in config.streams.values()]
-    for stream in config.streams.values():
-        protected += [output.root for output in stream.landing.outputs] if stream.landing else []
+    protected: list[str] = []
+    owned: dict[str, Store] = {}
+    for name, stream in config.streams.items():
+        landings = [stream.source, *(stream.landing.outputs if stream.landing else ())]
+        is_owned = stream.owns_source and config.lake_name(name) == lake
+        protected += [place.root for place in landings if not (is_owned and place.root == stream.source.root)]
+        if is_owned:
+            owned[stream.source.root] = Store(stream.source)
     return Roots(
         lake=config.lakes[lake].storage.root,
         protected=tuple(dict.fromkeys(protected)),
         foreign=tuple(other.storage.root for name, other in config.lakes.items() if name != lake),
+        owned=owned,
     )
 
 

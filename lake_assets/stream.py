@@ -50,7 +50,8 @@ class OpenStream:
 
     def destination_folder(self, partition: Partition) -> str:
         """The folder below the lake's root for the partition's data files, in Hive's form, ending in a slash."""
-        return f"{self.table.schema}/{self.table.table}/{partition.path}/"
+        folders = "/".join(f"{name}={_not_null(text)}" for name, text in partition.texts().items())
+        return f"{self.table.schema}/{self.table.table}/{folders}/"
 
     def destination_uri(self, partition: Partition) -> str:
         """The same folder as a URI."""
@@ -71,6 +72,11 @@ class OpenStream:
         """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         return manifest.fingerprint(json.dumps(transform.model_dump() if transform else None, sort_keys=True))
+
+
+def _not_null(text: str) -> str:
+    """A value's text as a folder's name has it: DuckDB takes a folder `region=null` for NULL, in letters of any case."""
+    return f"%{ord(text[0]):02X}{text[1:]}" if text.lower() == "null" else text
 
 
 def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:

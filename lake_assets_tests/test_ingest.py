@@ -75,7 +75,7 @@ ON_BOTH_STORAGES = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )
 
-AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "__HIVE_DEFAULT_PARTITION__"]
+AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "null", "NULL", "__HIVE_DEFAULT_PARTITION__"]
 
 
 @pytest.mark.parametrize("region", AWKWARD)

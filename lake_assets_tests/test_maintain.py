@@ -248,6 +248,21 @@ def test_the_deepest_root_says_whose_a_file_is(local_world: World) -> None:
     assert not roots_of(local_world.config, "test").is_protected(f"{lake}/x.parquet")
 
 
+@pytest.mark.parametrize("owns_source", [False, True])
+def test_indexed_objects_are_deleted_only_where_the_lake_owns_its_source(local_world: World, owns_source: bool) -> None:
+    local_world.options = {"mode": "index", "owns_source": owns_source}
+    uri = Path(local_world.land(NW, sales(1, 2)))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales")
+
+    cleaned = tidy(local_world, 30).cleaned  # the snapshots of before have expired, and nobody needs the file
+
+    assert local_world.totals() == []
+    assert uri.exists() is not owns_source
+    assert (cleaned.deleted, cleaned.kept) == (((), (str(uri),)) if not owns_source else ((str(uri),), ()))
+
+
 def test_the_files_of_a_table_that_was_renamed_or_dropped_are_known(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)

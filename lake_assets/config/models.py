@@ -151,15 +151,6 @@ def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:
         raise ValueError(f"stream {stream} has mode: index, and MotherDuck cannot read a folder of this machine")  # noqa: TRY004 - pydantic takes ValueError
 
 
-def protected_roots(config: LakeConfig) -> tuple[str, ...]:
-    """The roots of all landing zones whose objects no maintenance may delete, as URIs that end in a slash.
-
-    DuckLake takes every registered file for its own and would delete it when no snapshot needs it any more. A landing
-    zone is its writers', whatever its stream's mode was or will be, unless the stream says `owns_source: true`.
-    """
-    return tuple(sorted({f"{s.source.root.rstrip('/')}/" for s in config.streams.values() if not s.owns_source}))
-
-
 def schema_of(model: type[Model] = LakeConfig) -> Mapping[str, Any]:
     """The JSON Schema of a config file, for editors."""
     return model.model_json_schema()

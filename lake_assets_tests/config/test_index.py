@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.load import parse_config
-from lake_assets.config.models import LakeConfig, protected_roots
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.attach import extensions, secret_statements
 
@@ -83,10 +83,3 @@ def test_a_public_source_is_read_without_keys() -> None:
     assert extensions(lake) == ("ducklake", "sqlite_scanner", "httpfs")
     (statement,) = secret_statements(lake)
     assert "credential_chain" not in statement
-
-
-def test_landing_zones_are_protected_unless_the_lake_owns_them() -> None:
-    assert protected_roots(config()) == ("s3://landing/sales/",)
-    assert protected_roots(config(mode="replace")) == ("s3://landing/sales/",)
-    assert protected_roots(config(owns_source=True)) == ()
-    assert protected_roots(config(source="/landing")) == ("/landing/",)
