@@ -75,7 +75,7 @@ class OpenStream:
 
 
 def _not_null(text: str) -> str:
-    """A value's text as a folder's name has it: DuckDB takes a folder `region=null` for NULL, in letters of any case."""
+    """A value as a folder's name has it: DuckDB takes a folder `region=null` for NULL, in letters of any case."""
     return f"%{ord(text[0]):02X}{text[1:]}" if text.lower() == "null" else text
 
 

@@ -70,7 +70,9 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
             f"{len(outside):,} partitions have landed that the config does not have: {', '.join(outside[:10])}. "
             "Correct `values`, `start` or `end` of the stream, or move the objects."
         )
-    return dg.DataVersionsByPartition(versions)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        return dg.DataVersionsByPartition(versions)
 
 
 def _looked_at(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:

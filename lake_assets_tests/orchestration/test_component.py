@@ -79,7 +79,7 @@ def test_several_components_share_one_spark(project: Path) -> None:
 
     keys = {key.to_user_string() for key in definitions.resolve_asset_graph().get_all_asset_keys()}
 
-    assert keys == {f"{name}{kind}" for name in ("sales", "copies") for kind in ("", "_report", "_ledger")}
+    assert keys == {f"{name}{kind}" for name in ("sales", "copies") for kind in ("", "_landing", "_report", "_ledger")}
 
 
 @pytest.mark.parametrize(

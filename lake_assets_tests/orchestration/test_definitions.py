@@ -20,7 +20,7 @@ from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 ROOT = Path(__file__).parents[2]
-ASSETS = {"sales", "sales_report", "test_ledger"}
+ASSETS = {"sales", "sales_landing", "sales_report", "test_ledger"}
 
 
 def write_config(world: World, folder: Path) -> Path:
@@ -58,7 +58,7 @@ def dagster(tmp_path: Path) -> Any:
     return run
 
 
-def test_there_is_an_asset_for_each_stream_its_report_and_the_ledger(local_world: World) -> None:
+def test_there_is_an_asset_for_each_stream_its_landing_zone_its_report_and_the_ledger(local_world: World) -> None:
     definitions = build_definitions(local_world.config)
 
     dg.Definitions.validate_loadable(definitions)

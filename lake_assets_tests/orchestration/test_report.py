@@ -41,7 +41,7 @@ def test_the_lineage_leads_from_a_stream_to_its_report_and_its_ledger(local_worl
     definitions = build_definitions(local_world.config)
     specs = {spec.key.to_user_string(): spec for spec in definitions.resolve_all_asset_specs()}
 
-    assert specs.keys() == {"sales", "sales_report", "test_ledger"}
+    assert specs.keys() == {"sales_landing", "sales", "sales_report", "test_ledger"}
     for name in ("sales_report", "test_ledger"):
         assert [dep.asset_key.to_user_string() for dep in specs[name].deps] == ["sales"]
     assert specs["test_ledger"].metadata["dagster/table_name"] == "main.ingest_runs"
