@@ -33,7 +33,7 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
             lake.rows("USE memory")
             lake.rows("DROP VIEW IF EXISTS temp.refreshed")
             lake.rows("DROP TABLE IF EXISTS temp.refreshed_partitions")
-    description = f"{rows:,} rows break the rule." if rows else "No row breaks the rule."
+    description = f"Rows that break the rule: {rows:,}." if rows else "No row breaks the rule."
     return CheckResult(name, rows == 0, description, numbers={"rows": rows}, named=named)
 
 

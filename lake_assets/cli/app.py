@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from lake_assets.cli.check import check
 from lake_assets.cli.common import Options
 from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
@@ -80,6 +81,7 @@ COMMANDS = (
     query,
     ledger,
     report_,
+    check,
     maintain,
     schema,
     layout,

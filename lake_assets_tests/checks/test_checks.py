@@ -73,6 +73,16 @@ def test_rows_that_somebody_deleted_are_told(filled: World) -> None:
     assert check(filled, "ledger").passed
 
 
+def test_many_partitions_are_counted_as_few_are(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql(filled, "DELETE FROM lake.sales WHERE total = 2")
+    filled.land(NULL, sales(7))
+    filled.ingest(NULL)
+    few = check(filled, "row_counts")
+    monkeypatch.setattr("lake_assets.checks.rows.SINGLY", 1)
+    assert check(filled, "row_counts") == few
+    assert few.numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
+
+
 def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -> None:
     filled.land(NW, sales(9), "more.parquet")
 

@@ -1,0 +1,76 @@
+"""The command `check`: a line a check, and an exit code that a script can use."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
+
+
+@pytest.fixture
+def ingested(local_world: World) -> World:
+    local_world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
+    for text, rows in ((NW, sales(1, 2)), (SW, sales(3))):
+        local_world.land(text, rows)
+        local_world.ingest(text)
+    return local_world
+
+
+def run(world: World, folder: Path, *arguments: str) -> Result:
+    config = {
+        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
+        "streams": {"sales": STREAM | {"source": world.source} | world.options},
+    }
+    file = folder / "lake.yaml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    return CliRunner().invoke(main, ["--config", str(file), "check", *arguments])
+
+
+def test_a_lake_that_is_right_passes_every_check(ingested: World, tmp_path: Path) -> None:
+    result = run(ingested, tmp_path)
+    assert result.exit_code == 0, result.output
+    words = [line.split()[:2] for line in result.output.splitlines()]
+    names = ["row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files", "positive"]
+    assert words == [["passed", name] for name in names]
+
+
+def test_a_failed_check_names_what_is_wrong_and_fails_the_command(ingested: World, tmp_path: Path) -> None:
+    with ingested.stream.lake.open() as lake:
+        lake.rows("UPDATE lake.sales SET total = -1 WHERE total = 3")
+
+    result = run(ingested, tmp_path, "sales", "--only", "positive", "--only", "row_counts")
+
+    assert result.exit_code == 1
+    first, named, last = result.output.splitlines()
+    assert first.startswith("failed   positive           Rows that break the rule: 1.")
+    assert "-1.0" in named
+    assert last.startswith("passed   row_counts")
+    assert run(ingested, tmp_path, "--only", "positive", "--partition", NW).exit_code == 0
+
+
+def test_a_warning_does_not_fail_the_command(ingested: World, tmp_path: Path) -> None:
+    ingested.land(NW, sales(9), "late.parquet")
+    result = run(ingested, tmp_path, "--only", "landing_zone")
+    assert result.exit_code == 0
+    assert result.output.startswith("warning  landing_zone")
+    assert "region=NW/date=2026-02-11: stale" in result.output
+    ingested.options = {"checks": {"blocking": ["landing_zone"]}}
+    assert run(ingested, tmp_path, "--only", "landing_zone").exit_code == 1
+
+
+def test_an_unknown_check_is_wrong_use(ingested: World, tmp_path: Path) -> None:
+    result = run(ingested, tmp_path, "--only", "rows")
+    assert result.exit_code == 2
+    assert "stream sales has no check 'rows': it has row_counts, " in result.output
+
+
+def test_a_check_that_cannot_be_done_is_one_paragraph(ingested: World, tmp_path: Path) -> None:
+    ingested.options = {"checks": {"sql": {"typo": "SELECT * FROM refreshed WHERE totl < 0"}}}
+    result = run(ingested, tmp_path, "--only", "typo", "--only", "ledger")
+    assert result.exit_code == 1
+    assert "check typo of stream sales" in result.output
+    assert "Traceback" not in result.output
+    assert "passed   ledger" in result.output
