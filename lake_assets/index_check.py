@@ -154,4 +154,4 @@ class _Mender:
         )
 
     def _partition(self, o: KnownObject) -> Partition:
-        return self.stream.config.partition(o.load_partition.replace("/", ","))
+        return Partition.at(self.stream.config.columns, o.load_partition)

@@ -1,17 +1,15 @@
 """Which landed objects the lake does not have yet: a listing, less what the manifest knows."""
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.errors import LayoutError, NoLakeError, PartitionError
+from lake_assets.errors import NoLakeError
 from lake_assets.lake.known import KnownObject, known_objects
 from lake_assets.lake.ledger import manifest_table
+from lake_assets.landed import list_landed, list_landed_in
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
-
-LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +61,8 @@ def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ..
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    by_folder: dict[str, Partition | None] = {}
-    found: dict[Partition, list[LandedObject]] = {}
-    outside = []
-    for o in stream.source.list(files=stream.config.files):
-        folder = o.key.rpartition("/")[0]
-        if folder not in by_folder:
-            by_folder[folder] = _partition_of(stream, o.key)
-        partition = by_folder[folder]
-        if partition is None:
-            outside.append(o)
-        else:
-            found.setdefault(partition, []).append(o)
-    return {partition: tuple(objects) for partition, objects in found.items()}, tuple(outside)
+    found, outside = list_landed(stream)
+    return {partition: manifest.objects for partition, manifest in found.items()}, outside
 
 
 def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, tuple[LandedObject, ...]]:
@@ -84,18 +71,7 @@ def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Parti
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    with ThreadPoolExecutor(LISTINGS) as pool:
-        return {p: m.objects for p, m in zip(partitions, pool.map(stream.manifest, partitions), strict=True)}
-
-
-def _partition_of(stream: OpenStream, key: str) -> Partition | None:
-    try:
-        texts = stream.layout.match(key, file=True)
-        if texts is None:
-            return None
-        return Partition.of(stream.config.columns, {c.name: texts[c.name] for c in stream.config.columns})
-    except (LayoutError, PartitionError):
-        return None
+    return {partition: manifest.objects for partition, manifest in list_landed_in(stream, partitions).items()}
 
 
 def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[str, KnownObject]:

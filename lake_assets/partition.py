@@ -127,6 +127,21 @@ class Partition:
             texts[name.strip()] = value
         return cls.of(columns, texts)
 
+    @classmethod
+    def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":
+        """Read what `path` writes: `region=NW/date=2026-02-11`.
+
+        Raises:
+            PartitionError: the path is not of that form, or does not fit the columns.
+        """
+        texts = dict(part.partition("=")[::2] for part in path.split("/"))
+        partition = cls.of(columns, texts)
+        if partition.path != path:
+            raise PartitionError(
+                f"partition path {path!r} is not written as this package does:", f"use {partition.path}."
+            )
+        return partition
+
     def texts(self) -> dict[str, str]:
         """Each column's value as a path writes it, by the column's name."""
         return {c.name: c.text(v) for c, v in zip(self.columns, self.values, strict=True)}

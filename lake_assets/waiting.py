@@ -1,16 +1,12 @@
 """What waits in the landing zone: partitions whose objects are not those that were ingested last."""
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.history import LastRuns, last_runs
-from lake_assets.manifest import Manifest
+from lake_assets.landed import list_landed, list_landed_in
 from lake_assets.partition import Partition
-from lake_assets.report.state import sort_landed
 from lake_assets.stream import OpenStream
-
-LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
 def waiting_partitions(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> dict[Partition, str]:
@@ -23,20 +19,11 @@ def waiting_partitions(stream: OpenStream, partitions: Iterable[Partition] | Non
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
     """
-    landed = _landed(stream) if partitions is None else _landed_in(stream, list(partitions))
+    landed = list_landed(stream)[0] if partitions is None else list_landed_in(stream, partitions)
     runs = _runs(stream)
     found = {partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects}
     settled = {path: last.settled for path, last in runs.items()}
     return {partition: text for partition, text in found.items() if settled.get(partition.path) != text}
-
-
-def _landed(stream: OpenStream) -> dict[Partition, Manifest]:
-    return sort_landed(stream, stream.source.list("", stream.config.files))[0]
-
-
-def _landed_in(stream: OpenStream, partitions: list[Partition]) -> dict[Partition, Manifest]:
-    with ThreadPoolExecutor(LISTINGS) as pool:
-        return dict(zip(partitions, pool.map(stream.manifest, partitions), strict=True))
 
 
 def _runs(stream: OpenStream) -> dict[str, LastRuns]:

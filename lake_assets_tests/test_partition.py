@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lake_assets.errors import PartitionError
-from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.partition import Partition, PartitionColumn, PartitionType
 
 REGION_AND_DATE = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -102,3 +102,17 @@ def test_times_of_other_lengths_are_written_in_one_way(kind: PartitionType, text
 def test_a_time_that_is_written_otherwise_is_refused_with_an_example(kind: PartitionType, text: str) -> None:
     with pytest.raises(PartitionError, match="such as 2026"):
         PartitionColumn("t", kind).parse(text)
+
+
+@pytest.mark.parametrize("region", ["NW", "a,b", "a/b", "O'Hare", "=", HIVE_NULL])
+def test_a_path_is_read_as_it_is_written(region: str) -> None:
+    partition = Partition.of(REGION_AND_DATE, {"region": escape(region), "date": "2026-02-11"})
+    assert Partition.at(REGION_AND_DATE, partition.path) == partition
+
+
+@pytest.mark.parametrize(
+    "path", ["", "region=NW", "date=2026-02-11/region=NW", "region=NW/date=2026-02-11/", "region=a%2Cb/date=2026-02-11"]
+)
+def test_another_path_is_refused(path: str) -> None:
+    with pytest.raises(PartitionError):
+        Partition.at(REGION_AND_DATE, path)

@@ -61,8 +61,8 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
         if snapshot not in snapshots:
             wrong.append(f"{path}: there is no snapshot {snapshot}")
             continue
-        partition = stream.config.partition(path.replace("/", ","))
-        held = sum(file.rows_at(snapshot) for file in files.get(_key(partition), ()))
+        partition = stream.config.partition_at(path)
+        held = sum(file.rows_at(snapshot) for file in files.get(_key(partition), ())) if partition else rows
         if held != rows:
             wrong.append(f"{path}: snapshot {snapshot} holds {held:,} rows, and the ledger says {rows:,}")
     return CheckResult(

@@ -1,15 +1,12 @@
 """Checks of the landing zone against the ledger."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.errors import NoLakeError
 from lake_assets.index_check import check_indexed
 from lake_assets.lake.history import last_runs
+from lake_assets.landed import list_landed_in
 from lake_assets.report.state import State, read_state, state_of
 from lake_assets.stream import OpenStream
-
-LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
 def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
@@ -40,13 +37,11 @@ def _states(stream: OpenStream, scope: Scope) -> dict[str, State]:
             runs = last_runs(lake, stream.table)
     except NoLakeError:
         runs = {}
-    with ThreadPoolExecutor(LISTINGS) as pool:
-        manifests = dict(zip(scope.partitions, pool.map(stream.manifest, scope.partitions), strict=True))
     return {
         str(partition): state_of(
             stream.fingerprint(manifest), runs.get(partition.path), has_landed=bool(manifest.objects)
         )
-        for partition, manifest in manifests.items()
+        for partition, manifest in list_landed_in(stream, scope.partitions).items()
     }
 
 

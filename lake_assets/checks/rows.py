@@ -55,11 +55,8 @@ def row_counts(stream: OpenStream, scope: Scope) -> CheckResult:
 
 def _committed(stream: OpenStream, scope: Scope, runs: dict[str, LastRuns]) -> dict[Partition, LastRuns]:
     """The partitions to look at that are in the lake, the newest commit first."""
-    partitions: Iterable[Partition] = (
-        (stream.config.partition(path.replace("/", ",")) for path in runs)
-        if scope.partitions is None
-        else scope.partitions
-    )
+    every = (partition for path in runs if (partition := stream.config.partition_at(path)))
+    partitions: Iterable[Partition] = every if scope.partitions is None else scope.partitions
     found = {p: runs[p.path] for p in partitions if p.path in runs and runs[p.path].snapshot is not None}
     newest = sorted(found, key=lambda p: found[p].snapshot or 0, reverse=True)
     return {p: found[p] for p in (newest if scope.partitions is not None else newest[:NEWEST])}

@@ -11,7 +11,6 @@ from lake_assets.checks.sql import run_sql
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import ledger_table
-from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
 Check = Callable[[OpenStream, Scope], CheckResult]
@@ -71,7 +70,7 @@ def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
             paths = _paths(lake, stream, run_id)
     except NoLakeError:
         paths = []
-    return Scope(run_id, tuple(_partition(stream, path) for path in paths))
+    return Scope(run_id, tuple(partition for path in paths if (partition := stream.config.partition_at(path))))
 
 
 def _paths(lake: LakeSession, stream: OpenStream, run_id: str) -> list[str]:
@@ -85,10 +84,6 @@ def _paths(lake: LakeSession, stream: OpenStream, run_id: str) -> list[str]:
         [run_id, stream.name],
     )
     return [path for (path,) in rows]
-
-
-def _partition(stream: OpenStream, path: str) -> Partition:
-    return stream.config.partition(path.replace("/", ","))
 
 
 def _has_table(stream: OpenStream) -> bool:

@@ -190,3 +190,13 @@ class Stream(Model):
             PartitionError: the text does not fit the stream's partition columns.
         """
         return Partition.parse(self.columns, text)
+
+    def partition_at(self, path: str) -> Partition | None:
+        """The partition that the ledger writes as `region=NW/date=2026-02-11`.
+
+        None for a path of other columns, which the stream may once have had.
+        """
+        try:
+            return Partition.at(self.columns, path)
+        except PartitionError:
+            return None

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from lake_assets.errors import LayoutError, NoLakeError, PartitionError
+from lake_assets.errors import NoLakeError
 from lake_assets.lake.history import LastRuns, last_runs
+from lake_assets.landed import list_landed
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.report.expected import expected_partitions, sort_key
-from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
 
 State = Literal["committed", "stale", "failed", "missing", "absent"]
@@ -79,7 +79,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         CatalogError: the lake cannot be read; one that does not exist yet has committed nothing.
     """
     now = now or dt.datetime.now(dt.UTC)
-    landed, strangers = sort_landed(stream, stream.source.list("", stream.config.files))
+    landed, strangers = list_landed(stream)
     ledger = _read_ledger(stream)
     known = sorted({*landed, *ledger}, key=sort_key)
     partitions = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
@@ -93,30 +93,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             _partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition))
             for partition in partitions
         ),
-        strangers,
+        tuple(stranger.uri for stranger in strangers),
     )
-
-
-def sort_landed(
-    stream: OpenStream, objects: Sequence[LandedObject]
-) -> tuple[dict[Partition, Manifest], tuple[str, ...]]:
-    """The objects of a listing by partition, as `OpenStream.manifest` would give each, and the URIs of the others."""
-    found: dict[Partition, list[LandedObject]] = {}
-    strangers = []
-    partitions: dict[tuple[str, ...], Partition | None] = {}
-    for landed in objects:
-        texts = _match(stream, landed.key)
-        if texts is None:
-            strangers.append(landed.uri)
-            continue
-        if texts not in partitions:
-            partitions[texts] = _partition(stream.config.columns, texts)
-        partition = partitions[texts]
-        if partition is None:
-            strangers.append(landed.uri)
-        else:
-            found.setdefault(partition, []).append(landed)
-    return {partition: Manifest(tuple(some)) for partition, some in found.items()}, tuple(strangers)
 
 
 def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> State:
@@ -158,36 +136,12 @@ def _partition_state(
     )
 
 
-def _match(stream: OpenStream, key: str) -> tuple[str, ...] | None:
-    """The texts of a key's partition columns, in their order; None for a key outside the layout."""
-    try:
-        values = stream.layout.match(key, file=True)
-    except LayoutError:
-        return None
-    return None if values is None else tuple(values[column.name] for column in stream.config.columns)
-
-
-def _partition(columns: Sequence[PartitionColumn], texts: Sequence[str]) -> Partition | None:
-    """The partition of these texts; None for texts that name none, or that an ingest would look for elsewhere."""
-    named = {column.name: text for column, text in zip(columns, texts, strict=True)}
-    try:
-        partition = Partition.of(columns, named)
-    except PartitionError:
-        return None
-    return partition if partition.texts() == named else None
-
-
 def _read_ledger(stream: OpenStream) -> Mapping[Partition, LastRuns]:
     try:
         with stream.lake.open(read_only=True) as lake:
             runs = last_runs(lake, stream.table)
     except NoLakeError:
         return {}
-    found = {}
-    for path, last in runs.items():
-        texts = [part.partition("=")[2] for part in path.split("/")]
-        # A table that once had other partition columns has their rows in the ledger still.
-        is_ours = len(texts) == len(stream.config.columns)
-        if is_ours and (partition := _partition(stream.config.columns, texts)) and partition.path == path:
-            found[partition] = last
-    return found
+    # A table that once had other partition columns has their rows in the ledger still.
+    found = {stream.config.partition_at(path): last for path, last in runs.items()}
+    return {partition: last for partition, last in found.items() if partition is not None}
