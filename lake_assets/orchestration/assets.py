@@ -196,10 +196,10 @@ class _Run:
 
     def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
         view = None
+        landing = None if self.stream.config.transform else landing_name(self.stream.name)
         if len(self.done) >= PREVIEWS:
-            return materialization_metadata(
-                result, self.view and self.view.without_preview(result.row.row_count), partition
-            )
+            known = self.view and self.view.without_preview(result.row.row_count)
+            return materialization_metadata(result, known, partition, landing)
         try:
             with self.stream.lake.open(read_only=True) as lake:
                 view = view_partition(lake, self.stream.table, partition, result.row.row_count)
@@ -207,7 +207,7 @@ class _Run:
             # What was committed is committed, with or without a preview.
             self.context.log.warning(f"No preview of {partition}: {error}")
         self.view = view or self.view
-        return materialization_metadata(result, view, partition)
+        return materialization_metadata(result, view, partition, landing)
 
     def _materializations(self) -> Iterator[dg.AssetMaterialization]:
         """The events of what is done in a run that does not succeed, for which Dagster makes none."""

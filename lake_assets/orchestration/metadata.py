@@ -91,13 +91,17 @@ def view_partition(
     return PartitionView(columns, rows, tuple(preview))
 
 
-def materialization_metadata(result: IngestResult, view: PartitionView | None, partition: Partition) -> Metadata:
+def materialization_metadata(
+    result: IngestResult, view: PartitionView | None, partition: Partition, landing: str | None = None
+) -> Metadata:
     """What one partition's materialization event carries.
 
     Args:
         result: what the ingest did.
         view: the partition as the lake has it now, for rows, schema and preview; None where there is no table.
         partition: which partition it is.
+        landing: name of the asset whose columns of the same names the table's come from; None if a transform makes
+            them.
     """
     row = result.row
     numbers: dict[str, int | None] = {
@@ -126,8 +130,17 @@ def materialization_metadata(result: IngestResult, view: PartitionView | None, p
             metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
         # Under this name Dagster shows it as the asset's columns.
         metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(table_schema(view.columns, partitioned))
+        if landing is not None:
+            metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
     metadata["ledger"] = dg.MetadataValue.json(_ledger(result))
     return metadata
+
+
+def _lineage(view: PartitionView, landing: str) -> dg.TableColumnLineage:
+    key = dg.AssetKey(landing)
+    return dg.TableColumnLineage(
+        {name: [dg.TableColumnDep(asset_key=key, column_name=name)] for name, _ in view.columns}
+    )
 
 
 def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str]) -> dg.TableSchema:

@@ -79,6 +79,10 @@ def test_a_materialization_shows_what_was_done(materialize: Materialize, local_w
     assert shown["seconds"] == pytest.approx(sum(shown[step] for step in steps), abs=1e-5)
     columns = [(column.name, column.type) for column in shown["dagster/column_schema"].columns]
     assert columns == [("id", "BIGINT"), ("total", "DOUBLE"), ("region", "VARCHAR"), ("date", "DATE")]
+    lineage = shown["dagster/column_lineage"].deps_by_column
+    assert {
+        name: [(dep.asset_key.to_user_string(), dep.column_name) for dep in deps] for name, deps in lineage.items()
+    } == {name: [("sales_landing", name)] for name in ("id", "total", "region", "date")}
     assert "| 1 | 3.0 | NW | 2026-02-11 |" in shown["preview"]
     assert shown["ledger"]["run_id"] == result.run_id
     assert shown["ledger"]["load_partition"] == "region=NW/date=2026-02-11"
