@@ -17,9 +17,9 @@ from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.files import LiveFile, columns_changed_at, live_files, partition_keys
 from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger, last_fingerprints
 from lake_assets.lake.replacement import Replacement
+from lake_assets.lake.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
 from lake_assets.lake.tables import data_schema
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.manifest import Manifest
@@ -35,7 +35,7 @@ class Candidate:
     """A partition that can be rewritten as fewer files."""
 
     partition: Partition
-    files: tuple[LiveFile, ...]
+    files: tuple[CatalogFile, ...]
 
     @property
     def size(self) -> int:
@@ -212,11 +212,11 @@ def _left(stream: OpenStream, one: Candidate, why: str) -> Compacted:
     return Compacted(stream.name, one.partition, len(one.files), one.size, why=why)
 
 
-def _values(file: LiveFile) -> tuple[tuple[bool, str], ...]:
+def _values(file: CatalogFile) -> tuple[tuple[bool, str], ...]:
     return tuple((text is None, text or "") for _, text in sorted(file.values.items()))
 
 
-def _partition(stream: OpenStream, names: Sequence[str], file: LiveFile) -> Partition | None:
+def _partition(stream: OpenStream, names: Sequence[str], file: CatalogFile) -> Partition | None:
     """The stream's partition that a file belongs to; None where its values are none that the stream can have."""
     texts = {name.lower(): file.values.get(index) for index, name in enumerate(names)}
     try:

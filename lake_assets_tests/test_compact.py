@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.compact import Compacted, compact
-from lake_assets.lake.files import live_files
+from lake_assets.lake.table_files import live_files
 from lake_assets.maintain import maintain
 from lake_assets.report.state import read_state
 from lake_assets_tests.world import NW, SW, World, sales

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ def sales(*totals: float) -> pa.Table:
     return pa.table({"id": pa.array(range(len(totals)), pa.int64()), "total": pa.array(totals, pa.float64())})
 
 
+@cache
+def _client(*names: str) -> duckdb.DuckDBPyConnection:
+    """A plain client with these extensions, one a process: they take long to load."""
+    client = duckdb.connect()
+    for name in names:
+        client.execute(f"LOAD '{extension_file(name)}'")
+    return client
+
+
 @dataclass
 class World:
     """One stream `sales` with all that it needs."""
@@ -46,6 +56,7 @@ class World:
     source: dict[str, Any]
     sessions: Callable[[], SparkSession]
     options: dict[str, Any] = field(default_factory=dict)
+    _opened: tuple[LakeConfig, OpenStream] | None = None
 
     @property
     def config(self) -> LakeConfig:
@@ -55,7 +66,11 @@ class World:
 
     @property
     def stream(self) -> OpenStream:
-        return open_stream(self.config, "sales")
+        """The stream; the same while the config is, for its engine takes longer to load than most of what is tested."""
+        config = self.config
+        if self._opened is None or self._opened[0] != config:
+            self._opened = config, open_stream(config, "sales")
+        return self._opened[1]
 
     def partition(self, text: str) -> Partition:
         return self.config.streams["sales"].partition(text)
@@ -87,14 +102,15 @@ class World:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""
-        with duckdb.connect() as client:
-            lake = self.config.lakes["test"]
-            for name in extensions(lake):
-                client.execute(f"LOAD '{extension_file(name)}'")
-            for statement in secret_statements(lake):
-                client.execute(statement)
-            client.execute(attach_statement(lake, read_only=True))
+        lake = self.config.lakes["test"]
+        client = _client(*extensions(lake))
+        for statement in secret_statements(lake):
+            client.execute(statement)
+        client.execute(attach_statement(lake, read_only=True))
+        try:
             return client.execute(sql, parameters).fetchall()
+        finally:
+            client.execute("DETACH lake")
 
     def totals(self, text: str | None = None) -> list[float]:
         """The totals in the lake, sorted; of one partition or of all."""

@@ -5,7 +5,7 @@ import pytest
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError
-from lake_assets.lake.files import live_files
+from lake_assets.lake.table_files import live_files
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, World, sales
 
