@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from tenacity import Retrying, stop_after_attempt
 
 from lake_assets.config.load import load_config
 from lake_assets.lake.attach import attach_statement, extensions
@@ -23,35 +24,47 @@ from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 DAYS = ("2026-02-11", "2026-02-12")
+STREAMS = ("clicked", "broken", "crowded")  # each with a table of its own, for one test
 CONFIG = {
     "lakes": {"shop": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}},
     "streams": {
-        "sales": {
-            "source": "landing",
+        name: {
+            "source": f"landing/{name}",
             "partitions": {
                 "region": {"values": ["NW"]},
                 "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]},
             },
-            "destination": {"table": "sales"},
+            "destination": {"table": name},
         }
+        for name in STREAMS
     },
 }
 
 
 @dataclass(frozen=True)
 class Site:
-    """A Dagster over a lake in a folder."""
+    """A Dagster over a lake in a folder, and one stream of it."""
 
     folder: Path
     dagster: DagsterServer
+    stream: str = ""
+
+    def of(self, stream: str) -> "Site":
+        """The same with this stream."""
+        return replace(self, stream=stream)
 
     @property
     def config(self) -> Path:
         return self.folder / "lake.yaml"
 
-    def land(self, day: str, *totals: float, name: str = "a.parquet") -> None:
-        path = self.folder / "landing" / "region=NW" / f"date={day}" / name
+    def landed(self, day: str) -> Path:
+        """The path of a partition's one object; its folder is made."""
+        path = self.folder / "landing" / self.stream / "region=NW" / f"date={day}" / "a.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def land(self, day: str, *totals: float) -> None:
+        path = self.landed(day)
         pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), path)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -64,11 +77,11 @@ class Site:
             return client.execute(sql).fetchall()
 
     def totals(self) -> list[tuple[str, float]]:
-        return self.query("SELECT date::VARCHAR, total FROM lake.sales ORDER BY ALL")
+        return self.query(f"SELECT date::VARCHAR, total FROM lake.{self.stream} ORDER BY ALL")
 
     def wait_for_materializations(self, count: int) -> list[dict[str, Any]]:
         for _ in range(300):
-            if len(told := self.dagster.materialized("sales")) >= count:
+            if len(told := self.dagster.materialized(self.stream)) >= count:
                 return told
             time.sleep(1)
         raise AssertionError(f"{len(told)} of {count} partitions are materialized")
@@ -77,12 +90,14 @@ class Site:
         return [self.dagster.failures(run) for run in self.dagster.runs(dagster__backfill=backfill)]
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
-    (tmp_path / "landing").mkdir()
-    with dagster_dev(tmp_path / "lake.yaml") as server:
-        yield Site(tmp_path, server)
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    folder = tmp_path_factory.mktemp("shop")
+    (folder / "lake.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
+    for name in STREAMS:
+        (folder / "landing" / name).mkdir(parents=True)
+    with dagster_dev(folder / "lake.yaml") as server:
+        yield Site(folder, server)
 
 
 @pytest.fixture
@@ -94,9 +109,10 @@ def chromium() -> str:
     return found
 
 
-def test_a_backfill_is_launched_by_clicking(site: Site, chromium: str) -> None:
+def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
     from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
 
+    site = shop.of("clicked")
     site.land(DAYS[0], 1, 2)
     site.land(DAYS[1], 3)
     with sync_playwright() as playwright:
@@ -104,15 +120,17 @@ def test_a_backfill_is_launched_by_clicking(site: Site, chromium: str) -> None:
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(60_000)
         expect.set_options(timeout=60_000)
-        page.goto(f"{site.dagster.url}/assets/sales")
+        page.goto(f"{site.dagster.url}/assets/{site.stream}")
         page.get_by_role("button", name="Materialize…").click()
         every = page.get_by_role("button", name="All", exact=True)
-        every.nth(0).click()
-        every.nth(1).click()
-        expect(page.get_by_text("2 partitions")).to_be_visible()
+        for attempt in Retrying(stop=stop_after_attempt(20), reraise=True):  # a click before the keys are there is lost
+            with attempt:
+                every.nth(0).click()
+                every.nth(1).click()
+                expect(page.get_by_text("2 partitions")).to_be_visible(timeout=3_000)
         page.get_by_role("button", name="Launch backfill").click()
         told = site.wait_for_materializations(2)
-        page.goto(f"{site.dagster.url}/assets/sales?view=events")
+        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
         for day in DAYS:
             expect(page.get_by_text(f"{day}|NW").first).to_be_visible()
         browser.close()
@@ -123,36 +141,37 @@ def test_a_backfill_is_launched_by_clicking(site: Site, chromium: str) -> None:
     assert rows == {f"{DAYS[0]}|NW": 2, f"{DAYS[1]}|NW": 1}
 
 
-def test_one_bad_partition_of_a_backfill_fails_alone(site: Site) -> None:
+def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
+    site = shop.of("broken")
     site.land(DAYS[0], 1)
-    bad = site.folder / "landing" / "region=NW" / f"date={DAYS[1]}" / "a.parquet"
-    bad.parent.mkdir(parents=True)
+    bad = site.landed(DAYS[1])
     bad.write_bytes(b"no Parquet")
 
-    launched = site.dagster.backfill("sales", [f"{day}|NW" for day in DAYS])
+    launched = site.dagster.backfill(site.stream, [f"{day}|NW" for day in DAYS])
 
     assert site.dagster.wait(launched, 600) == "COMPLETED_FAILED"
     ((error,),) = site.failures(launched)
     assert "1 of 2 partitions failed, 1 are done." in error
     assert f"{DAYS[1]}|NW: the object {bad}" in error
     assert site.totals() == [(DAYS[0], 1)]
-    assert [one["partition"] for one in site.dagster.materialized("sales")] == [f"{DAYS[0]}|NW"]
-    assert site.query("SELECT load_partition, status FROM lake.ingest_runs ORDER BY ALL") == [
+    assert [one["partition"] for one in site.dagster.materialized(site.stream)] == [f"{DAYS[0]}|NW"]
+    assert site.query("SELECT load_partition, status FROM lake.ingest_runs WHERE stream = 'broken' ORDER BY ALL") == [
         (f"region=NW/date={DAYS[0]}", "committed"),
         (f"region=NW/date={DAYS[1]}", "failed"),
     ]
 
 
-def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_other(site: Site) -> None:
+def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:
+    site = shop.of("crowded")
     for day in DAYS:
         site.land(day, 1, 2, 3)
     keys = [f"{day}|NW" for day in DAYS]
     # A range, a single partition, and the command line, on the same partitions that do not exist yet.
-    launched = [site.dagster.backfill("sales", keys), site.dagster.backfill("sales", keys[:1])]
+    launched = [site.dagster.backfill(site.stream, keys), site.dagster.backfill(site.stream, keys[:1])]
     while not site.dagster.runs(dagster__backfill=launched[0]):
         time.sleep(0.5)
     cli = "from lake_assets.cli import main; main()"
-    command = [sys.executable, "-c", cli, "--config", str(site.config), "ingest", "sales", "--force"]
+    command = [sys.executable, "-c", cli, "--config", str(site.config), "ingest", site.stream, "--force"]
     options = [text for day in DAYS for text in ("--partition", f"region=NW,date={day}")]
     by_hand = subprocess.run([*command, *options], capture_output=True, text=True, timeout=600, check=False)
 
@@ -162,7 +181,8 @@ def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_oth
     ]
     assert site.totals() == [(day, total) for day in DAYS for total in (1, 2, 3)]
     ((runs, commits, snapshots),) = site.query(
-        "SELECT count(*), count(*) FILTER (status = 'committed'), count(DISTINCT snapshot_id) FROM lake.ingest_runs"
+        "SELECT count(*), count(*) FILTER (status = 'committed'), count(DISTINCT snapshot_id) FROM lake.ingest_runs "
+        "WHERE stream = 'crowded'"
     )
     assert runs == 5
     assert commits == snapshots  # each commit is a snapshot of its own
