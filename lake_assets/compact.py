@@ -2,14 +2,20 @@
 
 DuckLake's own merge fails on tables with a NULL partition, and names files outside the lake's folder wrongly. Here the
 source of the job is the lake itself, and the commit replaces the very files that were read: if another writer has
-committed the partition meanwhile, nothing is changed.
+committed the partition meanwhile, nothing is changed. The files of an encrypted lake are read and written by DuckDB in
+one transaction, without Spark.
 """
 
+import dataclasses
 import datetime as dt
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError
 from lake_assets.ingest import Sessions
@@ -17,10 +23,11 @@ from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.insert import rewrite_by_insert
 from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger, last_fingerprints
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
-from lake_assets.lake.tables import data_schema
+from lake_assets.lake.tables import data_schema, prepare_table
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
@@ -70,13 +77,15 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     Raises:
         CatalogError: the catalog cannot be read.
     """
+    if stream.lake_config.is_managed:
+        return []  # MotherDuck's own affair
     files = live_files(session, stream.table)
     keys = partition_keys(session, stream.table) if files else None
     if keys is None:
         return []
     partitioning, names = keys
     changed = columns_changed_at(session, stream.table)
-    root = f"{stream.lake_config.storage.root}/"
+    root = f"{stream.lake_config.own_storage.root}/"
     found = []
     by_values = sorted(files, key=_values)
     for _, group in groupby(by_values, key=_values):
@@ -98,8 +107,8 @@ def compact(
 ) -> list[Compacted]:
     """Rewrite the partitions of many small files. Readers see the same rows all the time.
 
-    Each partition is a Spark job and a commit of its own. One that another writer commits meanwhile, or that cannot be
-    rewritten, is left as it was and says why.
+    Each partition is a Spark job and a commit of its own; in an encrypted lake a commit alone. One that another writer
+    commits meanwhile, or that cannot be rewritten, is left as it was and says why.
 
     Args:
         stream: whose partitions they are.
@@ -118,12 +127,12 @@ def compact(
         create_ledger(session)
         # Read after the files: if a commit comes between, their files are others than these, and nothing is done.
         last = last_fingerprints(session, stream.table, [one.partition.path for one in some])
-    spark = sessions()
+    spark = None if stream.lake_config.inserts_only else sessions()
     results = []
     for one in some:
         checkpoint()
         try:
-            results.append(_compact_one(stream, one, lambda: spark, last.get(one.partition.path)))
+            results.append(_compact_one(stream, one, spark, last.get(one.partition.path)))
         except LakeAssetsError as error:
             results.append(_left(stream, one, str(error)))
         except NotDirectError as error:
@@ -131,15 +140,30 @@ def compact(
     return results
 
 
-def _compact_one(stream: OpenStream, one: Candidate, sessions: Sessions, fingerprint: str | None) -> Compacted:
-    run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
-    objects = _objects(stream, one)
+def _compact_one(stream: OpenStream, one: Candidate, spark: SparkSession | None, fingerprint: str | None) -> Compacted:
+    row = _row(stream, one, fingerprint)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
-    storage = stream.lake_config.storage
+    written = _rewrite(stream, one, row, schema) if spark is None else _replace(stream, one, spark, row, schema)
+    return Compacted(stream.name, one.partition, len(one.files), one.size, written.files_written, written.bytes_written)
+
+
+def _rewrite(stream: OpenStream, one: Candidate, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
+    """Let DuckDB write the rows anew, in the transaction that reads them."""
+    replacement = Replacement(stream.table, one.partition, [], Manifest(()), row, columns=schema.names)
+    with stream.lake.open() as session:
+        prepare_table(session, stream.table, stream.config.compression)
+        lane = partial(rewrite_by_insert, target=stream.config.target_file_size)
+        return commit(session, replacement, lanes=[lane])
+
+
+def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
+    """Write the rows anew by a Spark job, and replace the files that it read."""
+    objects = _objects(stream, one)
+    storage = stream.lake_config.own_storage
     folder = stream.destination_folder(one.partition)
     job = Job(
-        run_id=run_id,
+        run_id=row.run_id,
         source=storage,
         storage=storage,
         schema=schema,
@@ -147,28 +171,15 @@ def _compact_one(stream: OpenStream, one: Candidate, sessions: Sessions, fingerp
         target_file_size=stream.config.target_file_size,
         partitions=(PartitionJob(one.partition, objects, folder),),
     )
-    (result,) = pass_through(sessions(), job)
+    (result,) = pass_through(spark, job)
     if result.error is not None:
         raise result.error
     _check_rows(one, result.files)
-    row = LedgerRow(
-        run_id=run_id,
-        run_at=started,
-        stream=stream.name,
-        source_glob=stream.destination_uri(one.partition) + "*.parquet",
-        destination_table=str(stream.table),
-        partition_columns=",".join(column.name for column in one.partition.columns),
-        load_partition=one.partition.path,
-        mode=COMPACT,
-        status="committed",
+    row = dataclasses.replace(
+        row,
         row_count=sum(file.rows for file in result.files),
-        source_files=len(one.files),
-        source_bytes=one.size,
         files_written=len(result.files),
         bytes_written=sum(file.size for file in result.files),
-        # That of the landed objects, so that the next ingest still finds them unchanged.
-        source_fingerprint=fingerprint,
-        started_at=started,
     )
     replacement = Replacement(
         stream.table,
@@ -180,15 +191,32 @@ def _compact_one(stream: OpenStream, one: Candidate, sessions: Sessions, fingerp
     )
     with stream.lake.open() as session:
         # Only this lane knows which files it replaces.
-        commit(session, replacement, lanes=[replace_directly])
-    return Compacted(
-        stream.name, one.partition, len(one.files), one.size, len(result.files), sum(f.size for f in result.files)
+        return commit(session, replacement, lanes=[replace_directly])
+
+
+def _row(stream: OpenStream, one: Candidate, fingerprint: str | None) -> LedgerRow:
+    run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
+    return LedgerRow(
+        run_id=run_id,
+        run_at=started,
+        stream=stream.name,
+        source_glob=stream.destination_uri(one.partition) + "*.parquet",
+        destination_table=str(stream.table),
+        partition_columns=",".join(column.name for column in one.partition.columns),
+        load_partition=one.partition.path,
+        mode=COMPACT,
+        status="committed",
+        source_files=len(one.files),
+        source_bytes=one.size,
+        # That of the landed objects, so that the next ingest still finds them unchanged.
+        source_fingerprint=fingerprint,
+        started_at=started,
     )
 
 
 def _objects(stream: OpenStream, one: Candidate) -> tuple[LandedObject, ...]:
     """The files as the store has them, with the ETags under which tasks read them."""
-    store = Store(stream.lake_config.storage)
+    store = Store(stream.lake_config.own_storage)
     keys = [file.uri.removeprefix(f"{store.root}/") for file in one.files]
     listed = {o.key: o for folder in {key.rpartition("/")[0] for key in keys} for o in store.list(f"{folder}/")}
     if gone := [key for key in keys if key not in listed]:

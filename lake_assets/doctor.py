@@ -19,11 +19,11 @@ from packaging.requirements import Requirement
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import Lake, LakeConfig
-from lake_assets.config.storages import LocalStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.engine import open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake, catalog_place
-from lake_assets.lake.engine import open_engine
 from lake_assets.lake.lock import commit_lock
 from lake_assets.spark.java import find_java
 from lake_assets.storage.store import Store
@@ -189,7 +189,9 @@ def _places(config: LakeConfig) -> Iterator[Finding]:
         yield _checked(f"DuckDB {extension}", lambda extension=extension: _loads(extension))  # type: ignore[misc]
     for name, lake in config.lakes.items():
         yield _checked(f"catalog of {name}", lambda lake=lake: _catalog(lake))  # type: ignore[misc]
-        yield _checked(f"storage of {name}", lambda lake=lake: _storage(lake))  # type: ignore[misc]
+        for what, storage in (("storage", lake.storage), ("staging", lake.staging)):
+            if storage is not None:
+                yield _checked(f"{what} of {name}", lambda storage=storage: _storage(storage))  # type: ignore[misc]
         if isinstance(lake.storage, LocalStorage):
             subject, folder = f"disk of {name}", Path(lake.storage.path)
             yield _checked(subject, lambda subject=subject, folder=folder: _disk(subject, folder))  # type: ignore[misc]
@@ -209,16 +211,16 @@ def _catalog(lake: Lake) -> str:
         pass
     try:
         with DuckLake(lake).open(read_only=True) as session:
-            ((snapshot,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
+            snapshot = session.current_snapshot()
     except NoLakeError:
         return f"{place}: reachable, the first ingest makes the lake in it"
     return f"{place}: snapshot {snapshot}"
 
 
-def _storage(lake: Lake) -> str:
-    store = Store(lake.storage)
-    if isinstance(lake.storage, LocalStorage):
-        _refuse_unwritable(Path(lake.storage.path))
+def _storage(storage: AnyStorage) -> str:
+    store = Store(storage)
+    if isinstance(storage, LocalStorage):
+        _refuse_unwritable(Path(storage.path))
         return f"{store.root}: can be written to"
     store.probe()
     return f"{store.root}: reachable"

@@ -22,7 +22,7 @@ from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
-from lake_assets.lake.replacement import Replacement
+from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
@@ -30,6 +30,7 @@ from lake_assets.spark.fit import Fitter, united
 from lake_assets.spark.job import Job, JobResult, PartitionJob
 from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
 from lake_assets.spark.read import read_schema, read_schemas
+from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.stream import OpenStream
 
@@ -142,6 +143,8 @@ def ingest_all(
             if passage.result is not None and not passage.is_told:
                 yield Outcome(passage.partition, passage.result)
         raise
+    finally:
+        run.unstage()
 
 
 class _Run:
@@ -157,6 +160,8 @@ class _Run:
         self.landed_only = landed_only
         self.schema: pa.Schema | None = None  # of the data files; None while there is no table
         self.broken: Exception | None = None  # what would meet every other partition too
+        lake = stream.lake_config
+        self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
 
     def some(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """All steps with some partitions; those whose objects change under way are taken again."""
@@ -174,8 +179,14 @@ class _Run:
                     self._commit(few)
                     yield from self._outcomes(few)
                 self._evolve(group)
+                self.unstage()
             yield from self._outcomes(left)
             left = [passage for passage in left if passage.try_again()]
+
+    def unstage(self) -> None:
+        """Remove what the tasks staged: it is in the lake, or of no use."""
+        if self.staging is not None:
+            self.staging.clear()
 
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """What is newly known of these."""
@@ -220,7 +231,7 @@ class _Run:
         self.checkpoint()
 
     def _prepare(self, lake: LakeSession) -> None:
-        prepare_table(lake, self.stream.table)
+        prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
     def _write(self, passages: Sequence[Passage]) -> None:
@@ -325,15 +336,20 @@ class _Run:
         return Job(
             run_id=passages[0].row.run_id,
             source=config.source,
-            storage=self.stream.lake_config.storage,
+            storage=self.staging.storage if self.staging else self.stream.lake_config.own_storage,
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,
             evolves=config.schema_policy == "evolve",
             partitions=tuple(
-                PartitionJob(p.partition, p.manifest.objects, self.stream.destination_folder(p.partition))
+                PartitionJob(
+                    p.partition,
+                    p.manifest.objects,
+                    self.staging.folder if self.staging else self.stream.destination_folder(p.partition),
+                )
                 for p in passages
             ),
+            key=self.staging.key if self.staging else None,
         )
 
     def _commit(self, passages: Sequence[Passage]) -> None:
@@ -362,16 +378,19 @@ class _Run:
         passage.update(
             status="committed",
             row_count=sum(file.rows for file in passage.files),
-            files_written=len(passage.files),
-            bytes_written=sum(file.size for file in passage.files),
+            # Of staged rows the commit knows what is written.
+            files_written=None if self.staging else len(passage.files),
+            bytes_written=None if self.staging else sum(file.size for file in passage.files),
         )
         self._replace(lake, passage)
 
     def _replace(self, lake: LakeSession, passage: Passage) -> None:
-        files = [file.uri for file in passage.files]
+        files, staged = [file.uri for file in passage.files], None
         columns = passage.schema.names if passage.schema and files else ()
+        if self.staging is not None and files:
+            files, staged = [], Staged.of(passage.files, self.staging.key, self.stream.config.target_file_size)
         replacement = Replacement(
-            self.stream.table, passage.partition, files, passage.manifest, passage.row, columns=columns
+            self.stream.table, passage.partition, files, passage.manifest, passage.row, columns=columns, staged=staged
         )
         passage.done(commit(lake, replacement))
 

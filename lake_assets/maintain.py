@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from lake_assets.compact import Compacted, candidates, compact
 from lake_assets.config.maintenance import Maintenance
-from lake_assets.config.models import LakeConfig
+from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.errors import ConfigError
 from lake_assets.ingest import Sessions
 from lake_assets.lake.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.staging import leftovers
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets.stream import OpenStream, open_streams
 
@@ -25,7 +26,7 @@ class Maintained:
     lake: str
     expired: tuple[int, ...]  # snapshots
     cleaned: Cleaned
-    orphans: tuple[LandedObject, ...]
+    orphans: tuple[LandedObject, ...]  # and staged files that runs left which were killed
     compacted: tuple[Compacted, ...]
     sizes: Mapping[str, int]  # bytes of the lake's files before, by URI
 
@@ -73,13 +74,16 @@ def maintain(
         raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
     rules = config.lakes[lake].maintenance or Maintenance()
     now = now or dt.datetime.now(dt.UTC)
+    roots = roots_of(config, lake)
+    staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
+    if config.lakes[lake].is_managed:
+        return Maintained(lake, (), Cleaned(), staged, (), {})  # MotherDuck keeps its files itself
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
-    roots = roots_of(config, lake)
     with ducklake.open(read_only=dry_run) as session:
         expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
         checkpoint()
-        objects = Store(config.lakes[lake].storage).list(files="*.parquet")
+        objects = Store(config.lakes[lake].own_storage).list(files="*.parquet")
         cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
         checkpoint()
         waited = {*cleaned.deleted, *cleaned.unreachable}
@@ -94,7 +98,17 @@ def maintain(
         else:
             compacted += compact(stream, rules.compact, sessions, checkpoint=checkpoint)
     sizes = {o.uri: o.size for o in objects}
-    return Maintained(lake, expired, cleaned, orphans, tuple(compacted), sizes)
+    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), sizes)
+
+
+def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:
+    """Delete the staged files of before that time: those of runs that were killed, which nobody can read any more."""
+    if not lake.inserts_only:
+        return ()
+    left = tuple(o for o in leftovers(lake.staging_storage, before) if not roots.is_protected(o.uri))
+    if not dry_run:
+        Store(lake.staging_storage).delete(tuple(o.key for o in left))
+    return left
 
 
 def roots_of(config: LakeConfig, lake: str) -> Roots:
@@ -112,11 +126,16 @@ def roots_of(config: LakeConfig, lake: str) -> Roots:
         if is_owned:
             owned[stream.source.root] = Store(stream.source)
     return Roots(
-        lake=config.lakes[lake].storage.root,
+        lake=_root(config.lakes[lake]),
         protected=tuple(dict.fromkeys(protected)),
-        foreign=tuple(other.storage.root for name, other in config.lakes.items() if name != lake),
+        foreign=tuple(_root(other) for name, other in config.lakes.items() if name != lake and other.storage),
         owned=owned,
     )
+
+
+def _root(lake: Lake) -> str:
+    """Where a lake's files are; of a managed one, where they are staged."""
+    return (lake.storage or lake.staging_storage).root
 
 
 def _would_compact(stream: OpenStream, at_least: int) -> Sequence[Compacted]:

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
 from lake_assets.index_plan import plan_index
+from lake_assets.lake.insert import insert_statement
 from lake_assets.lake.ledger import last_fingerprints, ledger_table
 from lake_assets.lake.replacement import Statement, add_files_statement, delete_statement, where
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.job import shares
+from lake_assets.staging import FOLDER
 from lake_assets.stream import OpenStream
 
 
@@ -27,7 +29,7 @@ class Plan:
     table_exists: bool
     rows_before: int
     files_written: int  # at most; a task without rows writes none
-    statements: tuple[Statement, ...]  # of the commit, in the words of the extension's lane
+    statements: tuple[Statement, ...]  # of the commit, in the words of the lane by INSERT or of the extension's
 
 
 def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
@@ -49,7 +51,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     if writes or action.startswith("clear"):
         statements = (delete_statement(stream.table, partition),)
     if writes:
-        statements += (add_files_statement(stream.table, [f"{destination}<run id>-<random>.parquet"]),)
+        statements += (_load_statement(stream, partition),)
     files = len(shares(manifest.objects, stream.config.target_file_size, 1)) if writes else 0
     return Plan(
         stream.name,
@@ -65,6 +67,15 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         files,
         statements,
     )
+
+
+def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
+    """How the new rows come into the table: registered as files, or inserted from staged ones."""
+    lake = stream.lake_config
+    if lake.inserts_only:
+        staged = f"{lake.staging_storage.root}/{FOLDER}<random>/<run id>-<random>.parquet"
+        return insert_statement(stream.table, partition, ["<columns>"], [staged], "<the run's key>", lake)
+    return add_files_statement(stream.table, [f"{stream.destination_uri(partition)}<run id>-<random>.parquet"])
 
 
 def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:

@@ -8,11 +8,11 @@ from functools import cached_property
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
+from lake_assets.lake.attach import alias
 from lake_assets.lake.ducklake import DuckLake, TableName
 from lake_assets.layout.template import Template
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 
 
@@ -33,7 +33,7 @@ class OpenStream:
     @property
     def table(self) -> TableName:
         """The destination."""
-        return TableName(self.config.destination.schema_name, self.config.destination.table)
+        return TableName(self.config.destination.schema_name, self.config.destination.table, alias(self.lake_config))
 
     @property
     def lake_config(self) -> Lake:
@@ -53,9 +53,18 @@ class OpenStream:
         folders = "/".join(f"{name}={_not_null(text)}" for name, text in partition.texts().items())
         return f"{self.table.schema}/{self.table.table}/{folders}/"
 
+    @property
+    def table_uri(self) -> str:
+        """The table's folder in the lake's storage, ending in a slash; in a lake that MotherDuck manages, its name."""
+        if self.lake_config.is_managed:
+            return f"md:{self.table.lake}.{self.table}"
+        return f"{self.lake_config.own_storage.root}/{self.table.schema}/{self.table.table}/"
+
     def destination_uri(self, partition: Partition) -> str:
-        """The same folder as a URI."""
-        return ArrowStore(self.lake_config.storage).uri(self.destination_folder(partition))
+        """Where the partition's new data files go, as a URI: a folder of its own, or the table's."""
+        if self.lake_config.inserts_only:
+            return self.table_uri
+        return f"{self.lake_config.own_storage.root}/{self.destination_folder(partition)}"
 
     def manifest(self, partition: Partition) -> Manifest:
         """The partition's objects now, by a listing of its prefix alone.

@@ -30,7 +30,7 @@ def newest_snapshot(world: World) -> int:
 
 def orphan(world: World, key: str) -> str:
     """A data file that no snapshot names, as a run that was killed leaves it."""
-    store = ArrowStore(world.config.lakes["test"].storage)
+    store = ArrowStore(world.config.lakes["test"].own_storage)
     with store.create(key) as file:
         file.write(b"whatever")
     return store.uri(key)

@@ -19,12 +19,12 @@ from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import AzureStorage
+from lake_assets.engine import literal, open_engine
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.ingest import ingest
 from lake_assets.lake import ducklake
 from lake_assets.lake.attach import extensions
 from lake_assets.lake.ducklake import translated
-from lake_assets.lake.engine import literal, open_engine
 from lake_assets.lake.ledger import read_ledger
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
@@ -177,7 +177,7 @@ def test_no_file_that_a_run_leaves_holds_one(file: Path) -> None:
     assert clean("".join(traceback.format_exception(raised.value)))
     assert all(clean(text) for text in stored(file.parent))
     # DuckLake asks an Azure container for leave before it inserts, also where the rows stay in the catalog.
-    if stream.lake_config.storage.type in {"s3", "r2"} and stream.lake_config.catalog.type == "sqlite":
+    if stream.lake_config.own_storage.type in {"s3", "r2"} and stream.lake_config.catalog.type == "sqlite":
         with stream.lake.open() as lake:
             (row,) = read_ledger(lake)
         assert "cannot be reached" in str(row.error)
@@ -213,7 +213,7 @@ def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str]) -> 
 
 def test_what_duckdb_quotes_of_a_statement_is_masked(file: Path) -> None:
     lake = load_config(file).lakes["test"]
-    models = (lake.catalog, lake.storage)
+    models = (lake.catalog, lake.own_storage)
     secrets = [value.get_secret_value() for m in models for _, value in m if isinstance(value, SecretStr)]
     for secret in (*secrets, plant("motherduck")):
         told = [

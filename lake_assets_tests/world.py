@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
+from lake_assets.engine import extension_file
 from lake_assets.ingest import ingest
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
-from lake_assets.lake.engine import extension_file
 from lake_assets.lake.ledger import LedgerRow, read_ledger
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult
@@ -56,11 +56,12 @@ class World:
     source: dict[str, Any]
     sessions: Callable[[], SparkSession]
     options: dict[str, Any] = field(default_factory=dict)
+    lake_options: dict[str, Any] = field(default_factory=dict)
     _opened: tuple[LakeConfig, OpenStream] | None = None
 
     @property
     def config(self) -> LakeConfig:
-        lake = {"catalog": self.catalog, "storage": self.storage}
+        lake = {"catalog": self.catalog, "storage": self.storage} | self.lake_options
         stream = STREAM | {"source": self.source} | self.options
         return LakeConfig.model_validate({"lakes": {"test": lake}, "streams": {"sales": stream}})
 
@@ -129,7 +130,7 @@ class World:
 
     def data_files(self) -> set[str]:
         """The keys of all Parquet files below the lake's storage, registered or not."""
-        storage = self.config.lakes["test"].storage
+        storage = self.config.lakes["test"].own_storage
         if isinstance(storage, LocalStorage) and not Path(storage.path).exists():
             return set()
         return {o.key for o in Store(storage).list(files="*.parquet")}

@@ -62,7 +62,7 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
         files = all_files(lake, stream.table)
     there: set[str] = set()
     elsewhere = 0
-    storage = Store(stream.lake_config.storage)
+    storage = Store(stream.lake_config.own_storage)
     if files:
         there |= {o.uri for o in storage.list(f"{stream.table.schema}/{stream.table.table}/")}
     if any(file.uri.startswith(f"{stream.source.root}/") for file in files):

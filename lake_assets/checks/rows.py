@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.config.secrets import masking
+from lake_assets.engine import identifier
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.engine import identifier
 from lake_assets.lake.history import LastRuns, last_runs
 from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import where
@@ -149,7 +149,7 @@ def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequ
     )
     if snapshot is None or newest is None:
         return None
-    if not lake.rows("SELECT 1 FROM ducklake_snapshots('lake') WHERE snapshot_id = ?", [snapshot]):
+    if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
         return None
     # A number of the ledger's, which no statement takes as a parameter here.
     return lake.rows(f"DESCRIBE SELECT * FROM {stream.table.sql} AT (VERSION => {int(snapshot)})")  # noqa: S608

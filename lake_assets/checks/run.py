@@ -29,6 +29,9 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     """The checks of a stream: those of the package that its config does not skip, then its own."""
     config = stream.config.checks
     found = {name: check for name, check in _BUILT_IN.items() if name not in config.skip}
+    if stream.lake_config.is_managed:
+        # They look into DuckLake's own tables and at the files, both of which are MotherDuck's.
+        found = {name: check for name, check in found.items() if name not in ("ledger", "data_files")}
     if stream.config.mode == "index" and "indexed_objects" not in config.skip:
         found["indexed_objects"] = indexed_objects
     return found | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}

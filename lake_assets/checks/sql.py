@@ -3,10 +3,9 @@
 import duckdb
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.engine import identifier
 from lake_assets.stream import OpenStream
 
 
@@ -20,7 +19,7 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
         CatalogError: the query fails.
     """
     with stream.lake.open(read_only=True) as lake:
-        lake.rows(f"USE {ALIAS}")
+        lake.rows(f"USE {identifier(lake.alias)}")
         try:
             _make_view(lake, stream, scope)
             relation = lake.connection.sql(sql)

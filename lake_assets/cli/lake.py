@@ -96,9 +96,9 @@ def _failed(error: "duckdb.Error") -> CatalogError:
 @contextmanager
 def current(session: "LakeSession") -> Iterator[None]:
     """Make the lake the current database for the block; what is current cannot be detached."""
-    from lake_assets.lake.attach import ALIAS
+    from lake_assets.engine import identifier
 
-    session.rows(f"USE {ALIAS}")
+    session.rows(f"USE {identifier(session.alias)}")
     try:
         yield
     finally:

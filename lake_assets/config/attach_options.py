@@ -85,11 +85,6 @@ def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, Option
         if not fits(value):
             raise ValueError(f"attach_options: {name} is {form}")
         checked[option] = value
-    if checked.get("encrypted"):
-        raise ValueError(
-            "attach_options cannot have encrypted: true: files that Spark writes cannot be registered in an "
-            "encrypted lake"
-        )
     parameters = checked.get("metadata_parameters")
     for parameter in parameters if isinstance(parameters, dict) else ():
         if reason := _REFUSED_PARAMETERS.get(parameter.lower()):

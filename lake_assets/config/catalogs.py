@@ -35,7 +35,7 @@ class PostgresCatalog(Model):
 
 
 class MotherDuckCatalog(Model):
-    """A DuckLake database of MotherDuck over one's own bucket, read and written by one's own DuckDB.
+    """A DuckLake database of MotherDuck: over one's own bucket, or with files that MotherDuck manages.
 
     The token is the environment's `MOTHERDUCK_TOKEN`, and no key of the config. Written after the vendor's manual;
     it was never run against the service.

@@ -57,18 +57,15 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
 def _lake(environment: Mapping[str, str]) -> dict[str, Any]:
     database = _identifier(environment, "DESTINATION_DATABASE", "flights_demo")
     storage = environment.get("DESTINATION_STORAGE")
-    catalog: dict[str, Any] = {"type": "sqlite", "path": f"{database}.sqlite"}
+    ledger = _identifier(environment, "RUN_LEDGER_TABLE", "ingest_runs")
     if environment.get(TOKEN):
-        catalog = {"type": "motherduck", "database": database}
-        if not storage:
-            raise ConfigError(
-                "DESTINATION_STORAGE is not set, and MotherDuck lets nobody else write into the storage it manages:",
-                "set it to a bucket of your own, such as s3://bucket/prefix.",
-            )
+        # Without a bucket of one's own MotherDuck manages the files.
+        own = {"storage": _storage(storage, environment)} if storage else {}
+        return {"catalog": {"type": "motherduck", "database": database}, **own, "ledger": ledger}
     return {
-        "catalog": catalog,
+        "catalog": {"type": "sqlite", "path": f"{database}.sqlite"},
         "storage": _storage(storage or database, environment),
-        "ledger": _identifier(environment, "RUN_LEDGER_TABLE", "ingest_runs"),
+        "ledger": ledger,
     }
 
 

@@ -171,8 +171,8 @@ def anchor(config: LakeConfig, folder: Path) -> LakeConfig:
             mapping["path"] = str(folder / Path(mapping["path"]).expanduser())
 
     for lake in data["lakes"].values():
-        anchored(lake["catalog"])
-        anchored(lake["storage"])
+        for place in (lake["catalog"], lake["storage"], lake["staging"]):
+            anchored(place or {})
     for stream in data["streams"].values():
         anchored(stream["source"])
         if landing := stream["landing"]:

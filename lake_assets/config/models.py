@@ -7,6 +7,7 @@ error shows them. Paths are as written; `load.py` makes relative ones relative t
 from collections.abc import Mapping
 from typing import Any, Self
 
+import platformdirs
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
@@ -19,10 +20,19 @@ from lake_assets.config.streams import Stream
 
 
 class Lake(Model):
-    """A DuckLake: its catalog, its storage, and the names of the two tables that record the runs."""
+    """A DuckLake: its catalog, its storage, and the names of the two tables that record the runs.
+
+    A lake without a storage is one whose files MotherDuck manages. Such a lake, and one that encrypts its files, takes
+    rows by INSERT only: no file that was written outside of it can be registered there.
+    """
 
     catalog: Catalog
-    storage: Storage
+    storage: Storage | None = Field(None, description="Where its files are; without it, MotherDuck manages them.")
+    staging: Storage | None = Field(
+        None,
+        description="Where tasks leave rows for the commit to insert, if not below the lake's storage. Only for lakes "
+        "that are encrypted or managed by MotherDuck.",
+    )
     ledger: Identifier = Field("ingest_runs", description="Table with one row a run and partition.")
     manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
     commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
@@ -40,30 +50,78 @@ class Lake(Model):
     def _known_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
         return check_attach_options(options)
 
-    @model_validator(mode="before")
-    @classmethod
-    def _storage_of_ones_own(cls, data: object) -> object:
-        if not isinstance(data, dict) or "storage" in data or not isinstance(data.get("catalog"), dict):
-            return data
-        if data["catalog"].get("type") == "motherduck":
-            raise ValueError(
-                "a lake whose files MotherDuck manages cannot be filled: Spark's tasks and one's own DuckDB have no "
-                "access to them, so give `storage`, a bucket of your own (Bring Your Own Bucket)"
-            )
-        return data
+    @property
+    def is_managed(self) -> bool:
+        """Whether MotherDuck keeps its files, where no other client reaches them."""
+        return self.storage is None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether DuckLake encrypts its files, each under a key of its own that the catalog holds."""
+        return self.attach_options.get("encrypted") is True
+
+    @property
+    def inserts_only(self) -> bool:
+        """Whether rows come into it by INSERT only, from staged files: no written file can be registered there."""
+        return self.is_managed or self.is_encrypted
+
+    @property
+    def claim(self) -> str:
+        """The table that lets overlapping commits to a managed lake meet."""
+        return f"{self.ledger}_claim"
+
+    @property
+    def own_storage(self) -> AnyStorage:
+        """The storage of its files; only a lake that MotherDuck does not manage has one."""
+        assert self.storage is not None, "a managed lake has no storage"  # noqa: S101 - the callers looked
+        return self.storage
+
+    @property
+    def staging_storage(self) -> AnyStorage:
+        """Where files are staged: as the config says, in the lake's storage, or in this user's cache folder."""
+        if (found := self.staging or self.storage) is not None:
+            return found
+        return LocalStorage(path=str(platformdirs.user_cache_path("lake-assets") / "staging"))
+
+    @property
+    def storages(self) -> tuple[AnyStorage, ...]:
+        """Every storage in which DuckDB reads or writes for it."""
+        staging = (self.staging,) if self.staging else ()
+        return (*((self.storage,) if self.storage else ()), *staging, *self.indexed)
 
     @model_validator(mode="after")
     def _storage_fits(self) -> Self:
-        storage = self.storage
-        if isinstance(storage, S3Storage) and storage.anonymous:
-            raise ValueError("the lake's storage is written to, so it cannot be anonymous: give keys or a role")
-        if isinstance(storage, GcsStorage) and not storage.key_id and not storage.provider:
-            raise ValueError(
-                "DuckDB reaches Google Cloud Storage by an HMAC key: give the lake's storage key_id and secret, or "
-                "provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY)"
-            )
-        if isinstance(self.catalog, MotherDuckCatalog) and isinstance(storage, LocalStorage):
+        if self.storage is None and not isinstance(self.catalog, MotherDuckCatalog):
+            raise ValueError("storage is missing: give a folder or a bucket; only MotherDuck can manage a lake's files")
+        for what, storage in (("storage", self.storage), ("staging", self.staging)):
+            if isinstance(storage, S3Storage) and storage.anonymous:
+                raise ValueError(f"the lake's {what} is written to, so it cannot be anonymous: give keys or a role")
+            if isinstance(storage, GcsStorage) and not storage.key_id and not storage.provider:
+                raise ValueError(
+                    f"DuckDB reaches Google Cloud Storage by an HMAC key: give the lake's {what} key_id and secret, or "
+                    "provider: credential_chain to find them in the environment (AWS_ACCESS_KEY_ID, "
+                    "AWS_SECRET_ACCESS_KEY)"
+                )
+        if isinstance(self.catalog, MotherDuckCatalog) and isinstance(self.storage, LocalStorage):
             raise ValueError("MotherDuck cannot read a folder of this machine: give the lake's storage a bucket")  # noqa: TRY004 - pydantic takes ValueError
+        return self
+
+    @model_validator(mode="after")
+    def _inserts_fit(self) -> Self:
+        if self.staging is not None and not self.inserts_only:
+            raise ValueError(
+                "staging is for lakes that are encrypted or managed by MotherDuck: others take the files that tasks "
+                "write as they are, so leave it out"
+            )
+        if self.is_encrypted and isinstance(self.catalog, MotherDuckCatalog):
+            raise ValueError("MotherDuck's manual knows no encrypted lake: leave attach_options: encrypted out")
+        if isinstance(self.catalog, MotherDuckCatalog) and self.is_managed:
+            if self.attach_options:
+                raise ValueError(
+                    "attach_options are for lakes that DuckLake's extension attaches: leave them out, or give storage"
+                )
+            if self.catalog.store_secret:
+                raise ValueError("store_secret gives MotherDuck the keys of storage, and there is none: leave it out")
         return self
 
     @model_validator(mode="after")
@@ -107,7 +165,8 @@ class LakeConfig(Model):
                     f"streams {targets[target]} and {name} both fill {destination.schema_name}."
                     f"{destination.table} of lake {lake}: give each its own table"
                 )
-            if destination.table.lower() in {self.lakes[lake].ledger, self.lakes[lake].manifest}:
+            own = self.lakes[lake]
+            if destination.table.lower() in {own.ledger, own.manifest, *([own.claim] if own.is_managed else [])}:
                 raise ValueError(f"stream {name} would fill the lake's own table {destination.table}")
             targets[target] = name
         return self
@@ -117,6 +176,12 @@ class LakeConfig(Model):
         for name, lake in self.lakes.items():
             streams = [n for n, stream in self.streams.items() if stream.mode == "index" and self.lake_name(n) == name]
             for stream in streams:
+                if lake.inserts_only:
+                    kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
+                    raise ValueError(
+                        f"stream {stream} has mode: index, and lake {name} is {kind}: landed files cannot become files "
+                        "of such a lake, so use mode: replace"
+                    )
                 check_readable(stream, self.streams[stream].source, lake.catalog)
             lake._indexed = tuple(self.streams[stream].source for stream in streams)  # noqa: SLF001 - the model's own room
         return self

@@ -20,8 +20,8 @@ from lake_assets.config.storages import (
     R2Storage,
     S3Storage,
 )
+from lake_assets.engine import identifier, literal
 from lake_assets.errors import ConfigError
-from lake_assets.lake.engine import identifier, literal
 
 ALIAS = "lake"
 
@@ -38,11 +38,19 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
 }
 
 
+def alias(lake: Lake) -> str:
+    """The name under which a session has the lake; a database of MotherDuck's own can have no other than its own."""
+    if lake.is_managed and isinstance(lake.catalog, MotherDuckCatalog):
+        return lake.catalog.database
+    return ALIAS
+
+
 def extensions(lake: Lake) -> tuple[str, ...]:
     """The DuckDB extensions that this lake needs."""
-    storages = (lake.storage, *lake.indexed)
-    needed = [name for storage in storages for name in _EXTENSIONS[type(storage)]]
-    chain = ["aws"] if any(_asks_chain(storage) for storage in storages) else []
+    needed = [name for storage in lake.storages for name in _EXTENSIONS[type(storage)]]
+    if lake.inserts_only:
+        needed.append("httpfs")  # has the cryptography with which DuckDB writes
+    chain = ["aws"] if any(_asks_chain(storage) for storage in lake.storages) else []
     return tuple(dict.fromkeys(("ducklake", *_EXTENSIONS[type(lake.catalog)], *needed, *chain)))
 
 
@@ -57,8 +65,11 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
         statements.append(_create_secret("lake_catalog", _postgres(lake.catalog)))
     if isinstance(lake.catalog, MotherDuckCatalog):
         statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
-    if not isinstance(lake.storage, LocalStorage):
+    if lake.storage is not None and not isinstance(lake.storage, LocalStorage):
         statements.append(_create_secret("lake_storage", storage_secret(lake.storage)))
+    if lake.staging is not None and not isinstance(lake.staging, LocalStorage):
+        scope = {"SCOPE": literal(f"{lake.staging.root}/")}
+        statements.append(_create_secret("lake_staging", storage_secret(lake.staging) | scope))
     for number, source in enumerate(lake.indexed):
         # Where the lake lies below the source, the lake's own secret is that of both: the source's might not write.
         if not isinstance(source, LocalStorage) and not data_path(lake).startswith(f"{source.root}/"):
@@ -72,10 +83,13 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
     """What must be executed before the lake is attached for the first time; may hold secrets, so never logged."""
     if not isinstance(lake.catalog, MotherDuckCatalog):
         return ()  # ATTACH itself makes the lake
-    database, path = identifier(lake.catalog.database), literal(data_path(lake))
+    database = identifier(lake.catalog.database)
+    if lake.is_managed:
+        return ("ATTACH 'md:'", f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE)")
+    path = literal(data_path(lake))
     statements = ["ATTACH IF NOT EXISTS 'md:'"]
     if lake.catalog.store_secret:
-        options = storage_secret(lake.storage)
+        options = storage_secret(lake.own_storage)
         statements.append(_create_secret(f"{lake.catalog.database}_storage", options, where=" IN MOTHERDUCK"))
     statements.append(f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE, DATA_PATH {path})")
     return tuple(statements)
@@ -85,8 +99,11 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     """The `ATTACH` statement.
 
     The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes files that are
-    live under an absolute path.
+    live under an absolute path. A lake that MotherDuck manages is one of its databases: it takes no options, and
+    DuckLake's extension is at work on the server.
     """
+    if lake.is_managed:
+        return f"ATTACH IF NOT EXISTS {literal(f'md:{alias(lake)}')}"
     options = {"DATA_PATH": literal(data_path(lake))}
     if isinstance(lake.catalog, PostgresCatalog):
         options["META_SECRET"] = literal("lake_catalog")
@@ -106,7 +123,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
 
 def data_path(lake: Lake) -> str:
     """The root of the lake's storage, with a trailing slash."""
-    return f"{lake.storage.root}/"
+    return f"{lake.own_storage.root}/"
 
 
 def motherduck_token() -> str:

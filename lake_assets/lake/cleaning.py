@@ -92,7 +92,7 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
         StorageError: the store is unreachable or refuses; what was not deleted waits on.
         CatalogError: the catalog refuses.
     """
-    lake = Store(session.config.storage)
+    lake = Store(session.config.own_storage)
     deleted: list[str] = []
     kept: list[str] = []
     unreachable: list[str] = []
@@ -133,7 +133,7 @@ def delete_orphans(
         StorageError: the store is unreachable or refuses.
         CatalogError: the catalog cannot be read.
     """
-    store = Store(session.config.storage)
+    store = Store(session.config.own_storage)
     folders = tuple(table_folders(session))
     old = [
         o

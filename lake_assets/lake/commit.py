@@ -1,8 +1,9 @@
 """The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
 
-It has two lanes. The direct one writes what DuckLake's specification says into the catalog's tables, at a cost that
+It has three lanes. The direct one writes what DuckLake's specification says into the catalog's tables, at a cost that
 knows nothing of the partition's rows; the extension's does the rest: a table's first file, rows that were deleted or
-inlined by others, catalogs that have no driver here. Both make the same lake, which the tests hold them to.
+inlined by others, catalogs that have no driver here. Both make the same lake, which the tests hold them to. Lakes that
+take no written files (encrypted ones, and those whose files MotherDuck manages) have a lane of their own, by INSERT.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ from typing import TypeVar
 
 import tenacity
 
+from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CommitConflictError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import NotDirectError
@@ -20,6 +22,7 @@ from lake_assets.lake.direct.repair import repair_directly
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.extension import register_by_extension, replace_by_extension
+from lake_assets.lake.insert import replace_by_insert
 from lake_assets.lake.ledger import LedgerRow, ledger_table
 from lake_assets.lake.registration import Registration, Repair
 from lake_assets.lake.replacement import Replacement
@@ -34,7 +37,12 @@ Task = TypeVar("Task")
 Done = TypeVar("Done")
 
 
-def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane] = LANES) -> LedgerRow:
+def lanes_of(lake: Lake) -> Sequence[Lane]:
+    """The lanes that can replace a partition of this lake."""
+    return (replace_by_insert,) if lake.inserts_only else LANES
+
+
+def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane] | None = None) -> LedgerRow:
     """Replace the partition in one transaction; a reader sees the old rows or the new ones.
 
     Another writer's commit in between rolls this one back, and all of it is tried again.
@@ -42,7 +50,7 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
     Args:
         session: an open lake.
         replacement: what is to be done.
-        lanes: the first that can do it does it; the last can always.
+        lanes: the first that can do it does it; the last can always. Those of the lake when None.
 
     Returns:
         The ledger row as it stands in the ledger.
@@ -51,6 +59,7 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
         CommitConflictError: other writers won `commit_retries` times.
         CatalogError: the catalog refuses; nothing has changed.
     """
+    lanes = lanes_of(session.config) if lanes is None else lanes
     return _until_done(
         session,
         lambda: _replace(session, replacement, lanes),

@@ -14,9 +14,16 @@ from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, MotherDuckCa
 from lake_assets.config.models import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import LocalStorage
+from lake_assets.engine import identifier, open_engine
 from lake_assets.errors import CatalogError, NoLakeError
-from lake_assets.lake.attach import ALIAS, attach_statement, create_statements, extensions, secret_statements
-from lake_assets.lake.engine import identifier, open_engine
+from lake_assets.lake.attach import (
+    ALIAS,
+    alias,
+    attach_statement,
+    create_statements,
+    extensions,
+    secret_statements,
+)
 from lake_assets.lake.lock import commit_lock
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
@@ -28,11 +35,12 @@ class TableName:
 
     schema: str
     table: str
+    lake: str = ALIAS  # the name under which a session has the lake
 
     @property
     def sql(self) -> str:
         """The name as it stands in a statement, every part quoted."""
-        return ".".join(identifier(part) for part in (ALIAS, self.schema, self.table))
+        return ".".join(identifier(part) for part in (self.lake, self.schema, self.table))
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -44,6 +52,11 @@ class LakeSession:
     def __init__(self, config: Lake, connection: duckdb.DuckDBPyConnection) -> None:
         self.config = config
         self.connection = connection
+
+    @property
+    def alias(self) -> str:
+        """The name under which the session has the lake."""
+        return alias(self.config)
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows that a statement returns.
@@ -82,9 +95,22 @@ class LakeSession:
         What DuckLake 1.5.5 keeps of a failed commit is not to be relied on: on a SQLite catalog in WAL mode the next
         DELETE crashed the process in one of four runs of three writers that knew nothing of the lock.
         """
+        if self.config.is_managed:
+            return  # it is attached on the server, which has no part in this
         with translated(self.config):
-            self.connection.execute(f"DETACH {ALIAS}")
+            self.connection.execute(f"DETACH {self.alias}")
             self.connection.execute(attach_statement(self.config))
+
+    def current_snapshot(self) -> int:
+        """The number of the newest snapshot; inside a transaction, of the one that it began on."""
+        ((current,),) = self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
+        return int(current)
+
+    def sign(self, author: str, message: str, extra_info: str) -> None:
+        """Give the snapshot that the open transaction becomes its message."""
+        self.rows(
+            f"CALL {identifier(self.alias)}.set_commit_message(?, ?, extra_info => ?)", [author, message, extra_info]
+        )
 
     def commit_lock(self) -> AbstractContextManager[None]:
         """The lock under which commits follow each other; see `lock.py`."""
@@ -96,7 +122,7 @@ class LakeSession:
         found = self.rows(
             "SELECT 1 FROM information_schema.tables "
             "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
-            [ALIAS, table.schema, table.table],
+            [self.alias, table.schema, table.table],
         )
         return bool(found)
 
@@ -127,15 +153,12 @@ class DuckLake:
             try:
                 yield LakeSession(self.config, engine)
             finally:
-                engine.execute(f"DETACH {ALIAS}")
+                if not self.config.is_managed:
+                    engine.execute(f"DETACH {ALIAS}")
 
     def _attach(self, *, create: bool, read_only: bool) -> duckdb.DuckDBPyConnection:
         if self._engine is None:
-            engine = open_engine(extensions(self.config))
-            with translated(self.config):
-                for statement in secret_statements(self.config):
-                    engine.execute(statement)
-            self._engine = engine
+            self._engine = self._new_engine()
         statement = attach_statement(self.config, read_only=read_only)
         with translated(self.config):
             try:
@@ -149,6 +172,13 @@ class DuckLake:
                 self._create(statement)
         return self._engine
 
+    def _new_engine(self) -> duckdb.DuckDBPyConnection:
+        engine = open_engine(extensions(self.config))
+        with translated(self.config):
+            for statement in secret_statements(self.config):
+                engine.execute(statement)
+        return engine
+
     def _refuse_absent_file(self) -> None:
         # SQLite makes a file by looking for it.
         if isinstance(self.config.catalog, FileCatalog) and not Path(self.config.catalog.path).exists():
@@ -157,12 +187,21 @@ class DuckLake:
     def _no_lake(self) -> NoLakeError:
         return NoLakeError(f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config.")
 
-    @staticmethod
-    def _existing(statement: str) -> str:
+    def _existing(self, statement: str) -> str:
+        if self.config.is_managed:
+            return statement  # attaching makes no database there
         return statement.removesuffix(")") + ", CREATE_IF_NOT_EXISTS false)"
 
     def _create(self, statement: str) -> None:
         """Make the catalog; of several processes that would, one does."""
+        if self.config.is_managed:
+            # By an engine of its own: the first statement that reaches MotherDuck says for good whether an engine has
+            # one database, as ours must, or all of the user's, as the making needs.
+            with self._new_engine() as engine:
+                for first in create_statements(self.config):
+                    engine.execute(first)
+            self._patiently(statement)
+            return
         if isinstance(self.config.catalog, FileCatalog):
             _make_folder(Path(self.config.catalog.path).parent, "catalog")
         if isinstance(self.config.storage, LocalStorage):
@@ -211,7 +250,7 @@ def translated(config: Lake) -> Iterator[None]:
     except duckdb.Error as error:
         # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
         error.args = (str(error).split("\n\nLINE ")[0],)
-        mask_error(error, config.catalog, config.storage, *config.indexed)
+        mask_error(error, config.catalog, *config.storages)
         text = " ".join(str(error).split())
         raise CatalogError(
             f"the catalog {catalog_place(config)} says: {text[:1000].rstrip('.')}:",

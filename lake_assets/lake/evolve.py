@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import tenacity
 
+from lake_assets.engine import identifier
 from lake_assets.errors import CommitConflictError
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.engine import identifier
 from lake_assets.lake.replacement import AUTHOR
 from lake_assets.lake.tables import data_schema
 from lake_assets.lake.types import check_columns, sql_type
@@ -143,7 +143,5 @@ def _apply(session: LakeSession, table: TableName, changes: Sequence[ColumnChang
     for change in changes:
         session.rows(change.statement(table))
     told = [str(change) for change in changes]
-    session.rows(
-        "CALL lake.set_commit_message(?, ?, extra_info => ?)",
-        [AUTHOR, f"{table}: {', '.join(told)} by run {run_id}", json.dumps({"run_id": run_id, "changes": told})],
-    )
+    extra_info = json.dumps({"run_id": run_id, "changes": told})
+    session.sign(AUTHOR, f"{table}: {', '.join(told)} by run {run_id}", extra_info)

@@ -1,9 +1,10 @@
 """Commits by DuckLake's extension: any table, any catalog. A replacement reads the old partition to end it."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import duckdb
 
+from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError, SchemaChangedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.conflicts import is_conflict
@@ -11,15 +12,14 @@ from lake_assets.lake.direct.database import catalog_view
 from lake_assets.lake.direct.registered import registered_before
 from lake_assets.lake.direct.table import read_folder
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
-from lake_assets.lake.engine import identifier
-from lake_assets.lake.ledger import LedgerRow, insert_ledger_rows, insert_manifest, insert_manifest_rows
+from lake_assets.lake.ledger import LedgerRow, claim, insert_ledger_rows, insert_manifest, insert_manifest_rows
 from lake_assets.lake.registration import RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement, where
 from lake_assets.partition import Partition, PartitionValue
 
 
 def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """One try. The order matters: deleting after adding would delete the new rows too.
+    """One try.
 
     Returns:
         The ledger row as it stands in the ledger.
@@ -28,24 +28,51 @@ def replace_by_extension(session: LakeSession, replacement: Replacement) -> Ledg
         SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
+    _refuse_files(session)
+    return replace_in_transaction(session, replacement, _add_files_of)
+
+
+def replace_in_transaction(
+    session: LakeSession,
+    replacement: Replacement,
+    load: Callable[[LakeSession, Replacement], Replacement],
+    first: Callable[[], Replacement] | None = None,
+) -> LedgerRow:
+    """One try of a replacement. The order matters: deleting after loading would delete the new rows too.
+
+    Args:
+        session: an open lake.
+        replacement: what is to be done.
+        load: brings the partition's new rows, and says what was done.
+        first: looks at the partition before its rows are gone, and says what is to be done then.
+
+    Raises:
+        SchemaChangedError: the rows were written for other columns than the table has; nothing has changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
     # Its own retries let two commits pass that overlap, if each of their deletes matched nothing: both would add
     # the partition. Without them any overlap is refused, by the snapshot's number, and the number is known before.
     session.rows("SET ducklake_max_retry_count = 0")
     with session.transaction():
+        claim(session, replacement.row)
+        if first is not None:
+            replacement = first()
         ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
-        if replacement.files:
+        if replacement.files or replacement.staged:
             _refuse_other_columns(session, replacement)
-            session.rows(*add_files_statement(replacement.table, replacement.files))
-        ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
-        row = replacement.done(rows_before=rows_before, snapshot_id=current + 1)
+        replacement = load(session, replacement)
+        row = replacement.done(rows_before=rows_before, snapshot_id=session.current_snapshot() + 1)
         insert_manifest(session, row, replacement.manifest)
         insert_ledger_rows(session, [row])
-        session.rows(
-            "CALL lake.set_commit_message(?, ?, extra_info => ?)",
-            [AUTHOR, replacement.message, replacement.extra_info],
-        )
+        session.sign(AUTHOR, replacement.message, replacement.extra_info)
     _check_committed(session, row)
     return row
+
+
+def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement:
+    if replacement.files:
+        session.rows(*add_files_statement(replacement.table, replacement.files))
+    return replacement
 
 
 def register_by_extension(session: LakeSession, registration: Registration) -> list[LedgerRow]:
@@ -59,12 +86,13 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
         RefusedFilesError: a file is none that can be registered; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
+    _refuse_files(session)
     session.rows("SET ducklake_max_retry_count = 0")  # any overlap is refused; see above
-    current = _current_snapshot(session)
+    current = session.current_snapshot()
     _refuse_known(session, registration)
     counts = _partition_rows(session, registration.table, registration.rows)
     with session.transaction():
-        if _current_snapshot(session) != current:
+        if session.current_snapshot() != current:
             with translated(session.config):
                 raise duckdb.TransactionException("Transaction conflict: another writer was faster")
         if registration.with_rows:
@@ -72,10 +100,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
         rows = registration.done(rows_before=counts, snapshot_id=current + 1)
         insert_manifest_rows(session, registration.manifest_rows())
         insert_ledger_rows(session, rows)
-        session.rows(
-            "CALL lake.set_commit_message(?, ?, extra_info => ?)",
-            [AUTHOR, registration.message, registration.extra_info],
-        )
+        session.sign(AUTHOR, registration.message, registration.extra_info)
     _check_committed(session, rows[0])
     return rows
 
@@ -111,13 +136,16 @@ def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable
     return {by_values[tuple(values)]: count for *values, count in rows}
 
 
-def _current_snapshot(session: LakeSession) -> int:
-    ((current,),) = session.rows("SELECT id FROM ducklake_current_snapshot('lake')")
-    return int(current)
+def _refuse_files(session: LakeSession) -> None:
+    """The extension takes a plain file into an encrypted lake, and then no query can read the table."""
+    if session.config.inserts_only:
+        raise CatalogError("the lake takes rows by INSERT only, and no files that were written outside of it.")
 
 
 def _check_committed(session: LakeSession, row: LedgerRow) -> None:
     """Raise CatalogError if the ledger does not name the snapshot that it is part of."""
+    if session.config.is_managed:
+        return  # the server committed it, and this connection has no last snapshot
     ((committed,),) = session.rows("SELECT id FROM ducklake_last_committed_snapshot('lake')")
     if committed != row.snapshot_id:
         raise CatalogError(

@@ -6,9 +6,9 @@ Read from the catalog's own tables by the specification of DuckLake 1.0, as is w
 import datetime as dt
 from dataclasses import dataclass
 
+from lake_assets.engine import identifier
 from lake_assets.lake.attach import ALIAS, data_path
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.engine import identifier
 
 METADATA = identifier(f"__ducklake_metadata_{ALIAS}")
 

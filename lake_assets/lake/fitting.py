@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lake_assets.engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.direct.footers import Footer
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.engine import glob_literal, identifier
 from lake_assets.lake.paths import says
 from lake_assets.lake.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.partition import Partition, PartitionColumn

@@ -9,7 +9,9 @@ from typing import Literal
 import tenacity
 
 from lake_assets.config.models import Lake
+from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError
+from lake_assets.lake.attach import alias
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.manifest import Manifest
@@ -73,12 +75,27 @@ MANIFEST_COLUMNS = {
 
 def ledger_table(config: Lake) -> TableName:
     """The ledger's name in this lake."""
-    return TableName("main", config.ledger)
+    return TableName("main", config.ledger, alias(config))
 
 
 def manifest_table(config: Lake) -> TableName:
     """The manifest table's name in this lake."""
-    return TableName("main", config.manifest)
+    return TableName("main", config.manifest, alias(config))
+
+
+def claim_table(config: Lake) -> TableName:
+    """The name of the table of one row that every commit to a managed lake updates."""
+    return TableName("main", config.claim, alias(config))
+
+
+def claim(session: LakeSession, row: LedgerRow) -> None:
+    """Let the open transaction be refused if another one commits before it, in a lake that MotherDuck manages.
+
+    Elsewhere DuckLake's own retries are off, and the number of the snapshot does the same. On a server they cannot be
+    turned off, and would let two commits pass of which each found a partition empty: its rows would be there twice.
+    """
+    if session.config.is_managed:
+        session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
 
 
 def create_ledger(session: LakeSession) -> None:
@@ -91,6 +108,9 @@ def create_ledger(session: LakeSession) -> None:
         ledger_table(session.config): LEDGER_COLUMNS,
         manifest_table(session.config): MANIFEST_COLUMNS,
     }
+    claims = claim_table(session.config)
+    if session.config.is_managed:
+        tables[claims] = {"run_id": "VARCHAR"}
     if all(session.exists(table) for table in tables):
         return
     with session.commit_lock():
@@ -98,16 +118,24 @@ def create_ledger(session: LakeSession) -> None:
             for table, columns in tables.items():
                 listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
                 session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")
+            if claims in tables:
+                session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
         for table in tables:
             set_inlining(session, table, INLINED_ROWS)
 
 
 def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
     """Set up to how many rows of one transaction the catalog itself holds for this table."""
-    session.rows(
-        "CALL lake.set_option('data_inlining_row_limit', ?, schema => ?, table_name => ?)",
-        [rows, table.schema, table.table],
-    )
+    set_option(session, table, "data_inlining_row_limit", rows)
+
+
+def set_option(session: LakeSession, table: TableName, option: str, value: object) -> None:
+    """Set an option of DuckLake's for this table; where MotherDuck manages the lake, the options are its own."""
+    if not session.config.is_managed:
+        session.rows(
+            f"CALL {identifier(session.alias)}.set_option(?, ?, schema => ?, table_name => ?)",
+            [option, value, table.schema, table.table],
+        )
 
 
 def ledger_values(row: LedgerRow) -> tuple[object, ...]:

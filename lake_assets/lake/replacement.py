@@ -1,21 +1,44 @@
-"""What a commit does to a partition, in the words that both of its lanes share."""
+"""What a commit does to a partition, in the words that its lanes share."""
 
 import dataclasses
 import datetime as dt
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
+from lake_assets.engine import glob_literal, identifier
 from lake_assets.lake.ducklake import TableName
-from lake_assets.lake.engine import glob_literal, identifier
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
+from lake_assets.spark.job import DataFile
 
 AUTHOR = "lake_assets"
 
 Statement = tuple[str, list[object]]
 """SQL and its bound parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows on their way into a lake that takes them by INSERT only: files that this run alone can read."""
+
+    key: bytes = field(repr=False)
+    groups: Sequence[Sequence[str]]  # URIs; the rows of each group become one data file
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], key: bytes, target: int) -> Self:
+        """The files in groups of about so many bytes, each begun when the one before has them."""
+        groups: list[list[str]] = []
+        size = target
+        for file in files:
+            if size + file.size / 2 > target:
+                groups.append([])
+                size = 0
+            groups[-1].append(file.uri)
+            size += file.size
+        return cls(key, groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +52,7 @@ class Replacement:
     row: LedgerRow  # its snapshot_id, rows_before and finished_at are filled in by the commit
     replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: whatever is there
     columns: Sequence[str] = ()  # that the files have; unknown when empty
+    staged: Staged | None = None  # the rows, where they are inserted; there are no files then
 
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
         """The ledger row of this replacement as part of a snapshot."""

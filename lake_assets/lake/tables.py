@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
+from lake_assets.config.streams import Compression
+from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
-from lake_assets.lake.engine import identifier
-from lake_assets.lake.ledger import set_inlining
+from lake_assets.lake.ledger import set_option
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
 from lake_assets.partition import PartitionColumn
 
@@ -35,7 +36,7 @@ def create_table(
         raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
     columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
     with session.commit_lock(), session.transaction():
-        session.rows(f"CREATE SCHEMA IF NOT EXISTS lake.{identifier(table.schema)}")
+        session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
         if session.exists(table):
             return
         listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
@@ -44,22 +45,34 @@ def create_table(
         session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
 
 
-def prepare_table(session: LakeSession, table: TableName) -> None:
+def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
     """Make a table, ours or one that was there before us, fit for commits: the catalog holds no rows of it.
 
+    Args:
+        session: an open lake.
+        table: which.
+        compression: of the files that DuckLake itself writes, in a lake that takes rows by INSERT only.
+
     Raises:
-        CatalogError: the lake is encrypted, or the catalog refuses.
+        CatalogError: the lake is encrypted, and the config does not say so; or the catalog refuses.
     """
-    options = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options('lake')")
-    if ("encrypted", "true") in {(name, value) for name, value, *_ in options}:
+    if session.config.is_managed:
+        return  # its options are MotherDuck's
+    known = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options('lake')")
+    if not session.config.is_encrypted and ("encrypted", "true") in {(name, value) for name, value, *_ in known}:
         raise CatalogError(
-            "the lake is encrypted, and files that Spark writes cannot be registered in it:",
-            "use a lake without `encrypted`.",
+            "the lake is encrypted, and files that tasks write cannot be registered in it:",
+            "say so in the config by attach_options: {encrypted: true}.",
         )
     # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
-    if ("data_inlining_row_limit", "0", "TABLE", str(table)) not in options:
+    wanted = {"data_inlining_row_limit": "0"}
+    if session.config.inserts_only:
+        wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
+    missing = {name: value for name, value in wanted.items() if (name, value, "TABLE", str(table)) not in known}
+    if missing:
         with session.commit_lock():
-            set_inlining(session, table, 0)
+            for name, value in missing.items():
+                set_option(session, table, name, value)
 
 
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:

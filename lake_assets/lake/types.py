@@ -29,8 +29,8 @@ from duckdb.sqltypes import DuckDBPyType
 from pyarrow import types as t
 
 from lake_assets.config.fields import check_identifier
+from lake_assets.engine import identifier
 from lake_assets.errors import SchemaError
-from lake_assets.lake.engine import identifier
 from lake_assets.partition import PartitionType
 
 PARTITION_TYPES: dict[PartitionType, str] = {

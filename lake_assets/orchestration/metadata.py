@@ -19,7 +19,6 @@ from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import where
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult
-from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 
 PREVIEW_ROWS = 10
@@ -35,11 +34,10 @@ def default_description(stream: OpenStream) -> str:
 
 def definition_metadata(stream: OpenStream) -> Metadata:
     """What the asset shows before it has run: where its rows come from, where they go, and the rules between."""
-    root = Store(stream.lake_config.storage).root
     return {
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
         "source": dg.MetadataValue.path(stream.source.uri(f"{stream.layout.text}/{stream.config.files}")),
-        "destination": dg.MetadataValue.path(f"{root}/{stream.table.schema}/{stream.table.table}/"),
+        "destination": dg.MetadataValue.path(stream.table_uri),
         "catalog": dg.MetadataValue.text(stream.lake.place),
         "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),

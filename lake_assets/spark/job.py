@@ -30,7 +30,7 @@ class PartitionJob:
 
     partition: Partition
     objects: tuple[LandedObject, ...]
-    destination: str  # folder below the lake's root that the new files go to, ending in a slash
+    destination: str  # folder below the storage's root that the new files go to, ending in a slash
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class Job:
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
     evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
+    key: bytes | None = field(default=None, repr=False)  # the files are staged under it, not the table's own
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
 from lake_assets.spark.read import read_shares
+from lake_assets.spark.stage import stage_files
 from lake_assets.spark.write import write_files
 
 VIEW = "source"
@@ -84,7 +85,7 @@ def transformed(job: Job, frame: DataFrame) -> JobResult:
             fitter = Fitter(schema, job.schema, partition.partition, RESULT, evolves=job.evolves)
             columns = [*fitter.columns, *fitter.partition_columns]
             rows = (fitter.fit(batch.rename_columns(names).select(columns)) for batch in batches)
-            return write_files(rows, job, partition.destination)
+            return _write(rows, job, partition.destination)
 
         yield from _reported(0, write)
 
@@ -163,7 +164,11 @@ def first_sentence(error: Exception) -> str:
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
     partition = job.partitions[index]
     rows = read_shares(job.source, mine, job.schema, partition.partition, evolves=job.evolves)
-    return write_files(rows, job, partition.destination)
+    return _write(rows, job, partition.destination)
+
+
+def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
+    return write_files(rows, job, folder) if job.key is None else stage_files(rows, job, folder)
 
 
 def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:

@@ -141,7 +141,7 @@ def test_a_data_file_that_is_gone_is_named(filled: World) -> None:
     (key, *_) = sorted(key for key in filled.data_files() if "region=SW" in key)
     from lake_assets.storage.store import Store  # noqa: PLC0415
 
-    storage = Store(filled.config.lakes["test"].storage)
+    storage = Store(filled.config.lakes["test"].own_storage)
     storage.delete((key,))
     found = check(filled, "data_files")
     assert not found.passed

@@ -59,7 +59,7 @@ def test_other_options_are_refused_with_the_reason(options: dict[str, Any], mess
 
 
 def test_a_lake_on_motherduck_needs_a_bucket_of_its_own() -> None:
-    assert Lake.model_validate(MOTHERDUCK).storage.root == "s3://retail-lake/tables"
+    assert Lake.model_validate(MOTHERDUCK).own_storage.root == "s3://retail-lake/tables"
     assert "Bring Your Own Bucket" in refused({"catalog": MOTHERDUCK["catalog"]})
     assert "cannot read a folder of this machine" in refused(MOTHERDUCK | {"storage": "/data"})
     assert "storage" in refused({"catalog": SQLITE["catalog"]})

@@ -33,7 +33,7 @@ def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world
     assert (result.row.rows_before, result.row.row_count) == (2, 1)
     assert azure_world.totals() == [3, 5]
     assert result.destination.startswith("az://")
-    root = azure_world.config.lakes["test"].storage.root
+    root = azure_world.config.lakes["test"].own_storage.root
     files = azure_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
     assert len(files) == 2
     assert all(file.startswith(root) for (file,) in files)

@@ -17,8 +17,8 @@ import yaml
 from tenacity import Retrying, stop_after_attempt
 
 from lake_assets.config.load import load_config
+from lake_assets.engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions
-from lake_assets.lake.engine import extension_file
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]

@@ -132,7 +132,7 @@ def write(
     """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read."""
     stream, partition = world.stream, world.partition(text)
     number = float(uuid.uuid4().int % 2**50)
-    store = ArrowStore(world.config.lakes["test"].storage)
+    store = ArrowStore(world.config.lakes["test"].own_storage)
     key = f"{stream.destination_folder(partition)}{uuid.uuid4().hex}.parquet"
     with store.create(key) as file:
         pq.write_table(pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA), file)

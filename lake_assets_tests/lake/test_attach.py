@@ -8,6 +8,7 @@ import pytest
 
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import S3Storage
+from lake_assets.engine import extension_file, open_engine
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.lake.attach import (
     attach_statement,
@@ -18,7 +19,6 @@ from lake_assets.lake.attach import (
     storage_secret,
 )
 from lake_assets.lake.ducklake import DuckLake
-from lake_assets.lake.engine import extension_file, open_engine
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table
@@ -290,4 +290,4 @@ def test_a_chain_that_finds_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp
 def test_a_folder_has_no_secret(tmp_path: Path) -> None:
     assert secret_statements(lake(str(tmp_path))) == ()
     with pytest.raises(AssertionError, match="local"):
-        storage_secret(lake(str(tmp_path)).storage)
+        storage_secret(lake(str(tmp_path)).own_storage)

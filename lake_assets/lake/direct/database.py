@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.ducklake import LakeSession, catalog_place, translated
-from lake_assets.lake.engine import identifier
 from lake_assets.lake.postgres import connect
 
 if TYPE_CHECKING:
@@ -157,6 +157,8 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
     catalog = session.config.catalog
+    if session.config.inserts_only:
+        raise NotDirectError("the lake takes rows by INSERT only, and no files that were written outside of it")
     if isinstance(catalog, SqliteCatalog):
         opened = _sqlite(catalog)
     elif isinstance(catalog, PostgresCatalog):

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import duckdb
 
+from lake_assets.engine import glob_literal
 from lake_assets.lake.direct.bounds import Bounds, duckdb_type, merged
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.table import Column
-from lake_assets.lake.engine import glob_literal
 
 
 class Addition(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from lake_assets.config.models import Lake
+from lake_assets.engine import identifier
 from lake_assets.errors import PartitionMovedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
@@ -10,7 +11,6 @@ from lake_assets.lake.direct.footers import read_footers
 from lake_assets.lake.direct.table import Column, Partitioning, Table, read_mapping, read_partitioning, read_table
 from lake_assets.lake.direct.transaction import Transaction
 from lake_assets.lake.ducklake import LakeSession, translated
-from lake_assets.lake.engine import identifier
 from lake_assets.lake.ledger import (
     LEDGER_COLUMNS,
     MANIFEST_COLUMNS,

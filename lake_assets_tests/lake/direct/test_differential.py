@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lake_assets.config.models import Lake
+from lake_assets.engine import literal
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.replace import replace_directly
-from lake_assets.lake.engine import literal
 from lake_assets.lake.extension import replace_by_extension
 from lake_assets.lake.types import sql_type
 from lake_assets_tests.lake.direct.twins import NOTHING, SCHEMA, Twin, row

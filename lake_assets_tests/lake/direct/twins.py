@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.config.models import Lake
+from lake_assets.engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake, LakeSession, TableName
-from lake_assets.lake.engine import extension_file
 from lake_assets.lake.landed import look_at
 from lake_assets.lake.ledger import LedgerRow, create_ledger
 from lake_assets.lake.registration import Registration

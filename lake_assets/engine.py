@@ -1,4 +1,4 @@
-"""DuckDB as the engine of the lake: an instance with the extensions that lie in the installed packages.
+"""DuckDB as an engine, of lakes and of files on their way there, with the extensions of the installed packages.
 
 Nothing is downloaded at run time: `LOAD` takes the extension file of the wheel, and DuckDB's own installing is off.
 """
