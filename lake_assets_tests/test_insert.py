@@ -1,15 +1,39 @@
 """Encrypted lakes, which take rows by INSERT: the same promises as elsewhere, and no plaintext in any storage."""
 
+import base64
+import datetime as dt
+import os
 import random
+import secrets
+import signal
 import string
+import subprocess
+import sys
+import time
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
 
+from lake_assets import staging
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.compact import compact
+from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest import ingest_all
+from lake_assets.lake.direct.database import NotDirectError
+from lake_assets.lake.direct.replace import replace_directly
+from lake_assets.lake.extension import replace_by_extension
+from lake_assets.lake.replacement import Replacement, Staged
+from lake_assets.maintain import maintain
+from lake_assets.manifest import Manifest
+from lake_assets.plan import plan as plan_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.writer import make_table, put, write
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -140,3 +164,247 @@ def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
     assert staged(encrypted) == []
     assert outcomes[partitions[-1]].error is not None
     assert [r.status for r in encrypted.ledger(SW)] == ["failed"]
+
+
+def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encrypted: World) -> None:
+    table = telling(500)
+    local_encrypted.land(NW, sales(1, 2))
+    local_encrypted.options = {"schema_policy": "evolve"}
+    local_encrypted.ingest(NW)
+    with local_encrypted.stream.lake.open() as lake:
+        lake.rows("ALTER TABLE lake.ingest_runs DROP COLUMN source_bytes")  # now no commit can tell what it read
+    local_encrypted.land(NW, table)
+
+    with pytest.raises(CatalogError, match="source_bytes"):
+        local_encrypted.ingest(NW)
+
+    assert local_encrypted.totals() == [1, 2]
+    assert staged(local_encrypted) == []
+    assert_secret(local_encrypted, table)
+
+
+def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
+    table = telling(200_000)
+    local_encrypted.land(NW, sales(1, 2))
+    local_encrypted.options = {"schema_policy": "evolve"}
+    local_encrypted.ingest(NW)
+    local_encrypted.land(NW, table)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    config = tmp_path / "lake.yaml"
+    config.write_text(local_encrypted.config.model_dump_json(by_alias=True, exclude_none=True))
+    script = Path(sys.executable).with_name("lake-assets")
+    command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
+
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )
+    storage = Path(local_encrypted.storage["path"])
+    deadline = time.monotonic() + 120
+    while not list(storage.glob("_staging/*/*")) and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    child.kill()
+    child.wait(timeout=60)
+
+    assert child.returncode == -signal.SIGKILL
+    assert local_encrypted.totals() == [1, 2]
+    left = [path for path in (*storage.rglob("*"), *scratch.rglob("*")) if path.is_file()]
+    assert any("_staging" in path.parts for path in left)
+    text = table["text"].to_pylist()[0].encode()
+    assert [path for path in left if text in path.read_bytes()] == []
+    local_encrypted.ingest(NW)
+    assert len(local_encrypted.totals()) == 200_000
+    soon, later = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (0, 4))
+    assert maintain(local_encrypted.config, "test", local_encrypted.sessions, now=soon).orphans == ()
+    assert any("_staging" in o.key for o in maintain(local_encrypted.config, "test", nobody, now=later).orphans)
+    assert staged(local_encrypted) == []
+    assert len(local_encrypted.totals()) == 200_000
+
+
+def nobody() -> NoReturn:
+    pytest.fail("Spark was asked for")
+
+
+def test_the_runs_key_is_told_and_kept_nowhere(
+    local_encrypted: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    key = b"sixteen planted!"
+    monkeypatch.setattr(secrets, "token_bytes", lambda count: key[:count])
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, b"no parquet")
+    with pytest.raises(SourceError) as raised:
+        local_encrypted.ingest(SW)
+
+    forms = (key, key.hex().encode(), base64.b64encode(key))
+    told = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
+    told += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(staging.Staging)]
+    kept = [body for _, body in stored(local_encrypted)]
+    kept += [path.read_bytes() for path in Path(local_encrypted.catalog["path"]).parent.glob("catalog*")]
+    assert not any(form in text for form in forms for text in (*map(str.encode, told), *kept))
+
+
+def test_a_transform_is_staged_too(local_encrypted: World) -> None:
+    table = telling(300)
+    local_encrypted.options = {"transform": {"sql": "SELECT id, total * 2 AS total, text, region, date FROM source"}}
+    local_encrypted.land(NW, table)
+
+    assert local_encrypted.ingest(NW).row.row_count == 300
+
+    assert local_encrypted.totals() == [2.0 * n for n in range(300)]
+    assert_secret(local_encrypted, table)
+    assert staged(local_encrypted) == []
+
+
+def test_a_table_evolves(local_encrypted: World) -> None:
+    local_encrypted.options = {"schema_policy": "evolve"}
+    local_encrypted.land(NW, pa.table({"id": pa.array([1], pa.int32()), "total": [1.0]}))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, pa.table({"id": pa.array([2**40], pa.int64()), "note": ["new"]}))
+
+    local_encrypted.ingest(SW)
+
+    assert local_encrypted.query("SELECT id, total, note FROM lake.sales ORDER BY id") == [
+        (1, 1.0, None),
+        (2**40, None, "new"),
+    ]
+
+
+def test_a_partition_that_lost_its_rows_is_cleared(local_encrypted: World) -> None:
+    local_encrypted.options = {"on_empty": "clear"}
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.unland(NW)
+
+    row = local_encrypted.ingest(NW).row
+
+    assert (row.status, row.rows_before, row.row_count, row.files_written) == ("committed", 1, 0, 0)
+    assert local_encrypted.totals() == []
+
+
+def test_files_are_as_large_and_compressed_as_the_stream_says(local_encrypted: World) -> None:
+    rows = 200_000
+    local_encrypted.land(NW, sales(*range(rows)), row_group_size=10_000)
+    sizes = {}
+    for compression in ("none", "gzip"):
+        local_encrypted.options = {"target_file_size": "1MiB", "compression": compression}
+
+        row = local_encrypted.ingest(NW, force=True).row
+
+        live = local_encrypted.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+        files = {key: len(body) for key, body in stored(local_encrypted) if (f"{root(local_encrypted)}/{key}",) in live}
+        assert row.files_written == len(files) == len(live)
+        assert row.bytes_written == sum(files.values())
+        assert max(files.values()) < 2.5 * 2**20
+        sizes[compression] = files
+        assert len(local_encrypted.totals()) == rows
+    assert len(sizes["none"]) > 2
+    assert sum(sizes["none"].values()) > 1.5 * sum(sizes["gzip"].values())
+
+
+def root(world: World) -> str:
+    return world.config.lakes["test"].own_storage.root
+
+
+def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> None:
+    table = telling(50)
+    for text in (NW, NULL, ODD, SW):
+        local_encrypted.land(text, table)
+        local_encrypted.ingest(text)
+    for text in (NW, NULL, ODD):
+        partition = local_encrypted.partition(text)
+        with local_encrypted.stream.lake.open() as lake:
+            for number in range(3):
+                lake.rows(
+                    "INSERT INTO lake.sales (id, total, region, date) VALUES (?, ?, ?, ?)",
+                    [number, -1.0 - number, *partition.values],
+                )
+    before = local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL")
+
+    done = compact(local_encrypted.stream, 3, nobody)
+
+    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
+    assert local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL") == before
+    assert_secret(local_encrypted, table)
+    row = local_encrypted.ledger(NW)[0]
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("compact", 53, 53, 1)
+    assert compact(local_encrypted.stream, 3, nobody) == []
+    assert local_encrypted.ingest(NW).row.status == "skipped"
+
+
+def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(NW, sales(2))
+    local_encrypted.ingest(NW)
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+
+    done = maintain(local_encrypted.config, "test", nobody, now=later)
+
+    assert len(done.expired) > 1
+    assert len(done.cleaned.deleted) == 1
+    assert len(list(stored(local_encrypted))) == 1
+    assert local_encrypted.totals() == [2]
+
+
+def test_every_check_passes_and_a_file_that_is_gone_is_named(local_encrypted: World) -> None:
+    for text in (NW, SW):
+        local_encrypted.land(text, sales(1, 2))
+        local_encrypted.ingest(text)
+    stream = local_encrypted.stream
+
+    results = [run_check(stream, name, Scope()) for name in checks_of(stream)]
+
+    assert [result.name for result in results if not result.passed] == []
+    (key, *_) = [key for key, _ in stored(local_encrypted)]
+    Store(stream.lake_config.own_storage).delete((key,))
+    assert not run_check(stream, "data_files", Scope()).passed
+
+
+def test_the_plan_says_what_is_staged_and_inserted(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+
+    plan = plan_of(local_encrypted.stream, local_encrypted.partition(NW))
+
+    delete, insert = plan.statements
+    assert delete[0].startswith('DELETE FROM "lake"."main"."sales"')
+    assert insert[0].startswith('INSERT INTO "lake"."main"."sales"')
+    assert plan.destination == f"{local_encrypted.storage['path']}/main/sales/"
+    assert f"{local_encrypted.storage['path']}/_staging/<random>/<run id>-<random>.parquet" in insert[1][2]  # type: ignore[operator]
+
+
+def test_a_plain_file_is_refused_by_every_other_lane(local_encrypted: World) -> None:
+    make_table(local_encrypted)
+    row = write(local_encrypted, SW)
+    file = put(local_encrypted, NW, sales(1))
+    stream = local_encrypted.stream
+    replacement = Replacement(stream.table, local_encrypted.partition(NW), (file,), Manifest(()), row)
+    with stream.lake.open() as lake:
+        with pytest.raises(NotDirectError, match="INSERT only"):
+            replace_directly(lake, replacement)
+        with pytest.raises(CatalogError, match="INSERT only"):
+            replace_by_extension(lake, replacement)
+    assert local_encrypted.totals(NW) == []
+
+
+def test_a_lake_that_encrypts_and_one_that_does_not_are_told_apart(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, sales(2))
+    local_encrypted.lake_options = {}
+
+    with pytest.raises(CatalogError, match=r"the lake is encrypted.*attach_options: \{encrypted: true\}"):
+        local_encrypted.ingest(SW)
+
+
+def test_a_plain_lake_does_not_become_an_encrypted_one(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.lake_options = ENCRYPTED
+
+    with pytest.raises(CatalogError, match=r"was made without encryption.*attach_options"):
+        local_world.ingest(NW, force=True)

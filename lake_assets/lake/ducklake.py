@@ -165,6 +165,8 @@ class DuckLake:
                 self._refuse_absent_file()
                 self._patiently(self._existing(statement))
             except (NoLakeError, duckdb.Error) as error:
+                if "Failed to set encryption" in str(error):
+                    raise self._otherwise_encrypted() from error
                 if not isinstance(error, NoLakeError) and not _absent(error):
                     raise
                 if not create:
@@ -186,6 +188,14 @@ class DuckLake:
 
     def _no_lake(self) -> NoLakeError:
         return NoLakeError(f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config.")
+
+    def _otherwise_encrypted(self) -> CatalogError:
+        made = "without encryption" if self.config.is_encrypted else "with encryption"
+        said = str(self.config.is_encrypted).lower()
+        return CatalogError(
+            f"the lake at {self.place} was made {made}, and attach_options say encrypted: {said}:",
+            "correct attach_options, or name another lake; one that is there stays as it was made.",
+        )
 
     def _existing(self, statement: str) -> str:
         if self.config.is_managed:

@@ -52,9 +52,12 @@ def replace_in_transaction(
     """
     # Its own retries let two commits pass that overlap, if each of their deletes matched nothing: both would add
     # the partition. Without them any overlap is refused, by the snapshot's number, and the number is known before.
-    session.rows("SET ducklake_max_retry_count = 0")
+    # Those of MotherDuck's server are not ours to set, so there a claim has any overlap refused.
+    if not session.config.is_managed:
+        session.rows("SET ducklake_max_retry_count = 0")
     with session.transaction():
-        claim(session, replacement.row)
+        if session.config.is_managed:
+            claim(session, replacement.row)
         if first is not None:
             replacement = first()
         ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))

@@ -130,7 +130,8 @@ def _stage_partition(session: LakeSession, replacement: Replacement, folder: Pat
     written = session.rows(
         f"COPY (SELECT {columns} FROM {replacement.table.sql} WHERE {condition}) TO ? "  # noqa: S608 - quoted names
         "(FORMAT parquet, COMPRESSION zstd, FILE_SIZE_BYTES ?, RETURN_STATS, ENCRYPTION_CONFIG {footer_key_value: ?})",
-        [*parameters, str(folder), f"{target // 1024}KiB", key],
+        # Wherever it stands in the statement, the file is its first parameter.
+        [str(folder), *parameters, f"{target // 1024}KiB", key],
     )
     files = [DataFile(name, rows, size) for name, rows, size, *_ in written if rows]
     row = dataclasses.replace(replacement.row, row_count=sum(file.rows for file in files))

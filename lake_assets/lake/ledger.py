@@ -89,13 +89,8 @@ def claim_table(config: Lake) -> TableName:
 
 
 def claim(session: LakeSession, row: LedgerRow) -> None:
-    """Let the open transaction be refused if another one commits before it, in a lake that MotherDuck manages.
-
-    Elsewhere DuckLake's own retries are off, and the number of the snapshot does the same. On a server they cannot be
-    turned off, and would let two commits pass of which each found a partition empty: its rows would be there twice.
-    """
-    if session.config.is_managed:
-        session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
+    """Let the open transaction be refused if another one that claims commits before it."""
+    session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
 
 
 def create_ledger(session: LakeSession) -> None:

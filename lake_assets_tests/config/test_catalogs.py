@@ -5,10 +5,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.models import Lake
+from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.storages import LocalStorage
 
 SQLITE = {"catalog": {"type": "sqlite", "path": "c.sqlite"}, "storage": "data"}
-MOTHERDUCK = {"catalog": {"type": "motherduck", "database": "retail"}, "storage": "s3://retail-lake/tables"}
+MOTHERDUCK: dict[str, Any] = {
+    "catalog": {"type": "motherduck", "database": "retail"},
+    "storage": "s3://retail-lake/tables",
+}
+MANAGED = {"catalog": MOTHERDUCK["catalog"]}
+ENCRYPTED = {"attach_options": {"encrypted": True}}
 
 
 def refused(data: dict[str, Any]) -> str:
@@ -18,11 +24,11 @@ def refused(data: dict[str, Any]) -> str:
 
 
 def test_options_that_ducklake_knows_pass_whatever_the_case() -> None:
-    options = {"OVERRIDE_DATA_PATH": True, "data_inlining_row_limit": 10, "encrypted": False}
+    options = {"OVERRIDE_DATA_PATH": True, "data_inlining_row_limit": 10, "ENCRYPTED": True}
 
     lake = Lake.model_validate(SQLITE | {"attach_options": options})
 
-    assert lake.attach_options == {"override_data_path": True, "data_inlining_row_limit": 10, "encrypted": False}
+    assert lake.attach_options == {"override_data_path": True, "data_inlining_row_limit": 10, "encrypted": True}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,6 @@ def test_options_that_ducklake_knows_pass_whatever_the_case() -> None:
         ({"create_if_not_exists": True}, "the first ingest makes the lake"),
         ({"snapshot_version": 1}, "AT (VERSION"),
         ({"snapshot_time": "2026-01-01"}, "AT (TIMESTAMP"),
-        ({"encrypted": True}, "files that Spark writes cannot be registered"),
         ({"encrypted": "true"}, "encrypted is true or false"),
         ({"busy_timeout": -1}, "a number of milliseconds"),
         ({"busy_timeout": True}, "a number of milliseconds"),
@@ -58,11 +63,54 @@ def test_other_options_are_refused_with_the_reason(options: dict[str, Any], mess
     assert message in refused(SQLITE | {"attach_options": options})
 
 
-def test_a_lake_on_motherduck_needs_a_bucket_of_its_own() -> None:
-    assert Lake.model_validate(MOTHERDUCK).own_storage.root == "s3://retail-lake/tables"
-    assert "Bring Your Own Bucket" in refused({"catalog": MOTHERDUCK["catalog"]})
+def test_only_motherduck_manages_the_files_of_a_lake() -> None:
+    own, managed = Lake.model_validate(MOTHERDUCK), Lake.model_validate({"catalog": MOTHERDUCK["catalog"]})
+
+    assert (own.is_managed, own.inserts_only, own.own_storage.root) == (False, False, "s3://retail-lake/tables")
+    assert (managed.is_managed, managed.inserts_only) == (True, True)
     assert "cannot read a folder of this machine" in refused(MOTHERDUCK | {"storage": "/data"})
-    assert "storage" in refused({"catalog": SQLITE["catalog"]})
+    assert "storage is missing: give a folder or a bucket" in refused({"catalog": SQLITE["catalog"]})
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (MOTHERDUCK | ENCRYPTED, "knows no encrypted lake"),
+        (MANAGED | {"attach_options": {"override_data_path": True}}, "leave them out, or give storage"),
+        ({"catalog": {**MOTHERDUCK["catalog"], "store_secret": True}}, "there is none: leave it out"),
+        (SQLITE | {"staging": "s3://scratch"}, "staging is for lakes that are encrypted or managed"),
+        (MANAGED | {"staging": {"type": "s3", "bucket": "scratch", "anonymous": True}}, "staging is written to"),
+        (MANAGED | {"staging": "gs://scratch"}, "an HMAC key: give the lake's staging key_id"),
+    ],
+)
+def test_what_does_not_go_with_lakes_that_take_inserts_only(data: dict[str, Any], message: str) -> None:
+    assert message in refused(data)
+
+
+def test_staged_files_go_where_the_config_says_or_beside_the_lakes_own() -> None:
+    beside = Lake.model_validate(SQLITE | ENCRYPTED).staging_storage
+    chosen = Lake.model_validate(SQLITE | ENCRYPTED | {"staging": "s3://scratch/x"}).staging_storage
+    managed = Lake.model_validate(MANAGED).staging_storage
+
+    assert beside.root.endswith("/data")
+    assert chosen.root == "s3://scratch/x"
+    assert isinstance(managed, LocalStorage)
+
+
+@pytest.mark.parametrize(("lake", "kind"), [(SQLITE | ENCRYPTED, "encrypted"), (MANAGED, "managed by MotherDuck")])
+def test_landed_files_cannot_become_files_of_such_a_lake(lake: dict[str, Any], kind: str) -> None:
+    stream = {"source": "landing", "mode": "index", "partitions": {"region": {}}, "destination": {"table": "sales"}}
+
+    with pytest.raises(ValidationError, match=f"stream sales has mode: index, and lake retail is {kind}"):
+        LakeConfig.model_validate({"lakes": {"retail": lake}, "streams": {"sales": stream}})
+
+
+def test_no_stream_fills_the_table_of_claims() -> None:
+    stream = {"source": "landing", "partitions": {"region": {}}, "destination": {"table": "Ingest_Runs_Claim"}}
+
+    with pytest.raises(ValidationError, match="would fill the lake's own table"):
+        LakeConfig.model_validate({"lakes": {"retail": MANAGED}, "streams": {"sales": stream}})
+    LakeConfig.model_validate({"lakes": {"retail": SQLITE}, "streams": {"sales": stream}})
 
 
 def test_a_token_in_the_config_is_refused_unseen() -> None:

@@ -74,6 +74,8 @@ def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
     config = flight_config(variables)
 
     assert isinstance(config.lakes["flight"].catalog, MotherDuckCatalog)
+    assert not config.lakes["flight"].is_managed
+    assert flight_config(LEAST | {"MOTHERDUCK_TOKEN": "a-secret-token"}).lakes["flight"].is_managed
     assert "a-secret-token" not in repr(config)
     assert "a-secret-token" not in config.model_dump_json()
 
@@ -102,14 +104,12 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
         ("HIVE_PARTITIONING", "false", "no path says"),
-        ("MOTHERDUCK_TOKEN", "token", "DESTINATION_STORAGE is not set"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named(name: str, value: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message) as refused:
+    with pytest.raises(ConfigError, match=message):
         flight_config(LEAST | {name: value})
-    assert "token" not in str(refused.value) or name != "MOTHERDUCK_TOKEN"
 
 
 def test_a_file_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,22 @@ def test_writers_of_the_same_new_partition_do_not_double_it(world: World, tmp_pa
     assert dict(named) == {row.run_id: row.snapshot_id for row in rows}
 
 
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
+@pytest.mark.parametrize("lock", [[], ["--no-lock"]], ids=["lock", "no lock"])
+def test_writers_by_insert_of_the_same_new_partition_do_not_double_it(
+    world: World, tmp_path: Path, lock: list[str]
+) -> None:
+    world.lake_options = {"attach_options": {"encrypted": True}}
+    make_table(world)
+
+    run_all(world, tmp_path, *[["--partition", NW, "--times", "3", *lock]] * 3)
+
+    assert len(world.totals()) == ROWS
+    assert len(set(world.totals())) == 1
+    rows = [row for row in world.ledger() if row.status == "committed"]
+    assert sorted(row.rows_before or 0 for row in rows) == [0] + [ROWS] * 8
+
+
 @CATALOGS
 def test_writers_of_different_partitions_all_commit(world: World, tmp_path: Path) -> None:
     make_table(world)
@@ -82,6 +98,18 @@ def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partiti
 
     assert len(world.totals(NW)) == ROWS
     assert faster[0].rows_before == 0
+    assert row.rows_before == ROWS
+
+
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+def test_a_first_commit_by_insert_that_is_overtaken_does_not_double_the_partition(world: World) -> None:
+    world.lake_options = {"attach_options": {"encrypted": True}}
+    make_table(world)
+    write(world, SW)
+
+    row = write(world, NW, lock=False, overtaken_by=lambda: write(world, NW, lock=False))
+
+    assert len(world.totals(NW)) == ROWS
     assert row.rows_before == ROWS
 
 

@@ -41,13 +41,25 @@ STATEMENTS = {
         "COMMIT",
         "after COMMIT",
     ],
+    "insert": [
+        "BEGIN",
+        "DELETE",
+        "after DELETE",
+        'INSERT INTO "lake"."main"."sales"',
+        'after INSERT INTO "lake"."main"."sales"',
+        "set_commit_message",
+        "COMMIT",
+        "after COMMIT",
+    ],
 }
+LANE_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
 def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
     """The writer as a process of its own."""
     file = folder / "world.json"
-    file.write_text(json.dumps({"catalog": world.catalog, "storage": world.storage, "source": world.source}))
+    fields = ("catalog", "storage", "source", "lake_options")
+    file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
     command = [sys.executable, "-m", "lake_assets_tests.faults.writer", str(file), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -56,11 +68,13 @@ def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
 def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
     local_world: World, tmp_path: Path, lane: str, statement: str
 ) -> None:
+    local_world.lake_options = LANE_OPTIONS.get(lane, {})
     make_table(local_world)
     write(local_world, NW)
     before = local_world.totals()
 
-    child = start(local_world, tmp_path, "--partition", NW, "--lane", lane, "--die-at", statement)
+    chosen = () if lane == "insert" else ("--lane", lane)
+    child = start(local_world, tmp_path, "--partition", NW, *chosen, "--die-at", statement)
     _, errors = child.communicate(timeout=60)
 
     assert child.returncode == -signal.SIGKILL, errors

@@ -24,16 +24,18 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.lake.commit import LANES as DEFAULT_LANES
 from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.direct.transaction import Transaction
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.extension import replace_by_extension
 from lake_assets.lake.ledger import LedgerRow, create_ledger
-from lake_assets.lake.replacement import Replacement
+from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.lake.tables import create_table, prepare_table
 from lake_assets.manifest import Manifest
+from lake_assets.spark.job import Job
+from lake_assets.spark.stage import stage_files
+from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.world import World
 
@@ -132,10 +134,7 @@ def write(
     """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read."""
     stream, partition = world.stream, world.partition(text)
     number = float(uuid.uuid4().int % 2**50)
-    store = ArrowStore(world.config.lakes["test"].own_storage)
-    key = f"{stream.destination_folder(partition)}{uuid.uuid4().hex}.parquet"
-    with store.create(key) as file:
-        pq.write_table(pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA), file)
+    rows = pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA)
     now = dt.datetime.now(dt.UTC)
     row = LedgerRow(
         run_id=uuid.uuid4().hex,
@@ -150,14 +149,34 @@ def write(
         row_count=ROWS,
         started_at=now,
     )
-    replacement = Replacement(stream.table, partition, (store.uri(key),), Manifest(()), row)
+    if stream.lake_config.inserts_only:
+        staged = stage(world, rows)
+        replacement = Replacement(stream.table, partition, (), Manifest(()), row, columns=SCHEMA.names, staged=staged)
+    else:
+        replacement = Replacement(stream.table, partition, (put(world, text, rows),), Manifest(()), row)
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
         connection = deadly(lake.connection, die_at) if die_at else lake.connection
         manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
         with manager as connection:
             session = (LakeSession if lock else Unlocked)(config, connection)
-            return commit(session, replacement, [LANES[lane], replace_by_extension] if lane else DEFAULT_LANES)
+            return commit(session, replacement, [LANES[lane], replace_by_extension] if lane else None)
+
+
+def put(world: World, text: str, rows: pa.Table) -> str:
+    """A new data file of the partition; returns its URI."""
+    store = ArrowStore(world.config.lakes["test"].own_storage)
+    key = f"{world.stream.destination_folder(world.partition(text))}{uuid.uuid4().hex}.parquet"
+    with store.create(key) as file:
+        pq.write_table(rows, file)
+    return store.uri(key)
+
+
+def stage(world: World, rows: pa.Table) -> Staged:
+    """The rows as a task stages them."""
+    staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
+    job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=staging.key)
+    return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, 2**28)
 
 
 def main() -> None:

@@ -57,7 +57,9 @@ VALUES: list[tuple[pa.DataType, Any, str, Any]] = [
 ]  # fmt: skip
 
 
-def test_every_type_of_the_table_reaches_the_lake_and_is_read_back(local_world: World) -> None:
+@pytest.mark.parametrize("encrypted", [False, True], ids=["registered", "inserted"])
+def test_every_type_of_the_table_reaches_the_lake_and_is_read_back(local_world: World, *, encrypted: bool) -> None:
+    local_world.lake_options = {"attach_options": {"encrypted": encrypted}}
     columns = {
         f"c{i}": pa.array([value, None], data_type) if data_type != pa.uuid() else uuids(value)
         for i, (data_type, value, *_) in enumerate(VALUES)
