@@ -14,6 +14,7 @@ from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
+    from lake_assets.lake.ledger import LedgerRow
     from lake_assets.passage import IngestResult
     from lake_assets.plan import Plan
 
@@ -127,9 +128,16 @@ def result_line(result: "IngestResult") -> str:
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
-        f"(before: {row.rows_before or 0:,}), {count(row.files_written or 0, 'file')}, {size(row.bytes_written or 0)}, "
-        f"snapshot {row.snapshot_id}, {seconds:.1f} s" + "".join(f"; {change}" for change in result.changes)
+        f"(before: {row.rows_before or 0:,}), {_written(row)}snapshot {row.snapshot_id}, {seconds:.1f} s"
+        + "".join(f"; {change}" for change in result.changes)
     )
+
+
+def _written(row: "LedgerRow") -> str:
+    """What DuckLake wrote; nothing where only MotherDuck knows."""
+    if row.files_written is None:
+        return ""
+    return f"{count(row.files_written, 'file')}, {size(row.bytes_written or 0)}, "
 
 
 def _parameter(value: object) -> str:
