@@ -11,18 +11,21 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest import mock
 
 import pyarrow as pa
 import pytest
+import yaml
 
 from lake_assets import staging
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.compact import compact
+from lake_assets.doctor import examine
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.direct.database import NotDirectError
@@ -35,7 +38,7 @@ from lake_assets.plan import plan as plan_of
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 ODD = "region=O'Hare %2F x,date=2026-02-11"
@@ -124,6 +127,7 @@ def test_the_reader_of_the_test_would_find_what_is_not_encrypted(local_world: Wo
     assert any(text.encode() in body for text in table["text"].to_pylist()), key
 
 
+@pytest.mark.slow
 @everywhere
 def test_replaced_skipped_and_forced(encrypted: World) -> None:
     encrypted.land(NW, sales(1, 2))
@@ -144,6 +148,7 @@ def test_replaced_skipped_and_forced(encrypted: World) -> None:
     assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger() if r.status == "committed"}
 
 
+@pytest.mark.slow
 @everywhere
 def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
     good = (NW, NULL, ODD)
@@ -184,6 +189,7 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
     assert_secret(local_encrypted, table)
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
     table = telling(200_000)
     local_encrypted.land(NW, sales(1, 2))
@@ -192,8 +198,7 @@ def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World
     local_encrypted.land(NW, table)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    config = tmp_path / "lake.yaml"
-    config.write_text(local_encrypted.config.model_dump_json(by_alias=True, exclude_none=True))
+    config = config_file(local_encrypted, tmp_path)
     script = Path(sys.executable).with_name("lake-assets")
     command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 
@@ -416,3 +421,36 @@ def test_a_plain_lake_does_not_become_an_encrypted_one(local_world: World) -> No
 
     with pytest.raises(CatalogError, match=r"was made without encryption.*attach_options"):
         local_world.ingest(NW, force=True)
+
+
+def test_rows_can_be_staged_in_another_place(
+    local_encrypted: World, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    local_encrypted.lake_options = ENCRYPTED | {"staging": s3_location()}
+    local_encrypted.land(NW, sales(1, 2))
+    seen = []
+    stage = staging.Staging.clear
+
+    def clear(self: staging.Staging) -> None:
+        seen.extend(o.uri for o in Store(self.storage).list(self.folder))
+        stage(self)
+
+    with mock.patch.object(staging.Staging, "clear", clear):
+        local_encrypted.ingest(NW)
+
+    bucket = Store(local_encrypted.stream.lake_config.staging_storage)
+    assert local_encrypted.totals() == [1, 2]
+    assert len(seen) == 1
+    assert seen[0].startswith(f"{bucket.root}/_staging/")
+    assert bucket.list("_staging/") == ()
+    assert not (tmp_path / "data" / "_staging").exists()
+    findings = {finding.subject: finding for finding in examine(config_file(local_encrypted, tmp_path))}
+    assert findings["staging of test"].status == "ok"
+
+
+def config_file(world: World, folder: Path) -> Path:
+    file = folder / "lake.yaml"
+    lake = {"catalog": world.catalog, "storage": world.storage, **world.lake_options}
+    stream = STREAM | {"source": world.source} | world.options
+    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}))
+    return file

@@ -15,12 +15,14 @@ from lake_assets.config.models import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.engine import glob_literal, identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.extension import replace_in_transaction
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.replacement import Replacement, Staged, Statement, where
 from lake_assets.partition import Partition
-from lake_assets.spark.job import DataFile
+from lake_assets.spark.job import Job
+from lake_assets.spark.read import BATCH_ROWS
+from lake_assets.spark.stage import stage_files
 
 
 def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerRow:
@@ -57,7 +59,7 @@ def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: in
             session,
             replacement,
             _insert,
-            first=lambda: _stage_partition(session, replacement, Path(temporary, "staged"), target),
+            first=lambda: _stage_partition(session, replacement, Path(temporary), target),
         )
 
 
@@ -124,15 +126,14 @@ def _with_written(session: LakeSession, replacement: Replacement) -> Replacement
 
 def _stage_partition(session: LakeSession, replacement: Replacement, folder: Path, target: int) -> Replacement:
     """The replacement with the partition's rows staged in a folder of this machine."""
-    key = secrets.token_bytes(16)
+    local = LocalStorage(path=str(folder))
     condition, parameters = where(replacement.partition)
     columns = ", ".join(identifier(name) for name in replacement.columns)
-    written = session.rows(
-        f"COPY (SELECT {columns} FROM {replacement.table.sql} WHERE {condition}) TO ? "  # noqa: S608 - quoted names
-        "(FORMAT parquet, COMPRESSION zstd, FILE_SIZE_BYTES ?, RETURN_STATS, ENCRYPTION_CONFIG {footer_key_value: ?})",
-        # Wherever it stands in the statement, the file is its first parameter.
-        [str(folder), *parameters, f"{target // 1024}KiB", key],
-    )
-    files = [DataFile(name, rows, size) for name, rows, size, *_ in written if rows]
+    sql = f"SELECT {columns} FROM {replacement.table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+    key = secrets.token_bytes(16)
+    with translated(session.config):
+        batches = session.connection.execute(sql, parameters).to_arrow_reader(BATCH_ROWS)
+        job = Job(replacement.row.run_id, local, local, batches.schema, "zstd", target, (), key=key)
+        files = list(stage_files(batches, job, ""))
     row = dataclasses.replace(replacement.row, row_count=sum(file.rows for file in files))
     return dataclasses.replace(replacement, row=row, staged=Staged.of(files, key, target))

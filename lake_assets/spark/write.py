@@ -30,7 +30,7 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         OSError: the store failed.
     """
     store = ArrowStore(job.storage)
-    groups = _row_groups(batches)
+    groups = row_groups(batches)
     with masking(job.source, job.storage):
         while (file := _write_file(groups, store, job, folder)) is not None:
             yield file
@@ -60,8 +60,8 @@ def _write_file(groups: Iterator[pa.Table], store: ArrowStore, job: Job, folder:
     return DataFile(store.uri(key), rows, size)
 
 
-def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches gathered into tables of about one row group each."""
+def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches gathered into tables of about one row group each: the memory that a writing task takes."""
     gathered: list[pa.RecordBatch] = []
     rows = memory = 0
     for batch in batches:
