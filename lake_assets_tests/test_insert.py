@@ -428,7 +428,7 @@ def test_rows_can_be_staged_in_another_place(
 ) -> None:
     local_encrypted.lake_options = ENCRYPTED | {"staging": s3_location()}
     local_encrypted.land(NW, sales(1, 2))
-    seen = []
+    seen: list[str] = []
     stage = staging.Staging.clear
 
     def clear(self: staging.Staging) -> None:
@@ -452,5 +452,5 @@ def config_file(world: World, folder: Path) -> Path:
     file = folder / "lake.yaml"
     lake = {"catalog": world.catalog, "storage": world.storage, **world.lake_options}
     stream = STREAM | {"source": world.source} | world.options
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}))
+    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
     return file
