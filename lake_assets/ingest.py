@@ -162,6 +162,7 @@ class _Run:
         self.broken: Exception | None = None  # what would meet every other partition too
         lake = stream.lake_config
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
+        self.staged = False  # whether a job has been made that stages
 
     def some(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """All steps with some partitions; those whose objects change under way are taken again."""
@@ -185,7 +186,7 @@ class _Run:
 
     def unstage(self) -> None:
         """Remove what the tasks staged: it is in the lake, or of no use."""
-        if self.staging is not None:
+        if self.staging is not None and self.staged:
             self.staging.clear()
 
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
@@ -333,6 +334,7 @@ class _Run:
 
     def _job(self, passages: Sequence[Passage]) -> Job:
         config = self.stream.config
+        self.staged = True
         return Job(
             run_id=passages[0].row.run_id,
             source=config.source,
