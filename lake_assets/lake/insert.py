@@ -111,8 +111,9 @@ def _insert(session: LakeSession, replacement: Replacement) -> Replacement:
 
 def _with_written(session: LakeSession, replacement: Replacement) -> Replacement:
     """The replacement with the files and bytes that DuckLake wrote, where they can be known within the transaction."""
-    if session.config.is_managed or "filename" in {name.lower() for name in replacement.columns}:
-        return replacement  # no client reaches the files; or the name of each is hidden by a column
+    columns = [*replacement.columns, *(column.name for column in replacement.partition.columns)]
+    if session.config.is_managed or "filename" in map(str.lower, columns):
+        return replacement  # no client reaches the files; or a column hides the name of each
     condition, parameters = where(replacement.partition)
     names = session.rows(
         f"SELECT DISTINCT filename FROM {replacement.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
