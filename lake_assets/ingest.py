@@ -27,7 +27,7 @@ from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
 from lake_assets.spark.fit import Fitter, united
-from lake_assets.spark.job import Job, JobResult, PartitionJob
+from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
 from lake_assets.spark.read import read_schema, read_schemas
 from lake_assets.staging import Staging
@@ -351,7 +351,7 @@ class _Run:
                 )
                 for p in passages
             ),
-            key=self.staging.key if self.staging else None,
+            key=StagingKey(self.staging.key) if self.staging else None,
         )
 
     def _commit(self, passages: Sequence[Passage]) -> None:

@@ -3,6 +3,7 @@
 import base64
 import datetime as dt
 import os
+import pickle
 import random
 import secrets
 import signal
@@ -35,6 +36,8 @@ from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.maintain import maintain
 from lake_assets.manifest import Manifest
 from lake_assets.plan import plan as plan_of
+from lake_assets.spark import job as job_module
+from lake_assets.spark.job import Job, StagingKey
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
@@ -255,10 +258,25 @@ def test_the_runs_key_is_told_and_kept_nowhere(
 
     forms = (key, key.hex().encode(), base64.b64encode(key))
     told = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
-    told += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(staging.Staging)]
+    told += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(StagingKey(key))]
     kept = [body for _, body in stored(local_encrypted)]
     kept += [path.read_bytes() for path in Path(local_encrypted.catalog["path"]).parent.glob("catalog*")]
     assert not any(form in text for form in forms for text in (*map(str.encode, told), *kept))
+
+
+def test_a_worker_that_knows_no_key_cannot_load_the_job(
+    local_encrypted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with an older version would take the job for another, and write plain files."""
+    storage = local_encrypted.config.lakes["test"].own_storage
+    job = Job("run", storage, storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
+    pickled = pickle.dumps(job)
+    assert pickle.loads(pickled) == job
+
+    monkeypatch.delattr(job_module, "StagingKey")
+
+    with pytest.raises(AttributeError, match="StagingKey"):
+        pickle.loads(pickled)
 
 
 def test_a_transform_is_staged_too(local_encrypted: World) -> None:

@@ -20,7 +20,7 @@ from lake_assets.lake.extension import replace_in_transaction
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.replacement import Replacement, Staged, Statement, where
 from lake_assets.partition import Partition
-from lake_assets.spark.job import Job
+from lake_assets.spark.job import Job, StagingKey
 from lake_assets.spark.read import BATCH_ROWS
 from lake_assets.spark.stage import stage_files
 
@@ -134,7 +134,7 @@ def _stage_partition(session: LakeSession, replacement: Replacement, folder: Pat
     key = secrets.token_bytes(16)
     with translated(session.config):
         batches = session.connection.execute(sql, parameters).to_arrow_reader(BATCH_ROWS)
-        job = Job(replacement.row.run_id, local, local, batches.schema, "zstd", target, (), key=key)
+        job = Job(replacement.row.run_id, local, local, batches.schema, "zstd", target, (), key=StagingKey(key))
         files = list(stage_files(batches, job, ""))
     row = dataclasses.replace(replacement.row, row_count=sum(file.rows for file in files))
     return dataclasses.replace(replacement, row=row, staged=Staged.of(files, key, target))

@@ -34,6 +34,17 @@ class PartitionJob:
 
 
 @dataclass(frozen=True, slots=True)
+class StagingKey:
+    """The key under which a job's files are staged.
+
+    A class of its own, so that a worker with an older version of this package, which would pass over a mere field of
+    the job and write plain text, cannot even load the job.
+    """
+
+    value: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The work of one Spark job: some partitions of one stream."""
 
@@ -45,7 +56,7 @@ class Job:
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
     evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
-    key: bytes | None = field(default=None, repr=False)  # the files are staged under it, not the table's own
+    key: StagingKey | None = None  # the files are staged under it, not the table's own
 
 
 @dataclass(frozen=True, slots=True)

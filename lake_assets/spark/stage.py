@@ -34,6 +34,7 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     Raises:
         OSError: the store failed.
     """
+    assert job.key is not None  # noqa: S101 - the caller looked
     store = ArrowStore(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
     with (
@@ -48,7 +49,7 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
             engine.register("rows", group)
             engine.execute(
                 "COPY rows TO ? (FORMAT parquet, COMPRESSION ?, ENCRYPTION_CONFIG {footer_key_value: ?})",
-                [str(path), codec, job.key],
+                [str(path), codec, job.key.value],
             )
             engine.unregister("rows")
             rows, size = group.num_rows, path.stat().st_size

@@ -33,7 +33,7 @@ from lake_assets.lake.ledger import LedgerRow, create_ledger
 from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.lake.tables import create_table, prepare_table
 from lake_assets.manifest import Manifest
-from lake_assets.spark.job import Job
+from lake_assets.spark.job import Job, StagingKey
 from lake_assets.spark.stage import stage_files
 from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
@@ -175,7 +175,7 @@ def put(world: World, text: str, rows: pa.Table) -> str:
 def stage(world: World, rows: pa.Table) -> Staged:
     """The rows as a task stages them."""
     staging, source = Staging(world.stream.lake_config.staging_storage), world.config.streams["sales"].source
-    job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=staging.key)
+    job = Job("run", source, staging.storage, SCHEMA, "zstd", 2**28, (), key=StagingKey(staging.key))
     return Staged.of(list(stage_files(rows.to_batches(), job, staging.folder)), staging.key, 2**28)
 
 
