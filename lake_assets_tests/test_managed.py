@@ -4,6 +4,7 @@ It is attached under the database's own name and never detached, as MotherDuck's
 they are on a server. What MotherDuck's own extension does is not tested here, nor anywhere.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World)
     """DuckLake's own retries are on here, and would let both pass."""
     make_table(managed)
 
-    row = write(managed, NW, overtaken_by=lambda: write(managed, NW))
+    other = replace(managed, _opened=None)
+    row = write(managed, NW, overtaken_by=lambda: write(other, NW))
 
     assert rows(managed, "SELECT count(*) FROM retail.sales") == [(ROWS,)]
     assert row.rows_before == ROWS
