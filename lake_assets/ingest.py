@@ -13,26 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftError, SourceChangedError
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
 from lake_assets.lake.replacement import Replacement, Staged
-from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
-from lake_assets.spark.fit import Fitter, united
-from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
-from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
-from lake_assets.spark.read import read_schema, read_schemas
-from lake_assets.staging import Staging
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.stream import OpenStream
+from lake_assets.writing import Writer
 
 Sessions = Callable[[], SparkSession]
 """Gives the Spark session; called only when there is work for Spark."""
@@ -144,7 +136,7 @@ def ingest_all(
                 yield Outcome(passage.partition, passage.result)
         raise
     finally:
-        run.unstage()
+        run.writer.unstage()
 
 
 class _Run:
@@ -158,11 +150,8 @@ class _Run:
         self.checkpoint = checkpoint
         self.force = force
         self.landed_only = landed_only
-        self.schema: pa.Schema | None = None  # of the data files; None while there is no table
         self.broken: Exception | None = None  # what would meet every other partition too
-        lake = stream.lake_config
-        self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
-        self.staged = False  # whether a job has been made that stages
+        self.writer = Writer(stream, checkpoint)
 
     def some(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """All steps with some partitions; those whose objects change under way are taken again."""
@@ -180,14 +169,9 @@ class _Run:
                     self._commit(few)
                     yield from self._outcomes(few)
                 self._evolve(group)
-                self.unstage()
+                self.writer.unstage()
             yield from self._outcomes(left)
             left = [passage for passage in left if passage.try_again()]
-
-    def unstage(self) -> None:
-        """Remove what the tasks staged: it is in the lake, or of no use."""
-        if self.staging is not None and self.staged:
-            self.staging.clear()
 
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """What is newly known of these."""
@@ -216,10 +200,10 @@ class _Run:
             last = last_fingerprints(lake, self.stream.table, [passage.partition.path for passage in passages])
             exists = lake.exists(self.stream.table)
             if exists:
-                self._prepare(lake)
+                self.writer.prepare(lake)
             unchanged = []
             for passage in passages:
-                passage.schema = self.schema
+                passage.schema = self.writer.schema
                 before = last.get(passage.partition.path)
                 if before == passage.row.source_fingerprint and not self.force:
                     unchanged.append(passage)
@@ -231,10 +215,6 @@ class _Run:
             self._skip(lake, unchanged)
         self.checkpoint()
 
-    def _prepare(self, lake: LakeSession) -> None:
-        prepare_table(lake, self.stream.table, self.stream.config.compression)
-        self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
-
     def _write(self, passages: Sequence[Passage]) -> None:
         """The Spark job: data files that no reader sees yet."""
         try:
@@ -244,115 +224,16 @@ class _Run:
             for passage in passages:
                 passage.error = error
             return
-        start = time.perf_counter()
-        if self.stream.config.transform is not None:
-            for passage in passages:
-                with passage.step("job"):
-                    self._written(passage, self._transform_job(spark, passage))
-                self.checkpoint()
-            return
-        self._make_table(passages)
-        passages = _open(passages)
-        if not passages:
-            return
-        try:
-            results = pass_through(spark, self._job(passages))
-        except LakeAssetsError as error:
-            self.checkpoint()
-            if len(passages) > 1:
-                # One of them brought the whole job down; alone, each brings down itself.
-                for passage in passages:
-                    self._write([passage])
-                return
-            results = [JobResult(error=error)]
-        seconds = (time.perf_counter() - start) / len(passages)
-        for passage, result in zip(passages, results, strict=True):
-            passage.add_seconds("job", seconds)
-            with passage.step("job"):
-                self._written(passage, result)
-        self.checkpoint()
-
-    def _written(self, passage: Passage, result: JobResult) -> None:
-        if result.error is not None:
-            raise result.error
-        passage.files = result.files
-        passage.schema = self.schema
-
-    def _make_table(self, passages: Sequence[Passage]) -> None:
-        """The destination, as the first object that can be read has it."""
-        for passage in passages:
-            if self.schema is not None:
-                return
-            with passage.step("job"):
-                self._create_table(self._file_schema(passage))
+        self.writer.write(spark, passages)
 
     def _evolve(self, passages: Sequence[Passage]) -> None:
         """Change the table to what these were found to have; they are then read again."""
-        drifted = [(passage, passage.error) for passage in passages if isinstance(passage.error, SchemaDriftError)]
+        drifted = [passage for passage in passages if isinstance(passage.error, SchemaDriftError)]
         if not drifted:
             return
-        with self._together("evolve", [passage for passage, _ in drifted]), self.stream.lake.open() as lake:
-            for passage, drift in drifted:
-                columns, run_id = self.stream.config.columns, passage.row.run_id
-                try:
-                    passage.changes += evolve_table(lake, self.stream.table, drift.found, columns, run_id)
-                except LakeAssetsError as error:
-                    passage.error = error
-            self._prepare(lake)
+        with self._together("evolve", drifted), self.stream.lake.open() as lake:
+            self.writer.evolve(lake, drifted)
         self.checkpoint()
-
-    def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
-        transform = self.stream.config.transform
-        assert transform is not None  # noqa: S101 - the caller looked
-        names = {column.name.lower() for column in self.stream.config.columns}
-        columns = [column for column in self._source_schema(passage) if column.name.lower() not in names]
-        frame = source_frame(spark, self._job([passage]), pa.schema(columns))
-        result = apply_transform(spark, transform, frame)
-        if self.schema is None:
-            self._create_table(result_schema(result))
-        job = self._job([passage])
-        if job.evolves:
-            Fitter(
-                result_schema(result), job.schema, passage.partition, RESULT, evolves=True
-            )  # before Spark is at work
-        return transformed(job, result)
-
-    def _source_schema(self, passage: Passage) -> pa.Schema:
-        """What a transform sees: the columns of the first object, or of all where they may differ."""
-        if self.stream.config.schema_policy == "strict":
-            return self._file_schema(passage)
-        keys = [o.key for o in passage.manifest.objects]
-        return united(read_schemas(ArrowStore(self.stream.config.source), keys))
-
-    def _file_schema(self, passage: Passage) -> pa.Schema:
-        return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
-
-    def _create_table(self, schema: pa.Schema) -> None:
-        with self.stream.lake.open() as lake:
-            create_table(lake, self.stream.table, schema, self.stream.config.columns)
-            self._prepare(lake)
-
-    def _job(self, passages: Sequence[Passage]) -> Job:
-        config = self.stream.config
-        self.staged = True
-        return Job(
-            run_id=passages[0].row.run_id,
-            source=config.source,
-            storage=self.staging.storage if self.staging else self.stream.lake_config.own_storage,
-            schema=self.schema,
-            compression=config.compression,
-            target_file_size=config.target_file_size,
-            evolves=config.schema_policy == "evolve",
-            partitions=tuple(
-                PartitionJob(
-                    p.partition,
-                    p.manifest.objects,
-                    self.staging.folder if self.staging else self.stream.destination_folder(p.partition),
-                )
-                for p in passages
-            ),
-            key=StagingKey(self.staging.key) if self.staging else None,
-        )
 
     def _commit(self, passages: Sequence[Passage]) -> None:
         for passage in passages:
@@ -381,16 +262,16 @@ class _Run:
             status="committed",
             row_count=sum(file.rows for file in passage.files),
             # Of staged rows the commit knows what is written.
-            files_written=None if self.staging else len(passage.files),
-            bytes_written=None if self.staging else sum(file.size for file in passage.files),
+            files_written=None if self.writer.staging else len(passage.files),
+            bytes_written=None if self.writer.staging else sum(file.size for file in passage.files),
         )
         self._replace(lake, passage)
 
     def _replace(self, lake: LakeSession, passage: Passage) -> None:
         files, staged = [file.uri for file in passage.files], None
         columns = passage.schema.names if passage.schema and files else ()
-        if self.staging is not None and files:
-            files, staged = [], Staged.of(passage.files, self.staging.key, self.stream.config.target_file_size)
+        if self.writer.staging is not None and files:
+            files, staged = [], Staged.of(passage.files, self.writer.staging.key, self.stream.config.target_file_size)
         replacement = Replacement(
             self.stream.table, passage.partition, files, passage.manifest, passage.row, columns=columns, staged=staged
         )

@@ -1,0 +1,156 @@
+"""The Spark step of an ingest: landed objects become data files that no reader sees yet, and the table they are for."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.evolve import evolve_table
+from lake_assets.lake.tables import create_table, data_schema, prepare_table
+from lake_assets.passage import Passage
+from lake_assets.spark.fit import Fitter, united
+from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
+from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
+from lake_assets.spark.read import read_schema, read_schemas
+from lake_assets.staging import Staging
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.stream import OpenStream
+
+
+class Writer:
+    """Writes partitions of one stream, for one run.
+
+    Attributes:
+        schema: of the data files; None while there is no table.
+        staging: where the rows wait for their INSERT, in a lake that takes no files; None in others.
+    """
+
+    def __init__(self, stream: OpenStream, checkpoint: Callable[[], None]) -> None:
+        lake = stream.lake_config
+        self.stream = stream
+        self.schema: pa.Schema | None = None
+        self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
+        self._checkpoint = checkpoint
+        self._has_staged = False
+
+    def prepare(self, lake: LakeSession) -> None:
+        """Let the destination take what will be written, and learn its columns."""
+        prepare_table(lake, self.stream.table, self.stream.config.compression)
+        self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
+
+    def write(self, spark: SparkSession, passages: Sequence[Passage]) -> None:
+        """Write the objects of these partitions as data files, in one Spark job; an error stays with its passage."""
+        start = time.perf_counter()
+        if self.stream.config.transform is not None:
+            for passage in passages:
+                with passage.step("job"):
+                    self._written(passage, self._transform_job(spark, passage))
+                self._checkpoint()
+            return
+        self._make_table(passages)
+        passages = [passage for passage in passages if passage.is_open]
+        if not passages:
+            return
+        try:
+            results = pass_through(spark, self._job(passages))
+        except LakeAssetsError as error:
+            self._checkpoint()
+            if len(passages) > 1:
+                # One of them brought the whole job down; alone, each brings down itself.
+                for passage in passages:
+                    self.write(spark, [passage])
+                return
+            results = [JobResult(error=error)]
+        seconds = (time.perf_counter() - start) / len(passages)
+        for passage, result in zip(passages, results, strict=True):
+            passage.add_seconds("job", seconds)
+            with passage.step("job"):
+                self._written(passage, result)
+        self._checkpoint()
+
+    def evolve(self, lake: LakeSession, drifted: Sequence[Passage]) -> None:
+        """Change the destination to what these were found to have."""
+        columns = self.stream.config.columns
+        for passage in drifted:
+            drift = passage.error
+            assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller looked
+            try:
+                passage.changes += evolve_table(lake, self.stream.table, drift.found, columns, passage.row.run_id)
+            except LakeAssetsError as error:
+                passage.error = error
+        self.prepare(lake)
+
+    def unstage(self) -> None:
+        """Remove what the tasks staged: it is in the lake, or of no use."""
+        if self.staging is not None and self._has_staged:
+            self.staging.clear()
+
+    def _written(self, passage: Passage, result: JobResult) -> None:
+        if result.error is not None:
+            raise result.error
+        passage.files = result.files
+        passage.schema = self.schema
+
+    def _make_table(self, passages: Sequence[Passage]) -> None:
+        """The destination, as the first object that can be read has it."""
+        for passage in passages:
+            if self.schema is not None:
+                return
+            with passage.step("job"):
+                self._create_table(self._file_schema(passage))
+
+    def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
+        transform = self.stream.config.transform
+        assert transform is not None  # noqa: S101 - the caller looked
+        names = {column.name.lower() for column in self.stream.config.columns}
+        columns = [column for column in self._source_schema(passage) if column.name.lower() not in names]
+        frame = source_frame(spark, self._job([passage]), pa.schema(columns))
+        result = apply_transform(spark, transform, frame)
+        if self.schema is None:
+            self._create_table(result_schema(result))
+        job = self._job([passage])
+        if job.evolves:
+            Fitter(
+                result_schema(result), job.schema, passage.partition, RESULT, evolves=True
+            )  # before Spark is at work
+        return transformed(job, result)
+
+    def _source_schema(self, passage: Passage) -> pa.Schema:
+        """What a transform sees: the columns of the first object, or of all where they may differ."""
+        if self.stream.config.schema_policy == "strict":
+            return self._file_schema(passage)
+        keys = [o.key for o in passage.manifest.objects]
+        return united(read_schemas(ArrowStore(self.stream.config.source), keys))
+
+    def _file_schema(self, passage: Passage) -> pa.Schema:
+        return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
+
+    def _create_table(self, schema: pa.Schema) -> None:
+        with self.stream.lake.open() as lake:
+            create_table(lake, self.stream.table, schema, self.stream.config.columns)
+            self.prepare(lake)
+
+    def _job(self, passages: Sequence[Passage]) -> Job:
+        config = self.stream.config
+        self._has_staged = True
+        return Job(
+            run_id=passages[0].row.run_id,
+            source=config.source,
+            storage=self.staging.storage if self.staging else self.stream.lake_config.own_storage,
+            schema=self.schema,
+            compression=config.compression,
+            target_file_size=config.target_file_size,
+            evolves=config.schema_policy == "evolve",
+            partitions=tuple(
+                PartitionJob(
+                    p.partition,
+                    p.manifest.objects,
+                    self.staging.folder if self.staging else self.stream.destination_folder(p.partition),
+                )
+                for p in passages
+            ),
+            key=StagingKey(self.staging.key) if self.staging else None,
+        )
