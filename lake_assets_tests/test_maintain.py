@@ -1,11 +1,14 @@
 """Maintenance of a lake: what goes, and above all what stays."""
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
 from lake_assets.config.models import LakeConfig
 from lake_assets.lake.cleaning import expire_snapshots
 from lake_assets.lake.ducklake import TableName
@@ -276,3 +279,25 @@ def test_the_files_of_a_table_that_was_renamed_or_dropped_are_known(local_world:
     assert tidy(local_world, 6).orphans == ()
     assert local_world.data_files() == files
     assert local_world.query("SELECT total FROM lake.renamed") == [(1,)]
+
+
+@pytest.mark.parametrize("world", [("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_path: Path) -> None:
+    other = replace(
+        world,
+        storage={"type": "local", "path": str(tmp_path / "other")},
+        lake_options={"attach_options": {"metadata_schema": "other"}},
+    )
+    for one, rows in ((world, 1), (other, 2)):
+        for _ in range(2):
+            one.land(NW, sales(rows))
+            one.ingest(NW, force=True)
+    lost = orphan(other, "main/sales/region=NW/date=2026-02-11/lost.parquet")
+
+    done = tidy(other, 60)
+
+    assert [o.uri for o in done.orphans] == [lost]
+    assert (world.totals(), other.totals()) == ([1], [2])
+    assert all(run_check(other.stream, name, Scope()).passed for name in checks_of(other.stream))
+    assert tidy(world, 60).orphans == ()
+    assert (world.totals(), other.totals()) == ([1], [2])

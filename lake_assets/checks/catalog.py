@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.files import METADATA
 from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.table_files import CatalogFile, Deletes, all_deletes, all_files, partition_columns
 from lake_assets.partition import Partition
@@ -23,11 +22,12 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
     """
     with stream.lake.open(read_only=True) as lake:
         committed = _committed(lake, stream)
-        snapshots = {snapshot for (snapshot,) in lake.rows(f"SELECT snapshot_id FROM {METADATA}.ducklake_snapshot")}  # noqa: S608
+        found = lake.rows(f"SELECT snapshot_id FROM {lake.metadata}.ducklake_snapshot")  # noqa: S608
         columns = partition_columns(lake, stream.table)
         deletes = all_deletes(lake, stream.table)
         files = all_files(lake, stream.table)
     by_partition = _by_partition(files, columns, [column.name.lower() for column in stream.config.columns])
+    snapshots = {snapshot for (snapshot,) in found}
     oldest = min(snapshots)
     expired = [row for row in committed if row[0] < oldest]
     wrong = []

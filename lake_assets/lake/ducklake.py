@@ -58,6 +58,12 @@ class LakeSession:
         """The name under which the session has the lake."""
         return alias(self.config)
 
+    @property
+    def metadata(self) -> str:
+        """What the names of the catalog's own tables begin with in a statement: their database, and their schema."""
+        schema = self.config.metadata_schema
+        return ".".join(map(identifier, [f"__ducklake_metadata_{ALIAS}", *([schema] if schema else [])]))
+
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """The rows that a statement returns.
 

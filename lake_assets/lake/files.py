@@ -6,20 +6,13 @@ Read from the catalog's own tables by the specification of DuckLake 1.0, as is w
 import datetime as dt
 from dataclasses import dataclass
 
-from lake_assets.engine import identifier
-from lake_assets.lake.attach import ALIAS, data_path
+from lake_assets.lake.attach import data_path
 from lake_assets.lake.ducklake import LakeSession
-
-METADATA = identifier(f"__ducklake_metadata_{ALIAS}")
 
 # A path is relative to its table's, that to its schema's, and that to the lake's; each of them may be whole instead.
 FOLDER = (
     "CASE WHEN NOT t.path_is_relative::BOOLEAN THEN t.path "
     "WHEN NOT s.path_is_relative::BOOLEAN THEN s.path || t.path ELSE ? || s.path || t.path END"
-)
-_TABLES = (
-    f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {METADATA}.ducklake_table t "  # noqa: S608 - no values
-    f"JOIN {METADATA}.ducklake_schema s ON s.schema_id = t.schema_id"
 )
 
 
@@ -40,7 +33,7 @@ def table_folders(session: LakeSession) -> list[str]:
     """
     return [
         folder if folder.endswith("/") else f"{folder}/"
-        for (folder,) in session.rows(f"SELECT folder FROM ({_TABLES})", [data_path(session.config)])  # noqa: S608
+        for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])  # noqa: S608
     ]
 
 
@@ -57,7 +50,7 @@ def needed_files(session: LakeSession) -> set[str]:
         for table in ("ducklake_data_file", "ducklake_delete_file")
         for (uri,) in session.rows(
             "SELECT CASE WHEN f.path_is_relative::BOOLEAN THEN coalesce(t.folder, '') || f.path ELSE f.path END "  # noqa: S608
-            f"FROM {METADATA}.{table} f LEFT JOIN ({_TABLES}) t ON t.table_id = f.table_id",
+            f"FROM {session.metadata}.{table} f LEFT JOIN ({_tables(session)}) t ON t.table_id = f.table_id",
             [data_path(session.config)],
         )
     }
@@ -71,7 +64,7 @@ def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
     """
     rows = session.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "  # noqa: S608
-        f"schedule_start::TIMESTAMPTZ FROM {METADATA}.ducklake_files_scheduled_for_deletion",
+        f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.ducklake_files_scheduled_for_deletion",
         [data_path(session.config)],
     )
     return [ScheduledFile(*row) for row in rows]
@@ -84,6 +77,14 @@ def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
         CatalogError: the catalog refuses.
     """
     session.rows(
-        f"DELETE FROM {METADATA}.ducklake_files_scheduled_for_deletion WHERE list_contains(?, data_file_id)",  # noqa: S608
+        f"DELETE FROM {session.metadata}.ducklake_files_scheduled_for_deletion WHERE list_contains(?, data_file_id)",  # noqa: S608
         [file_ids],
+    )
+
+
+def _tables(session: LakeSession) -> str:
+    """A query of the id and folder of every table that a snapshot knows; its parameter is the lake's data path."""
+    return (
+        f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {session.metadata}.ducklake_table t "  # noqa: S608
+        f"JOIN {session.metadata}.ducklake_schema s ON s.schema_id = t.schema_id"
     )

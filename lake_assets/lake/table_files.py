@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.files import FOLDER, METADATA
+from lake_assets.lake.files import FOLDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Delete
     found: dict[int, list[Deletes]] = {}
     for file_id, *facts in session.rows(
         "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "  # noqa: S608
-        f"FROM {METADATA}.ducklake_delete_file WHERE table_id = ?",
+        f"FROM {session.metadata}.ducklake_delete_file WHERE table_id = ?",
         [_table_id(session, table)],
     ):
         found.setdefault(file_id, []).append(Deletes(*facts))
@@ -74,8 +74,8 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
     """
     rows = session.rows(
         "SELECT k.partition_id, k.partition_key_index, lower(c.column_name) "  # noqa: S608
-        f"FROM {METADATA}.ducklake_partition_column k "
-        f"JOIN {METADATA}.ducklake_column c ON c.column_id = k.column_id AND c.table_id = k.table_id "
+        f"FROM {session.metadata}.ducklake_partition_column k "
+        f"JOIN {session.metadata}.ducklake_column c ON c.column_id = k.column_id AND c.table_id = k.table_id "
         "WHERE k.table_id = ? ORDER BY c.begin_snapshot",
         [_table_id(session, table)],
     )
@@ -92,9 +92,9 @@ def partition_keys(session: LakeSession, table: TableName) -> tuple[int, list[st
     """
     keys = session.rows(
         "SELECT i.partition_id, c.column_name, k.transform "  # noqa: S608
-        f"FROM {METADATA}.ducklake_partition_info i "
-        f"JOIN {METADATA}.ducklake_partition_column k ON k.partition_id = i.partition_id "
-        f"JOIN {METADATA}.ducklake_column c ON c.column_id = k.column_id AND c.table_id = i.table_id "
+        f"FROM {session.metadata}.ducklake_partition_info i "
+        f"JOIN {session.metadata}.ducklake_partition_column k ON k.partition_id = i.partition_id "
+        f"JOIN {session.metadata}.ducklake_column c ON c.column_id = k.column_id AND c.table_id = i.table_id "
         "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
         [_table_id(session, table)],
     )
@@ -111,7 +111,7 @@ def columns_changed_at(session: LakeSession, table: TableName) -> int:
     """
     ((changed,),) = session.rows(
         "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "  # noqa: S608
-        f"FROM {METADATA}.ducklake_column WHERE table_id = ?",
+        f"FROM {session.metadata}.ducklake_column WHERE table_id = ?",
         [_table_id(session, table)],
     )
     return int(changed or 0)
@@ -124,15 +124,16 @@ def _files(session: LakeSession, table: TableName, condition: str) -> list[Catal
     values: dict[int, dict[int, str | None]] = {}
     for file_id, index, value in session.rows(
         "SELECT data_file_id, partition_key_index, partition_value "  # noqa: S608
-        f"FROM {METADATA}.ducklake_file_partition_value WHERE table_id = ?",
+        f"FROM {session.metadata}.ducklake_file_partition_value WHERE table_id = ?",
         [table_id],
     ):
         values.setdefault(file_id, {})[index] = value
     rows = session.rows(
         f"SELECT f.data_file_id, CASE WHEN f.path_is_relative::BOOLEAN THEN {FOLDER} || f.path ELSE f.path END, "  # noqa: S608
         "f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, f.partition_id "
-        f"FROM {METADATA}.ducklake_data_file f JOIN {METADATA}.ducklake_table t ON t.table_id = f.table_id "
-        f"JOIN {METADATA}.ducklake_schema s ON s.schema_id = t.schema_id "
+        f"FROM {session.metadata}.ducklake_data_file f "
+        f"JOIN {session.metadata}.ducklake_table t ON t.table_id = f.table_id "
+        f"JOIN {session.metadata}.ducklake_schema s ON s.schema_id = t.schema_id "
         f"WHERE f.table_id = ? AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL {condition} "
         "ORDER BY f.data_file_id",
         [data_path(session.config), table_id],
@@ -145,8 +146,8 @@ def _files(session: LakeSession, table: TableName, condition: str) -> list[Catal
 
 def _table_id(session: LakeSession, table: TableName) -> int | None:
     found = session.rows(
-        f"SELECT t.table_id FROM {METADATA}.ducklake_table t "  # noqa: S608
-        f"JOIN {METADATA}.ducklake_schema s ON s.schema_id = t.schema_id "
+        f"SELECT t.table_id FROM {session.metadata}.ducklake_table t "  # noqa: S608
+        f"JOIN {session.metadata}.ducklake_schema s ON s.schema_id = t.schema_id "
         "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
         "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
         [table.schema, table.table],

@@ -222,6 +222,7 @@ def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None
     assert "Spark's JVM ended while it started" in session("-Xshare:on").stderr
 
     command = [str(java.home / "bin" / "java"), "-cp", class_archive(java).class_path, f"-XX:SharedArchiveFile={path}"]
+    command.append("-XX:+VerifySharedSpaces")
     for bad in (bytes(damaged), whole[:80_000_000], b""):
         path.write_bytes(bad)
         for share, starts in (("auto", True), ("on", False)):

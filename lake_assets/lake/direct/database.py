@@ -12,7 +12,6 @@ import duckdb
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.attach import ALIAS
 from lake_assets.lake.ducklake import LakeSession, catalog_place, translated
 from lake_assets.lake.postgres import connect
 
@@ -164,7 +163,7 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     elif isinstance(catalog, PostgresCatalog):
         opened = _postgres(catalog, session.config.metadata_schema)
     elif isinstance(catalog, DuckdbCatalog):
-        opened = _duckdb(session.connection, session.config.metadata_schema)
+        opened = _duckdb(session)
     else:
         raise NotDirectError(f"a catalog of type {catalog.type} is reached by the extension only")
     try:
@@ -186,7 +185,7 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
         CatalogError: the catalog cannot be read.
     """
     with translated(session.config), session.connection.cursor() as connection:
-        connection.execute(f"USE {identifier(f'__ducklake_metadata_{ALIAS}')}")
+        connection.execute(f"USE {session.metadata}")
         yield _Duckdb(connection)
 
 
@@ -224,11 +223,10 @@ def _postgres(catalog: PostgresCatalog, schema: str | None) -> Iterator[CatalogD
 
 
 @contextmanager
-def _duckdb(engine: duckdb.DuckDBPyConnection, schema: str | None) -> Iterator[CatalogDatabase]:
+def _duckdb(session: LakeSession) -> Iterator[CatalogDatabase]:
     # The file is open in this process already, as the database that DuckLake itself attached.
-    with engine.cursor() as connection:
-        within = "" if schema is None else f".{identifier(schema)}"
-        connection.execute(f"USE {identifier(f'__ducklake_metadata_{ALIAS}')}{within}")
+    with session.connection.cursor() as connection:
+        connection.execute(f"USE {session.metadata}")
         connection.execute("BEGIN")
         try:
             yield _Duckdb(connection)
