@@ -7,6 +7,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# A worker takes 2 GB. Half of the time a test waits for a JVM, a server or a daemon, so two cores serve two workers.
+WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help install demo ui test quick lint format bench lock clean
 
@@ -31,11 +33,11 @@ ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
 	  $(CURDIR)/$(BIN)/dagster dev -w $(CURDIR)/workspace.yaml
 
-test: $(STAMP)  ## all tests, the slow ones last
-	$(PYTEST)
+test: $(STAMP)  ## all tests; each worker has a Spark session and servers of its own
+	$(PYTEST) $(WORKERS)
 
 quick: $(STAMP)  ## the tests that take no real servers, kills or subprocesses
-	$(PYTEST) -m 'not slow'
+	$(PYTEST) $(WORKERS) -m 'not slow'
 
 lint: $(STAMP)  ## ruff and mypy, no findings
 	$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def ingest_all(
     except BaseException as error:
         cut_off = [p for p in passages if not p.is_told and p.result is None and not p.is_passed_over]
         for passage in cut_off:
-            passage.error = error
+            passage.error = passage.error or error
         record_failures(stream, cut_off)
         for passage in passages:
             if passage.result is not None and not passage.is_told:
@@ -197,8 +197,10 @@ class _Run:
             return
         with self._together("check", passages), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
-            last = last_fingerprints(lake, self.stream.table, [passage.partition.path for passage in passages])
             exists = lake.exists(self.stream.table)
+            paths = [passage.partition.path for passage in passages]
+            # What was committed to a table that somebody has dropped is no reason to skip anything.
+            last = last_fingerprints(lake, self.stream.table, paths) if exists else {}
             if exists:
                 self.writer.prepare(lake)
             unchanged = []
@@ -218,13 +220,11 @@ class _Run:
     def _write(self, passages: Sequence[Passage]) -> None:
         """The Spark job: data files that no reader sees yet."""
         try:
-            spark = self.sessions()
+            self.writer.write(self.sessions(), passages)
         except LakeAssetsError as error:
             self.broken = error
-            for passage in passages:
+            for passage in _open(passages):
                 passage.error = error
-            return
-        self.writer.write(spark, passages)
 
     def _evolve(self, passages: Sequence[Passage]) -> None:
         """Change the table to what these were found to have; they are then read again."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.errors import LakeAssetsError, SchemaDriftError, SparkUnavailableError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
@@ -42,7 +42,11 @@ class Writer:
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
     def write(self, spark: SparkSession, passages: Sequence[Passage]) -> None:
-        """Write the objects of these partitions as data files, in one Spark job; an error stays with its passage."""
+        """Write the objects of these partitions as data files, in one Spark job; an error stays with its passage.
+
+        Raises:
+            SparkUnavailableError: Spark is gone.
+        """
         start = time.perf_counter()
         if self.stream.config.transform is not None:
             for passage in passages:
@@ -56,6 +60,8 @@ class Writer:
             return
         try:
             results = pass_through(spark, self._job(passages))
+        except SparkUnavailableError:
+            raise
         except LakeAssetsError as error:
             self._checkpoint()
             if len(passages) > 1:

@@ -152,6 +152,27 @@ def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
     assert local_world.totals() == [2, 4, 6]
 
 
+def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [1]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) -> None:
+    for text in ("first", "ab\0zz", "last"):
+        world.land(NW, pa.table({"text": ["aa", text]}))
+        world.ingest(NW)
+    assert world.query("SELECT text FROM lake.sales ORDER BY ALL") == [("aa",), ("last",)]
+    world.land(SW, pa.table({"text": ["ab\0zz"]}))
+    world.ingest(SW)
+    assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
+
+
 @pytest.mark.parametrize(
     ("transform", "message"),
     [
@@ -159,6 +180,8 @@ def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
         ({"sql": "SELEC"}, "refused by Spark"),
         ({"function": "lake_assets_tests.transforms:absent"}, "cannot be imported"),
         ({"function": "lake_assets_tests.transforms:no_frame"}, "returned int"),
+        ({"function": "lake_assets_tests.transforms:faulty"}, "faulty raised ZeroDivisionError: "),
+        ({"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"}, "result cannot be written"),
     ],
 )
 def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dict[str, str], message: str) -> None:

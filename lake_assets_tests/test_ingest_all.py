@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lake_assets import ingest
+from lake_assets import ingest, writing
 from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError, SparkUnavailableError
 from lake_assets.ingest import Outcome, ingest_all
 from lake_assets.spark.job import Job, JobResult
@@ -31,7 +31,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(job.partitions))
         return pass_through(spark, job)
 
-    monkeypatch.setattr(ingest, "pass_through", counted)
+    monkeypatch.setattr(writing, "pass_through", counted)
     return seen
 
 
@@ -105,7 +105,7 @@ def test_a_job_that_fails_as_a_whole_is_done_again_one_by_one(
             raise SourceError("an executor was lost.")
         return pass_through(spark, job)
 
-    monkeypatch.setattr(ingest, "pass_through", brought_down)
+    monkeypatch.setattr(writing, "pass_through", brought_down)
 
     outcomes = ingested(local_world, NW, SW)
 

@@ -16,6 +16,10 @@ def no_frame(frame: DataFrame) -> int:
     return len(frame.columns)
 
 
+def faulty(frame: DataFrame) -> DataFrame:
+    return frame.limit(1 // (len(frame.columns) - len(frame.columns)))
+
+
 def failing(frame: DataFrame) -> DataFrame:
     """Rows that cannot be had: the task says something and fails."""
 

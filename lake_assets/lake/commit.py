@@ -62,7 +62,7 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
     lanes = lanes_of(session.config) if lanes is None else lanes
     return _until_done(
         session,
-        lambda: _replace(session, replacement, lanes),
+        lambda: _first_able(session, replacement, lanes),
         lambda: _committed(session, replacement.row),
         f"partition {replacement.partition} of {replacement.table}",
     )
@@ -150,10 +150,6 @@ def _until_done(session: LakeSession, work: Callable[[], Done], find: Callable[[
         ) from error
     assert done is not None  # noqa: S101 - the loop ends with it, or raises
     return done
-
-
-def _replace(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]) -> LedgerRow:
-    return _first_able(session, replacement, lanes)
 
 
 def _first_able(session: LakeSession, task: Task, lanes: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:

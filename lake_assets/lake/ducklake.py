@@ -1,8 +1,9 @@
 """A DuckLake that can be opened, read and written: one engine a process, attached only while it is used."""
 
+import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,10 +91,9 @@ class LakeSession:
             raise
 
     def _roll_back(self) -> None:
-        try:
+        # A failed COMMIT has ended the transaction already, as has a lost connection; what counts is why it failed.
+        with suppress(duckdb.Error):
             self.connection.execute("ROLLBACK")
-        except duckdb.TransactionException:
-            return  # a failed COMMIT has ended the transaction already
 
     def reattach(self) -> None:
         """Attach the lake anew, as must be done before a transaction that failed is tried again.
@@ -104,7 +104,7 @@ class LakeSession:
         if self.config.is_managed:
             return  # it is attached on the server, which has no part in this
         with translated(self.config):
-            self.connection.execute(f"DETACH {self.alias}")
+            self.connection.execute(f"DETACH DATABASE IF EXISTS {self.alias}")
             self.connection.execute(attach_statement(self.config))
 
     def current_snapshot(self) -> int:
@@ -153,14 +153,38 @@ class DuckLake:
             NoLakeError: the catalog does not exist, and `create` is not set.
             CatalogError: the catalog is unreachable, or is held by another process for too long.
         """
-        alone = isinstance(self.config.catalog, DuckdbCatalog)
-        with self._turn, commit_lock(self.config) if alone else nullcontext():
+        with self._turn, self._held(create=create, read_only=read_only):
             engine = self._attach(create=create, read_only=read_only)
             try:
                 yield LakeSession(self.config, engine)
-            finally:
-                if not self.config.is_managed:
-                    engine.execute(f"DETACH {ALIAS}")
+            except BaseException:
+                with suppress(duckdb.Error):  # what counts is the error that is on its way
+                    self._detach(engine)
+                raise
+            self._detach(engine)
+
+    def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[None]:
+        """Holds the file of a DuckDB catalog, which one process at a time can open."""
+        catalog = self.config.catalog
+        if not isinstance(catalog, DuckdbCatalog):
+            return nullcontext()
+        folder = Path(catalog.path).parent
+        if create:
+            _make_folder(folder, "catalog")
+        else:
+            self._refuse_absent_file()
+        if read_only and not os.access(folder, os.W_OK):
+            return nullcontext()  # no lock can be made there; `_patiently` waits for the file itself
+        return commit_lock(self.config)
+
+    def _detach(self, engine: duckdb.DuckDBPyConnection) -> None:
+        if self.config.is_managed:
+            return
+        try:
+            engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
+        except duckdb.Error:
+            self._engine = None  # it cannot be attached to this one again
+            raise
 
     def _attach(self, *, create: bool, read_only: bool) -> duckdb.DuckDBPyConnection:
         if self._engine is None:

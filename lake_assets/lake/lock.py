@@ -42,15 +42,23 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
 @contextmanager
 def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
     path = Path(f"{catalog.path}.lock")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path, timeout=timeout, poll_interval=0.01)
     try:
-        with FileLock(path, timeout=timeout, poll_interval=0.01):
-            yield
+        lock.acquire()
     except Timeout as error:
         raise CatalogError(
             f"the lock {path} was not free within {timeout:g} seconds:",
             "see which process holds it (fuser on that file).",
         ) from error
+    except OSError as error:
+        raise CatalogError(
+            f"the lock {path} cannot be taken: {error.strerror}:",
+            "let this user write that file, or its folder where it is not there yet.",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextmanager

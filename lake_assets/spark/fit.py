@@ -40,7 +40,7 @@ class Fitter:
         self._partition = partition
         self._origin = origin
         self._same = source.remove_metadata().equals(target)
-        by_name = {name.lower(): name for name in source.names}
+        by_name = _by_name(source, origin)
         columns = {column.name.lower() for column in partition.columns}
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
@@ -199,6 +199,18 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
         array = array.storage
     return array if array.type.equals(data_type) else array.cast(data_type)
+
+
+def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
+    """The columns' names by what SQL takes them for."""
+    by_name: dict[str, str] = {}
+    for name in source.names:
+        if (other := by_name.setdefault(name.lower(), name)) != name:
+            raise SchemaError(
+                f"{origin} has the columns {other!r} and {name!r}, which SQL cannot tell apart:",
+                "rename one where it is written, or leave one out.",
+            )
+    return by_name
 
 
 def _lowered(schema: pa.Schema) -> set[str]:

@@ -8,15 +8,24 @@ import base64
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lake_assets import errors
 from lake_assets.config.streams import Transform
-from lake_assets.errors import LakeAssetsError, SchemaDriftError, SchemaError, SourceError, TransformError
+from lake_assets.errors import (
+    LakeAssetsError,
+    SchemaDriftError,
+    SchemaError,
+    SourceError,
+    SparkUnavailableError,
+    TransformError,
+)
 from lake_assets.partition import Partition
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
@@ -48,8 +57,10 @@ def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
 
     Raises:
         SourceError: Spark could not run the job.
+        SparkUnavailableError: Spark ended while it was at work.
     """
-    cores = spark_cores(spark)
+    with _spark_errors():
+        cores = spark_cores(spark)
     bins = [
         (index, tuple(share))
         for index, partition in enumerate(job.partitions)
@@ -65,7 +76,8 @@ def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
 
     size = sum(o.size for partition in job.partitions for o in partition.objects)
     tasks = spark_tasks(len(bins), size, cores)
-    return _collect(spark.range(0, len(bins), 1, numPartitions=tasks).mapInArrow(task, _REPORT), job)
+    with _spark_errors():
+        return _collect(spark.range(0, len(bins), 1, numPartitions=tasks).mapInArrow(task, _REPORT), job)
 
 
 def transformed(job: Job, frame: DataFrame) -> JobResult:
@@ -73,6 +85,7 @@ def transformed(job: Job, frame: DataFrame) -> JobResult:
 
     Raises:
         SourceError: Spark could not run the job.
+        SparkUnavailableError: Spark ended while it was at work.
     """
     partition = job.partitions[0]
     names = frame.columns
@@ -89,7 +102,8 @@ def transformed(job: Job, frame: DataFrame) -> JobResult:
 
         yield from _reported(0, write)
 
-    return _collect(frame.mapInArrow(task, _REPORT), job)[0]
+    with _spark_errors():
+        return _collect(frame.mapInArrow(task, _REPORT), job)[0]
 
 
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
@@ -125,10 +139,17 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
     """What the stream's transform makes of the rows.
 
     Raises:
-        TransformError: it cannot be loaded, Spark refuses it, or it returns no DataFrame.
+        TransformError: it cannot be loaded, it fails, Spark refuses it, or it returns no DataFrame.
     """
     if transform.function is not None:
-        result = _function(transform.function)(frame)
+        function = _function(transform.function)
+        try:
+            result = function(frame)
+        except Exception as error:
+            raise TransformError(
+                f"the transform {transform.function} raised {type(error).__name__}: {first_sentence(error)}:",
+                "correct the function; --debug shows where.",
+            ) from error
         if not isinstance(result, DataFrame):
             raise TransformError(
                 f"the transform {transform.function} returned {type(result).__name__}:", "return a Spark DataFrame."
@@ -145,8 +166,17 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
 
 
 def result_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema in which Spark hands a DataFrame's rows to the writing tasks."""
-    return to_arrow_schema(frame.schema, timezone="UTC")
+    """The Arrow schema in which Spark hands a DataFrame's rows to the writing tasks.
+
+    Raises:
+        TransformError: a column's type has no like in Arrow.
+    """
+    try:
+        return to_arrow_schema(frame.schema, timezone="UTC")
+    except PySparkException as error:
+        raise TransformError(
+            f"the transform's result cannot be written: {first_sentence(error)}:", "cast that column to another type."
+        ) from error
 
 
 def spark_cores(spark: SparkSession) -> int:
@@ -189,11 +219,7 @@ def _row(**values: object) -> pa.RecordBatch:
 
 def _collect(report: DataFrame, job: Job) -> list[JobResult]:
     results = [JobResult() for _ in job.partitions]
-    try:
-        rows = report.collect()
-    except PySparkException as error:
-        raise _job_error(error) from error
-    for row in rows:
+    for row in report.collect():
         result = results[row["partition"]]
         if row["error"] is None:
             result.files.append(DataFile(row["uri"], row["rows"], row["size"]))
@@ -215,7 +241,21 @@ def _add_error(result: JobResult, text: str, drift: str) -> None:
         result.error = getattr(errors, name)(problem, mend)
 
 
-def _job_error(error: PySparkException) -> LakeAssetsError:
+@contextmanager
+def _spark_errors() -> Iterator[None]:
+    """What Spark raises while a job runs, as errors of ours."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise _job_error(error) from error
+    except (Py4JError, ConnectionError) as error:
+        raise SparkUnavailableError(
+            "Spark's JVM ended, or was lost, while it was at work:",
+            "often it lacked memory: raise spark.driver.memory, or let less run beside it; then run it again.",
+        ) from error
+
+
+def _job_error(error: PySparkException | Py4JJavaError) -> LakeAssetsError:
     """The error that a task raised, in its own words where they are ours."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     for line in lines:
@@ -264,8 +304,9 @@ def _function(reference: str) -> Callable[[DataFrame], object]:
     module, _, name = reference.partition(":")
     try:
         function: Callable[[DataFrame], object] = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever the user's module raises
         raise TransformError(
-            f"the transform {reference} cannot be imported: {error}:", "check the module's name and the Python path."
+            f"the transform {reference} cannot be imported: {type(error).__name__}: {error}:",
+            "check the module, its name and the Python path.",
         ) from error
     return function

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -6,7 +7,9 @@ import pytest
 from lake_assets.errors import CatalogError, NoLakeError
 from lake_assets.lake import commit as commit_module
 from lake_assets.lake.ducklake import DuckLake, LakeSession
+from lake_assets.lake.ledger import LedgerRow
 from lake_assets_tests.faults.writer import make_table, write
+from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 
 SECRET = "hunter2'\"; DROP"
@@ -66,6 +69,49 @@ def test_after_a_failed_statement_nothing_of_the_transaction_stays(local_world: 
         assert len(lake.rows("FROM lake.sales")) == 3
 
 
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+def test_a_lost_connection_is_told_as_it_was_and_the_next_opening_is_sound(
+    world: World, postgres: PostgresServer
+) -> None:
+    make_table(world)
+
+    with pytest.raises(CatalogError, match="postgres://") as raised:
+        delete_and_lose(world, postgres)
+
+    assert "ROLLBACK" not in str(raised.value)
+    assert write(world, NW).rows_before == 0
+
+
+@pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
+def test_a_lock_that_cannot_be_taken_is_named(world: World) -> None:
+    make_table(world)
+    lock = Path(f"{world.catalog['path']}.lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()
+
+    with pytest.raises(CatalogError, match=r"catalog\.duckdb\.lock cannot be taken"), world.stream.lake.open():
+        pytest.fail("opened")
+
+
+@pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
+def test_a_look_at_a_lake_that_is_not_there_makes_no_folder(world: World, tmp_path: Path) -> None:
+    world.catalog = {"type": "duckdb", "path": str(tmp_path / "typo" / "catalog.duckdb")}
+
+    with pytest.raises(NoLakeError), world.stream.lake.open(read_only=True):
+        pytest.fail("opened")
+
+    assert not (tmp_path / "typo").exists()
+
+
+def delete_and_lose(world: World, postgres: PostgresServer) -> None:
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+    with world.stream.lake.open() as lake, lake.transaction():
+        lake.rows("DELETE FROM lake.sales")
+        with postgres.connect() as server:
+            server.execute(kill, [world.catalog["database"]])
+        lake.rows("SELECT count(*) FROM lake.ingest_runs")
+
+
 def delete_and_fail(lake: LakeSession) -> None:
     with lake.transaction():
         lake.rows("DELETE FROM lake.sales")
@@ -75,15 +121,15 @@ def delete_and_fail(lake: LakeSession) -> None:
 def test_a_commit_whose_answer_was_lost_is_not_done_twice(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is committed, the client sees a conflict, and the retry must find its own row."""
     make_table(local_world)
-    replace = commit_module._replace
-    calls = []
+    replace: Callable[..., LedgerRow] = commit_module._first_able
+    calls: list[LedgerRow] = []
 
     def lost(*arguments: object) -> object:
-        calls.append(replace(*arguments))  # type: ignore[arg-type]
+        calls.append(replace(*arguments))
         raise CatalogError("the answer was lost:") from failure
 
     failure = duckdb.TransactionException("Failed to commit: database is locked")
-    monkeypatch.setattr(commit_module, "_replace", lost)
+    monkeypatch.setattr(commit_module, "_first_able", lost)
 
     row = write(local_world, NW, retries=2)
 

@@ -108,3 +108,9 @@ def test_in_the_null_partition_only_null_belongs() -> None:
 
     with pytest.raises(SchemaError, match="region='NW'"):
         fit(pa.RecordBatch.from_pydict({"a": [1], "region": ["NW"]}), target, NULL)
+
+
+def test_columns_that_sql_cannot_tell_apart_are_refused() -> None:
+    batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
+    with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
+        fit(batch, pa.schema([("total", pa.float64())]))

@@ -137,8 +137,14 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
         if uri not in files:
             files[uri] = Footer(uri, num_rows, size, footer_size, shape, chunks := {})
         if path is not None:
-            chunks.setdefault(path, []).append(_Chunk(*chunk))
+            chunks.setdefault(path, []).append(_storable(_Chunk(*chunk)))
     return [files[uri] for uri in uris]
+
+
+def _storable(chunk: _Chunk) -> _Chunk:
+    """The chunk without a bound that no text of a PostgreSQL catalog can hold."""
+    least, greatest = (None if text is None or "\0" in text else text for text in (chunk.least, chunk.greatest))
+    return chunk._replace(least=least, greatest=greatest)
 
 
 def file_facts(
