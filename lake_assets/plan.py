@@ -79,12 +79,17 @@ def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
 
 
 def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:
-    (part,) = plan_index(stream, [partition]).partitions
+    index = plan_index(stream, [partition])
+    (part,) = index.partitions
     manifest = Manifest(part.objects)
     exists, rows_before, _ = _look(stream, partition)
     new = [o.uri for o in part.new]
-    if part.objects:
-        action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place" if new else _ALL_REGISTERED
+    if new:
+        action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place"
+    elif index.changed:
+        action = f"skip: nothing new; {len(index.changed):,} changed, see `lake-assets index {stream.name} --check`"
+    elif part.objects:
+        action = _ALL_REGISTERED
     else:
         action = _action(stream, manifest, unchanged=False)
     return Plan(
