@@ -50,6 +50,7 @@ class Buffered:
     def __init__(self, buffer: Buffer, outputs: Sequence[Output]) -> None:
         self._buffer = buffer
         self._outputs = outputs
+        buffer.adopt([output.name for output in outputs])
         self.uploaders = [Uploader(buffer, output) for output in outputs]
 
     def take(self, key: str, body: pa.Buffer | bytes) -> "Sequence[Future[bool]]":
