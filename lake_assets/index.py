@@ -84,7 +84,7 @@ def index_all(
             checkpoint()
             indexed = run.register(some)
         except BaseException as error:
-            list(run.fail(some, error))
+            list(run.fail([share for share in some if share.passage.is_open], error))  # others may be committed
             raise
         yield from indexed
 
@@ -142,23 +142,24 @@ class _Run:
                 continue
             passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
             skipped.append(passage)
-        try:
-            self._record(skipped)
-        except LakeAssetsError as error:
-            for passage in skipped:
-                passage.error = error
-            empty += skipped
-            skipped = []
-        for passage in skipped:
-            passage.done(passage.row)
-            yield Indexed(passage.partition, passage.result)
-        yield from self._failed(empty)
+        self._skip(skipped)
+        yield from (Indexed(p.partition, p.result) for p in skipped if p.error is None)
+        yield from self._failed([*empty, *(p for p in skipped if p.error is not None)])
 
-    def _record(self, passages: Sequence[Passage]) -> None:
-        if passages:
+    def _skip(self, passages: Sequence[Passage]) -> None:
+        """Note that nothing was done; where the ledger does not take it, that is their error."""
+        if not passages:
+            return
+        try:
             with self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
                 record(lake, [passage.row for passage in passages])
+        except LakeAssetsError as error:
+            for passage in passages:
+                passage.error = error
+            return
+        for passage in passages:
+            passage.done(passage.row)
 
     def register(self, shares: Sequence[_Share]) -> list[Indexed]:
         """One transaction, mostly; see `Registrar`."""
@@ -180,11 +181,8 @@ class _Run:
             share.passage.add_seconds("register", (time.perf_counter() - start) / len(shares))
             self._conclude(share, registrar)
         done = [share.passage for share in shares]
+        self._skip([passage for passage in done if passage.is_open])
         failed = list(self._failed([passage for passage in done if passage.error is not None]))
-        untouched = [p for p in done if p.error is None and p.result is None]
-        self._record(untouched)
-        for passage in untouched:
-            passage.done(passage.row)
         return [Indexed(p.partition, p.result) for p in done if p.error is None] + failed
 
     def _conclude(self, share: _Share, registrar: Registrar) -> None:

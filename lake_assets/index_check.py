@@ -55,7 +55,7 @@ class Repaired:
     """What a repair did."""
 
     rows: tuple[LedgerRow, ...] = ()  # of its commits
-    ended: int = 0  # vanished files that are the table's no more
+    ended: int = 0  # files that are the table's no more: they vanished, or have no rows now
     renewed: int = 0  # changed files that the catalog describes anew
     errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be mended
 
@@ -109,16 +109,28 @@ def repair_indexed(
     mender = _Mender(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
     others = tuple(_not_live(o) for o in state.changed if not o.is_live)
     with stream.lake.open() as lake:
-        rows, errors = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
-    renewed = sum(row.files_written or 0 for row in rows)
-    return Repaired(tuple(rows), len(state.vanished), renewed, (*errors, *others))
+        done = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
+    return dataclasses.replace(done, errors=(*done.errors, *others))
 
 
 def _not_live(o: ChangedObject) -> SourceError:
+    if o.before.has_ended:
+        # Registered under this name, it would be deleted when no snapshot needs the entry that has ended.
+        return SourceError(
+            f"the object {o.now.uri} is there again, after it had vanished and was taken out of the table:",
+            "give it another name.",
+        )
     # Its rows may be in the lake by a replacement that read them, and would be there twice.
     return SourceError(
         f"the object {o.now.uri} changed after the lake took note of it, and is no file of the table:",
         "land what it holds under another name.",
+    )
+
+
+def _indescribable(file: LandedFile) -> SourceError:
+    return SourceError(
+        f"the object {file.uri} changed, and is a file now whose statistics DuckLake's extension alone can read:",
+        "put it back as it was, or land what it holds under another name and remove it.",
     )
 
 
@@ -128,22 +140,23 @@ class _Mender:
     run_id: str
     now: dt.datetime
 
-    def renew(
-        self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]
-    ) -> tuple[list[LedgerRow], list[LakeAssetsError]]:
+    def renew(self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]) -> Repaired:
         candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
         look = Registrar(self.stream, {}, {}).look_at(lake, candidates)
+        # One that cannot be described does not hold up the others. A file without rows needs no description.
+        files = [f for f in look.files if f.facts is not None or not f.rows or look.described is None]
+        errors = (*look.errors.values(), *(_indescribable(file) for file in look.files if file not in files))
         of_vanished = {o.uri: self._partition(o) for o in vanished}
-        partitions = {*of_vanished.values(), *(file.partition for file in look.files)}
-        errors = list(look.errors.values())
+        partitions = {*of_vanished.values(), *(file.partition for file in files)}
         if not partitions:
-            return [], errors
-        rows = {p: self._row(p, look.files) for p in sorted(partitions, key=lambda p: p.path)}
-        repair = Repair(self.stream.table, look.described, look.files, rows, vanished=tuple(of_vanished))
-        return commit_repair(lake, repair), errors
+            return Repaired(errors=errors)
+        rows = {p: self._row(p, files) for p in sorted(partitions, key=lambda p: p.path)}
+        repair = Repair(self.stream.table, look.described, files, rows, vanished=of_vanished)
+        done = commit_repair(lake, repair)
+        return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors)
 
     def _row(self, partition: Partition, files: Sequence[LandedFile]) -> LedgerRow:
-        mine = [file for file in files if file.partition == partition]
+        mine = [file for file in files if file.partition == partition and file.rows]
         return dataclasses.replace(
             Passage(self.stream, partition, self.run_id, self.now).row,
             mode="repair",

@@ -1,5 +1,6 @@
 """The dry run: what an ingest of a partition would do now."""
 
+import os
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
@@ -28,7 +29,7 @@ class Plan:
     table: str
     table_exists: bool
     rows_before: int
-    files_written: int  # at most; a task without rows writes none
+    files_written: int  # about: by the objects' bytes, and the cores of this machine
     statements: tuple[Statement, ...]  # of the commit, in the words of the lane by INSERT or of the extension's
 
 
@@ -52,7 +53,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         statements = (delete_statement(stream.table, partition),)
     if writes:
         statements += (_load_statement(stream, partition),)
-    files = len(shares(manifest.objects, stream.config.target_file_size, 1)) if writes else 0
+    files = len(shares(manifest.objects, stream.config.target_file_size, os.cpu_count() or 1)) if writes else 0
     return Plan(
         stream.name,
         partition,
@@ -79,12 +80,17 @@ def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
 
 
 def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:
-    (part,) = plan_index(stream, [partition]).partitions
+    index = plan_index(stream, [partition])
+    (part,) = index.partitions
     manifest = Manifest(part.objects)
     exists, rows_before, _ = _look(stream, partition)
     new = [o.uri for o in part.new]
-    if part.objects:
-        action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place" if new else _ALL_REGISTERED
+    if new:
+        action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place"
+    elif index.changed:
+        action = f"skip: nothing new; {len(index.changed):,} changed, see `lake-assets index {stream.name} --check`"
+    elif part.objects:
+        action = _ALL_REGISTERED
     else:
         action = _action(stream, manifest, unchanged=False)
     return Plan(

@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.errors import CatalogError, EmptySourceError, SchemaError, SourceError, StorageError
 from lake_assets.index import Indexed, index_all
-from lake_assets.index_plan import plan_index
+from lake_assets.index_plan import IndexPlan, plan_index
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.commit import REGISTER_LANES
 from lake_assets.lake.direct.register import register_directly
@@ -414,6 +414,37 @@ def test_a_registration_whose_answer_was_lost_is_not_done_twice(
     assert [o.result.row for o in outcomes.values() if o.result] == calls[0]
     assert indexed_world.totals() == [1, 2]
     assert len(indexed_world.ledger()) == 2
+
+
+@pytest.mark.parametrize("failure", [CatalogError("the catalog is away."), KeyboardInterrupt()])
+def test_what_was_committed_is_not_told_as_failed_when_the_rest_cannot_be_noted(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    indexed_world.land(SW, sales(2))
+    stale = plan_index(indexed_world.stream)
+    index(indexed_world)  # another process, as it were
+    indexed_world.land(NW, sales(1))
+    (new,) = [part for part in plan_index(indexed_world.stream).partitions if part.new]
+
+    def fails_once(*_: object) -> None:
+        monkeypatch.undo()
+        raise failure
+
+    monkeypatch.setattr("lake_assets.index.record", fails_once)
+    outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
+
+    if isinstance(failure, CatalogError):
+        assert {str(o.partition): o.error for o in outcomes} == {
+            indexed_world.partition(NW).path: None,
+            indexed_world.partition(SW).path: failure,
+        }
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            list(outcomes)
+
+    assert [row.status for row in indexed_world.ledger(NW)] == ["committed"]
+    assert [row.status for row in indexed_world.ledger(SW)] == ["failed", "committed"]
+    assert indexed_world.totals() == [1, 2]
 
 
 def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from lake_assets.index import index_all
 from lake_assets.index_check import check_indexed, repair_indexed
+from lake_assets.index_plan import plan_index
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.plan import plan
 from lake_assets_tests.test_index import with_partition
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -133,13 +135,100 @@ def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_re
     assert indexed_world.totals(SW) == [3]
 
 
-def test_a_vanished_object_that_returns_is_to_be_landed_under_another_name(indexed_world: World) -> None:
-    indexed_world.unland(NW, "b.parquet")
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_vanished_object_that_returns_is_told_and_is_to_be_landed_under_another_name(
+    indexed_world: World, is_another: bool
+) -> None:
+    path = file_of(indexed_world, NW, "b.parquet")
+    away = path.rename(indexed_world.landing.uri("away"))
     repair_indexed(indexed_world.stream)
-    returned = indexed_world.land(NW, sales(5), "b.parquet")
+    assert check_indexed(indexed_world.stream).is_sound
+    if is_another:
+        indexed_world.land(NW, sales(5), path.name)
+    else:
+        away.rename(path)  # with the ETag that the manifest has
 
     assert list(index_all(indexed_world.stream)) == []
+    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [str(path)]
+    assert "nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
+    assert [(o.now.uri, o.is_live) for o in check_indexed(indexed_world.stream).changed] == [(str(path), False)]
+    (error,) = repair_indexed(indexed_world.stream).errors
+    assert f"the object {path} is there again, after it had vanished" in str(error)
+    assert indexed_world.totals(NW) == [1, 1, 2, 2]
+
+    path.rename(path.with_name("d.parquet"))
+    list(index_all(indexed_world.stream))
+    assert indexed_world.totals(NW) == ([1, 1, 2, 2, 5] if is_another else [1, 1, 1, 2, 2, 2])
+    assert check_indexed(indexed_world.stream).is_sound
+
+
+def file_of(world: World, text: str, name: str) -> Path:
+    return Path(world.landing.uri(f"{world.partition(text).path}/{name}"))
+
+
+def test_what_a_replacement_let_go_is_new_when_it_returns(local_world: World) -> None:
+    """In mode replace a path was never registered, so it may be now; the others must not be read twice."""
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.ingest(NW)
+    path = file_of(local_world, NW, "b.parquet")
+    away = path.rename(local_world.landing.uri("away"))
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    away.rename(path)
+    local_world.options = {"mode": "index"}
+
+    assert [o.uri for o in plan_index(local_world.stream).new] == [str(path)]
+    list(index_all(local_world.stream))
+
+    assert local_world.totals() == [1, 2]
+    assert check_indexed(local_world.stream).is_sound
+    assert list(index_all(local_world.stream)) == []
+
+
+def test_what_was_registered_and_cleared_is_refused_when_it_returns(indexed_world: World) -> None:
+    path = file_of(indexed_world, SW, "batch_1.parquet")
+    away = path.rename(indexed_world.landing.uri("away"))
+    indexed_world.options = {"on_empty": "clear"}
+    indexed_world.ingest(SW)
+    indexed_world.options = {"mode": "index"}
+    away.rename(path)
+
+    (outcome,) = index_all(indexed_world.stream)
+
+    assert f"the object {path} was registered before and has ended" in str(outcome.error)
+    assert indexed_world.totals(SW) == []
+
+
+def test_a_changed_file_without_rows_ends_and_the_rest_is_mended(indexed_world: World) -> None:
+    emptied = indexed_world.land(NW, sales(), "a.parquet")
+    indexed_world.unland(NW, "b.parquet")
+    indexed_world.land(NW, sales(7, 8, 9), "c.parquet")
+
     repaired = repair_indexed(indexed_world.stream)
 
-    assert f"the object {returned} changed after the lake took note of it" in str(repaired.errors[0])
-    assert indexed_world.totals(NW) == [1, 1, 2, 2]
+    assert (repaired.ended, repaired.renewed, repaired.errors) == (2, 1, ())
+    assert indexed_world.totals(NW) == [7, 8, 9]
+    assert check_indexed(indexed_world.stream).is_sound
+    assert list(index_all(indexed_world.stream)) == []
+    # Its path has ended, so rows that it gets later are not the lake's.
+    indexed_world.land(NW, sales(5), "a.parquet")
+    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [emptied]
+    (error,) = repair_indexed(indexed_world.stream).errors
+    assert f"the object {emptied} changed after the lake took note of it" in str(error)
+    assert indexed_world.totals(NW) == [7, 8, 9]
+
+
+def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(indexed_world: World) -> None:
+    odd = indexed_world.land(SW, sales(4, 5), write_statistics=False)
+    indexed_world.unland(NW, "b.parquet")
+
+    repaired = repair_indexed(indexed_world.stream)
+
+    (error,) = repaired.errors
+    assert f"the object {odd} changed, and is a file now whose statistics" in str(error)
+    assert (repaired.ended, repaired.renewed) == (1, 0)
+    assert [o.now.uri for o in check_indexed(indexed_world.stream).changed] == [odd]
+    assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
+        (1,), (1,), (2,), (2,),
+    ]  # fmt: skip

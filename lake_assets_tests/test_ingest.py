@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import os
 
 import pyarrow as pa
 import pytest
@@ -328,6 +329,14 @@ def test_a_plan_tells_what_ingest_then_does_and_writes_nothing(local_world: Worl
     after = plan(local_world.stream, local_world.partition(NW))
     assert after.action.startswith("skip")
     assert after.rows_before == 2
+
+
+def test_a_plan_tells_the_files_of_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
+    for cores, files in ((1, 1), (4, 4), (64, 12)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert plan(local_world.stream, local_world.partition(NW)).files_written == files
 
 
 def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -> None:

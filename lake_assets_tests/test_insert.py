@@ -367,6 +367,31 @@ def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> No
     assert local_encrypted.ingest(NW).row.status == "skipped"
 
 
+def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encrypted: World) -> None:
+    """It would have the fingerprint of the rows that were there before."""
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    partition = local_encrypted.partition(NW)
+    with local_encrypted.stream.lake.open() as lake:
+        for total in (-1.0, -2.0):
+            lake.rows(
+                "INSERT INTO lake.sales (id, total, region, date) VALUES (0, ?, ?, ?)", [total, *partition.values]
+            )
+    local_encrypted.land(NW, sales(7, 8))
+
+    def meanwhile() -> None:
+        """Called after the fingerprint was read, and before the rows are."""
+        local_encrypted.ingest(NW)
+
+    (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)
+
+    assert left.files_after is None
+    assert "was committed anew meanwhile" in str(left.why)
+    assert local_encrypted.totals() == [7, 8]
+    assert [row.mode for row in local_encrypted.ledger(NW)] == ["replace", "replace"]
+    assert local_encrypted.ingest(NW).row.status == "skipped"
+
+
 def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: World) -> None:
     local_encrypted.land(NW, sales(1))
     local_encrypted.ingest(NW)

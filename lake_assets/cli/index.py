@@ -142,7 +142,7 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     if repaired.rows:
         rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
         click.echo(
-            f"{count(repaired.ended, 'vanished file')} taken out, "
+            f"{count(repaired.ended, 'file')} taken out, "
             f"{count(repaired.renewed, 'changed file')} with {rows} described anew"
         )
     elif not repaired.errors:

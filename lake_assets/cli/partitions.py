@@ -69,7 +69,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
         )
         lines += [
             f"  replaced  {table}",
-            f"  written   at most {count(plan.files_written, 'file')} to {plan.destination}",
+            f"  written   about {count(plan.files_written, 'file')} to {plan.destination}",
         ]
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]

@@ -14,10 +14,10 @@ from pathlib import Path
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.engine import glob_literal, identifier
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, PartitionMovedError
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.extension import replace_in_transaction
-from lake_assets.lake.ledger import LedgerRow
+from lake_assets.lake.ledger import LedgerRow, last_fingerprints
 from lake_assets.lake.replacement import Replacement, Staged, Statement, where
 from lake_assets.partition import Partition
 from lake_assets.spark.job import Job, StagingKey
@@ -52,6 +52,8 @@ def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: in
         The ledger row as it stands in the ledger.
 
     Raises:
+        PartitionMovedError: the partition was committed from other objects than its fingerprint tells; nothing has
+            changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
@@ -127,6 +129,13 @@ def _with_written(session: LakeSession, replacement: Replacement) -> Replacement
 
 def _stage_partition(session: LakeSession, replacement: Replacement, folder: Path, target: int) -> Replacement:
     """The replacement with the partition's rows staged in a folder of this machine."""
+    path = replacement.partition.path
+    # Its rows may be others than when it was chosen, and would get the fingerprint of those.
+    if last_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
+        raise PartitionMovedError(
+            f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
+            "nothing was changed; run it again.",
+        )
     local = LocalStorage(path=str(folder))
     condition, parameters = where(replacement.partition)
     columns = ", ".join(identifier(name) for name in replacement.columns)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import manifest_table
+from lake_assets.lake.ledger import ledger_table, manifest_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,11 @@ class KnownObject:
     etag: str
     size: int  # bytes
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a repair took it out of the table, because it was there no more."""
+        return not self.etag and not self.size
+
     def is_now(self, etag: str, size: int) -> bool:
         """Whether it is still the same."""
         return (self.etag, self.size) == (etag, size)
@@ -24,7 +29,10 @@ class KnownObject:
 def known_objects(
     session: LakeSession, stream: str, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
-    """The objects that the manifest has of a stream, by URI.
+    """The objects of a stream that the lake took note of and has not let go since, by URI.
+
+    What a replacement of the partition did not read any more it let go. What a repair took out is still here, and is
+    no object that there can be: its path must not be registered again.
 
     Args:
         session: an open lake.
@@ -32,15 +40,22 @@ def known_objects(
         load_partitions: of these partitions only, in the path's form.
 
     Raises:
-        CatalogError: the manifest cannot be read.
+        CatalogError: the manifest or the ledger cannot be read.
     """
     # As in the ledger, no condition that DuckLake could use to pass over files: it would read the statistics of all.
     wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
     parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
     rows = session.rows(
-        "SELECT uri, arg_max(load_partition, rowid), arg_max(etag, rowid), arg_max(size, rowid) "  # noqa: S608
-        f"FROM (SELECT rowid, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
-        "WHERE wanted IS TRUE GROUP BY uri",
-        parameters,
+        "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
+        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
+        f"FROM (SELECT *, stream = ? AND status = 'committed' AS wanted FROM {ledger_table(session.config).sql}) "
+        "WHERE wanted IS TRUE GROUP BY ALL), "
+        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL) "
+        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
+        f"FROM (SELECT rowid AS number, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
+        "LEFT JOIN runs USING (run_id, load_partition) LEFT JOIN latest USING (load_partition) "
+        # Where the ledger has been emptied, nothing says that the lake let the object go.
+        "WHERE wanted IS TRUE AND coalesce(snapshot_id >= latest.replaced, TRUE) GROUP BY uri",
+        [stream, *parameters],
     )
     return {row[0]: KnownObject(*row) for row in rows}

@@ -176,6 +176,11 @@ def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ..
     ]
 
 
+def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
+    """The manifest's row for an object that this run took out of the table: without ETag and size, as no object is."""
+    return (row.run_id, row.stream, row.load_partition, uri, "", 0, None)
+
+
 def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
     """Append the manifest's rows, in the transaction that is open."""
     insert_manifest_rows(session, manifest_values(row, manifest))

@@ -4,7 +4,7 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -12,7 +12,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.lake.direct.footers import FileFacts
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import TableName
-from lake_assets.lake.ledger import LedgerRow, manifest_values
+from lake_assets.lake.ledger import LedgerRow, ended_values, manifest_values
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
@@ -88,10 +88,19 @@ class Repair(Registration):
     """A commit for registered files that are no longer what they were: these are renewed, those end.
 
     The files are registered already, and the catalog is told anew what is in them. That changes what all snapshots say
-    of them, the old ones too: what was there before, no reader can have any more.
+    of them, the old ones too: what was there before, no reader can have any more. A file that has no rows now ends.
     """
 
-    vanished: Sequence[str] = ()  # URIs of files that end
+    vanished: Mapping[str, Partition] = field(default_factory=dict)  # by URI; they end too
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """URIs of all files that end."""
+        return [*self.vanished, *(file.uri for file in self.files if not file.rows)]
+
+    def manifest_rows(self) -> list[tuple[object, ...]]:
+        """As of a registration; and a row for each file that vanished, so that it is not known as it was."""
+        return super().manifest_rows() + [ended_values(self.rows[p], uri) for uri, p in self.vanished.items()]
 
 
 class RegisteredBeforeError(CatalogError):

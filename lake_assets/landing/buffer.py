@@ -2,12 +2,13 @@
 
     <path>/<stream>/kept/<key>                  every batch, until its retention has ended
                     pending/<output>/<key>      the same file by a hard link, for each output it has not reached yet
-                    writing/                    what is being written, and what a crash left of it
+                    writing/                    what is being written, and what a crash left unfinished
                     schema.arrow                the columns, where they were inferred
 
 A file is complete and on disk (fsync) before it gets a name in `kept` or `pending`, and the names are on disk before
 the batch counts as taken. Taking a pending name away is all that "it has arrived" means, so any number of processes may
-drain one buffer, and what is pending is never deleted but by arriving: not even when its retention has ended.
+drain one buffer, and what is pending is never deleted but by arriving: not even when its retention has ended. A file
+loses its name in `writing` when it has all others, so that `adopt` finds those that a crash left with some of them.
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from lake_assets.errors import LandingError
 from lake_assets.landing.names import second_of
 
 _DAY = 86_400.0
+_BROKEN_OFF = 60.0  # seconds after which nobody is still giving a file its names
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +81,45 @@ class Buffer:
         with self._errors():
             try:
                 _write_through(writing, body)
-                self._place(kept, writing.rename)
+                self._link(kept, writing)
                 made.append(kept)
                 # A pending name may be uploaded at once, so it comes when nearly nothing can go wrong any more.
                 for name in names:
-                    self._place(name, lambda name: name.hardlink_to(kept))
+                    self._link(name, kept)
                     made.append(name)
                 for folder in {name.parent for name in made}:
                     _sync_folder(folder)
+                writing.unlink(missing_ok=True)
             except BaseException:
-                for name in (writing, *made):
+                for name in (*reversed(made), writing):
                     name.unlink(missing_ok=True)
                 raise
+
+    def adopt(self, outputs: Collection[str]) -> None:
+        """Let batches be pending for these outputs that were whole in `kept` when a crash broke off their `put`.
+
+        One that has arrived at some of them already is found there when it is uploaded again.
+
+        Raises:
+            LandingError: the folder cannot be written.
+        """
+        before = self._clock() - _BROKEN_OFF
+        with self._errors():
+            left = {
+                status.st_ino: path
+                for path, status in _files(self.root / "writing")
+                if status.st_nlink > 1 and status.st_mtime < before
+            }
+            for kept, status in _files(self.root / "kept") if left else ():
+                if status.st_ino not in left:
+                    continue
+                key = kept.relative_to(self.root / "kept")
+                names = [self.root / "pending" / output / key for output in outputs]
+                for name in names:
+                    self._link(name, kept)
+                for folder in {name.parent for name in (kept, *names)}:
+                    _sync_folder(folder)
+                left[status.st_ino].unlink(missing_ok=True)
 
     def pending(self, output: str) -> list[Pending]:
         """What has not reached an output yet, oldest name first."""
@@ -130,12 +159,13 @@ class Buffer:
         deleted = 0
         with self._errors():
             for path, status in _files(self.root / "kept"):
-                # One link is this name itself; another is a pending one.
+                # One link is this name itself; another is a pending one, or that of an unfinished `put`.
                 if status.st_mtime < before and status.st_nlink == 1:
                     path.unlink(missing_ok=True)
                     deleted += 1
             for path, status in _files(self.root / "writing"):
-                if status.st_mtime < self._clock() - max(self.retention, _DAY):  # a crash left it
+                # A crash left it; what is whole has another link.
+                if status.st_mtime < self._clock() - max(self.retention, _DAY) and status.st_nlink == 1:
                     path.unlink(missing_ok=True)
             for tree in ("kept", "pending"):
                 _remove_empty(self.root / tree, before)
@@ -162,15 +192,18 @@ class Buffer:
                 _sync_folder(self.root)
             return pa.ipc.read_schema(pa.BufferReader(file.read_bytes()))
 
-    def _place(self, name: Path, place: Callable[[Path], object]) -> None:
-        """Give a file a name, in a folder that another process may be removing because it is empty."""
+    def _link(self, name: Path, file: Path) -> None:
+        """Give a file one more name, in a folder that another process may be removing because it is empty."""
         self._folder(name.parent)
         try:
-            place(name)
+            name.hardlink_to(file)
         except FileNotFoundError:
             self._known.clear()
             self._folder(name.parent)
-            place(name)
+            name.hardlink_to(file)
+        except FileExistsError:  # the name was given before a crash
+            if not name.samefile(file):
+                raise
 
     def _folder(self, folder: Path) -> None:
         """Make a folder that stays after a loss of power."""

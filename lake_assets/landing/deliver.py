@@ -50,6 +50,7 @@ class Buffered:
     def __init__(self, buffer: Buffer, outputs: Sequence[Output]) -> None:
         self._buffer = buffer
         self._outputs = outputs
+        buffer.adopt([output.name for output in outputs])
         self.uploaders = [Uploader(buffer, output) for output in outputs]
 
     def take(self, key: str, body: pa.Buffer | bytes) -> "Sequence[Future[bool]]":
@@ -78,12 +79,12 @@ class Delivery:
         self._encoders = ThreadPoolExecutor(_ENCODERS, "land-encode")
         self._slots = BoundedSemaphore(_ON_THEIR_WAY)
         self._lock = Lock()
+        self._flushing = Lock()
         self._error: BaseException | None = None
         self.bytes = 0
         """Bytes of the batches that have arrived, or are in the buffer."""
         self.files = 0
         """How many batches these are."""
-        self.failed = 0
 
     def send(self, key: str, encode: Encode, done: Callable[[], None]) -> None:
         """Send a batch; waits while too many are on their way.
@@ -115,10 +116,12 @@ class Delivery:
         Raises:
             LakeAssetsError: one did not.
         """
-        for _ in range(_ON_THEIR_WAY):
-            self._slots.acquire()
-        for _ in range(_ON_THEIR_WAY):
-            self._slots.release()
+        # Two that each held some of the slots would wait for each other for ever.
+        with self._flushing:
+            for _ in range(_ON_THEIR_WAY):
+                self._slots.acquire()
+            for _ in range(_ON_THEIR_WAY):
+                self._slots.release()
         self.check()
 
     def close(self) -> None:
@@ -167,6 +170,5 @@ class Delivery:
                 self.files += 1
                 done()
             else:
-                self.failed += 1
                 self._error = self._error or error
         self._slots.release()

@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError, SchemaError
-from lake_assets.partition import Partition
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 
 _REMEMBERED = 65_536  # paths
+_TIMES = {"date": "day"}  # the type whose name is not that of its values
 
 
 class Destination:
@@ -64,10 +65,21 @@ class Destination:
             field = self._stream.partitions[column.name]
             if field.values is not None and column.text(value) not in map(column.text, field.values):
                 return f"{column.name}={value} is none of the stream's: {', '.join(field.values)}"
-            if column.type != "date":
+            if column.type not in TIME_FORMATS:
                 continue
-            if not isinstance(value, dt.date):
-                return f"{column.name} is NULL, which is no day"
-            if (field.start and value < field.start) or (field.end and value > field.end):
-                return f"{column.name}={value} lies outside {field.start} to {field.end or 'today'}, the stream's dates"
+            if value is None:
+                return f"{column.name} is NULL, which is no {_TIMES.get(column.type, column.type)}"
+            # As texts, which sort by time: a column of months has the whole month that its start lies in.
+            text = column.text(value)
+            first = field.start and _text(column, field.start, dt.time.min)
+            last = field.end and _text(column, field.end, dt.time.max)
+            if (first and text < first) or (last and text > last):
+                return f"{column.name}={text} lies outside {field.start} to {field.end or 'today'}, the stream's dates"
         return None
+
+
+def _text(column: PartitionColumn, date: dt.date, time: dt.time) -> str:
+    """A moment as the column's value that it lies in."""
+    moment = dt.datetime.combine(date, time)
+    # Not every platform pads the year 33 to four digits.
+    return moment.strftime(TIME_FORMATS[column.type].replace("%Y", f"{moment.year:04}"))

@@ -57,6 +57,7 @@ def drain(name: str, stream: Stream) -> Drained:
     options = stream.landing or Landing()
     buffer = open_buffer(name, options)
     outputs = open_outputs(stream, options)
+    buffer.adopt([output.name for output in outputs])
     uploaded, errors = 0, []
     for output in outputs:
         try:

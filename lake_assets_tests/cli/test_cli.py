@@ -90,7 +90,7 @@ def test_a_plan_shows_read_replaced_written_and_sql(ingested: World, run: Run) -
         "1 object",
         Path(uri).name,
         "2 rows of main.sales",
-        "at most 1 file",
+        "about 1 file",
         'DELETE FROM "lake"."main"."sales" WHERE "region" = ? AND "date" = ?',
         "with 'NW', '2026-02-11'",
         "ducklake_add_data_files",

@@ -80,7 +80,7 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     assert "`lake-assets index sales --repair`" in found.output
     assert "1 object changed since they were registered" in index.output
     assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
-    assert "1 vanished file taken out, 1 changed file with 2 rows described anew" in repaired.output
+    assert "1 file taken out, 1 changed file with 2 rows described anew" in repaired.output
     assert local_world.totals() == [5, 6]
 
 

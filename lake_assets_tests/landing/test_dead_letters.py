@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lake_assets.config.streams import Stream
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_ids, letters, rows, stream_of
 
@@ -93,3 +94,34 @@ def test_arrow_values_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:
     assert landed_ids(tmp_path / "out") == [0, 1, 3]
     (letter,) = letters(tmp_path / "out")
     assert "id: Failed to parse string: 'two'" in letter["reason"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "good", "bad"),
+    [
+        ("year", ["2025", "2026"], ["2024", "2027"]),
+        ("month", ["2025-11", "2026-02"], ["1999-01", "2025-10", "2026-03"]),
+        ("date", ["2025-11-20", "2026-02-10"], ["2025-11-19", "2026-02-11"]),
+        ("hour", ["2025-11-20-00", "2026-02-10-23"], ["2025-11-19-23", "2026-02-11-00"]),
+    ],
+)
+def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
+    tmp_path: Path, type_: str, good: list[str], bad: list[str]
+) -> None:
+    stream = Stream.model_validate(
+        {
+            "source": str(tmp_path),
+            "partitions": {"at": {"type": type_, "start": "2025-11-20", "end": "2026-02-10"}},
+            "destination": {"table": "sales"},
+            "landing": {"columns": {"at": "string", "id": "bigint"}},
+        }
+    )
+    texts = [*good, *bad, None]
+    with LandingWriter("sales", stream) as writer:
+        writer.write(pa.table({"at": texts, "id": range(len(texts))}))
+
+    assert landed_ids(tmp_path) == list(range(len(good)))
+    assert [letter["reason"] for letter in letters(tmp_path)] == [
+        *(f"at={text} lies outside 2025-11-20 to 2026-02-10, the stream's dates" for text in bad),
+        f"at is NULL, which is no {type_.replace('date', 'day')}",
+    ]

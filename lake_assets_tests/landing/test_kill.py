@@ -1,14 +1,17 @@
 """A writer that is killed, and drains beside each other: what was safe stays safe, and arrives once."""
 
+import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.config.storages import S3Storage
-from lake_assets.landing.buffer import Buffer
+from lake_assets.landing.buffer import Buffer, output_name
 from lake_assets.landing.drain import drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
@@ -49,6 +52,65 @@ def test_what_a_killed_writer_had_flushed_arrives_once(tmp_path: Path, after: in
     assert len(found) == len(set(found))
     assert found[:safe] == list(range(safe))
     assert len(found) - safe in {0, 10}  # one that was safe just before it could be told
+
+
+PUT = """
+import os, signal, sys
+from pathlib import Path
+from lake_assets.landing.buffer import Buffer
+folder, key, last, outputs = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+buffer = Buffer(folder / "buffer" / "sales", 7 * 86_400.0)
+names = 0
+
+def dies(event, arguments):
+    global names
+    if event in {"os.link", "os.rename", "os.remove"}:
+        names += 1
+        if names == last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+sys.addaudithook(dies)
+buffer.put(key, (folder / "batch").read_bytes(), outputs)
+"""
+
+
+@pytest.mark.parametrize("last", range(1, 6))
+def test_a_batch_is_at_all_outputs_or_nowhere_when_its_put_is_killed_between_two_names(
+    tmp_path: Path, last: int
+) -> None:
+    outputs = [tmp_path / "one", tmp_path / "two"]
+    stream = stream_of(tmp_path, outputs=list(map(str, outputs)), buffer={"path": str(tmp_path / "buffer")})
+    key = "region=NW/date=2026-02-11/batch_1000000000_0000_n.parquet"
+    pq.write_table(rows(0, 5).select(["id"]), tmp_path / "batch")
+    names = [output_name(str(output)) for output in outputs]
+    process = subprocess.run([sys.executable, "-c", PUT, str(tmp_path), key, str(last), *names], check=False)
+    assert process.returncode == (-9 if last < 5 else 0)
+    buffer = tmp_path / "buffer" / "sales"
+    for file in (buffer / "writing").iterdir():
+        os.utime(file, (time.time() - 120,) * 2)  # long enough ago
+
+    drained = drain("sales", stream)
+
+    assert (drained.pending, drained.errors) == (0, ())
+    is_whole = last > 1  # before its first name nobody knows whether it is
+    assert [(output / key).exists() for output in outputs] == [is_whole] * 2
+    assert (buffer / "kept" / key).exists() == is_whole
+    assert len(list((buffer / "writing").iterdir())) == (not is_whole)
+    assert drain("sales", stream).uploaded == 0
+
+
+def test_what_is_being_put_is_not_taken_for_broken_off(tmp_path: Path) -> None:
+    buffer = Buffer(tmp_path, 0)
+    (tmp_path / "writing" / "new").write_bytes(b"x")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "a").hardlink_to(tmp_path / "writing" / "new")
+
+    buffer.adopt(["one"])
+    assert buffer.pending("one") == []
+    assert Buffer(tmp_path, -1).expire() == 0  # it may lack a pending name
+
+    Buffer(tmp_path, 0, clock=lambda: time.time() + 120).adopt(["one"])
+    assert [batch.key for batch in buffer.pending("one")] == ["a"]
 
 
 @pytest.mark.slow

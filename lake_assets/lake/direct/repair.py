@@ -32,8 +32,8 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
             changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    if repair.files and (repair.described is None or any(file.facts is None for file in repair.files)):
-        raise NotDirectError("some of the files have no statistics, or no rows")
+    if repair.files and (repair.described is None or any(file.facts is None for file in repair.with_rows)):
+        raise NotDirectError("some of the files have no statistics")
     with catalog_transaction(session) as database:
         transaction = Transaction(database, session.connection)
         table = read_table(database, repair.table)
@@ -45,8 +45,8 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
             raise CatalogError(f"{repair.table} changed while its files were being looked at:", "run it again.")
         refuse_deletes(database, table, set(ids.values()))
         counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
-        transaction.end_files(table, [ids[uri] for uri in repair.vanished])
-        _renew(database, transaction, table, partitioning, [(ids[file.uri], file) for file in repair.files])
+        transaction.end_files(table, [ids[uri] for uri in repair.ended])
+        _renew(database, transaction, table, partitioning, [(ids[file.uri], file) for file in repair.with_rows])
         rows = repair.done(
             rows_before={p: counts.get(tuple(key_values(partitioning, p)), 0) for p in repair.rows},
             snapshot_id=transaction.snapshot_id,
