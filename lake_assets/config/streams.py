@@ -16,6 +16,7 @@ from lake_assets.config.storages import S3Storage, Storage
 from lake_assets.errors import PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
+from lake_assets.time_types import check_time_type
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
@@ -144,6 +145,7 @@ class Stream(Model):
         if missing := [name for name in self.partitions if name not in template.columns]:
             raise ValueError(f"the layout {template.text!r} has no {{{missing[0]}}}, which is a partition column")
         for column in self.columns:
+            check_time_type(template, column)
             for value in self.partitions[column.name].values or ():
                 try:
                     column.parse(column.text(value))
