@@ -3,17 +3,18 @@
 import datetime as dt
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.fields import FileSize, Identifier
+from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Storage
-from lake_assets.errors import PartitionError
+from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
 from lake_assets.time_types import check_time_type
@@ -91,7 +92,7 @@ class Stream(Model):
     """One table's worth of landed files and how it reaches the lake."""
 
     lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
-    source: Storage
+    source: Storage = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
@@ -116,6 +117,28 @@ class Stream(Model):
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _source_of_a_glob(cls, data: object) -> object:
+        if not isinstance(data, dict) or not isinstance(glob := data.get("source"), str) or not is_glob(glob):
+            return data
+        try:
+            layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
+            folders = folder_globs(layout.parsed if layout else Template.hive(data["partitions"]))
+        except (ValueError, LookupError, TypeError, LayoutError):
+            return data  # what is wrong with these is told where they stand
+        found = split_glob(glob, folders)
+        if found is None:
+            raise ValueError(
+                f"source {glob!r} is a glob of other folders than the layout's: write it as "
+                f"…/{'/'.join(folders)}/{cls.model_fields['files'].default}, or name the folder alone as source, the "
+                "folders below it as layout, and the names of the files as files"
+            )
+        source, files = found
+        if data.get("files", files) != files:
+            raise ValueError(f"source ends in {files!r} and files is {data['files']!r}: remove one of them")
+        return data | {"source": source, "files": files}
 
     @field_validator("owners")
     @classmethod
