@@ -109,6 +109,40 @@ def test_a_variable_that_is_not_set_is_named_with_its_field() -> None:
         parse_config(GOOD.replace("storage: data", "storage: ${DATA}"), FILE, {})
 
 
+@pytest.mark.parametrize(("environment", "root"), [({}, "/lake/d"), ({"X": ""}, "/lake/d"), ({"X": "/y"}, "/y/d")])
+def test_a_default_serves_for_an_empty_variable_too(environment: dict[str, str], root: str) -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: ${X:-/lake}/d"), FILE, environment)
+
+    assert config.lakes["retail"].own_storage.root == root
+
+
+def test_an_empty_variable_without_a_default_is_the_empty_text() -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: /d${X}"), FILE, {"X": ""})
+
+    assert config.lakes["retail"].own_storage.root == "/d"
+
+
+@pytest.mark.parametrize(
+    "text", ["${LAKE_ROOT-/data}", "/data/${LAKE_ROOT", "${1st}", "${}", "${A:?gone}", "${A:-${B}}", "${LAKE ROOT}"]
+)
+def test_what_is_no_variable_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"lake.yaml:5: lakes.retail.storage: \$\{ begins no variable.*\$\{NAME:-default"
+    ):
+        parse_config(GOOD.replace("storage: data", f"storage: '{text}'"), FILE, {"A": "", "B": "", "LAKE_ROOT": "x"})
+
+
+def test_a_variable_in_a_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"lake.yaml:7: the key '\$\{NAME\}' has a variable in it"):
+        parse_config(GOOD.replace("  sales:\n", "  ${NAME}:\n"), FILE, {"NAME": "sales"})
+
+
+def test_a_value_of_the_environment_is_not_read_again() -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: ${X}"), FILE, {"X": "/${Y"})
+
+    assert config.lakes["retail"].own_storage.root == "/${Y"
+
+
 def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:
     text = GOOD.replace("storage: data", "storage: {type: s3, bucket: b-1, secret: [hunter2]}")
     with pytest.raises(ConfigError) as refused:
