@@ -169,6 +169,11 @@ class LakeConfig(Model):
             if destination.table.lower() in {own.ledger, own.manifest, *([own.claim] if own.is_managed else [])}:
                 raise ValueError(f"stream {name} would fill the lake's own table {destination.table}")
             targets[target] = name
+            if own.is_managed and (idle := {"ledger", "data_files"}.intersection(stream.checks.blocking)):
+                raise ValueError(
+                    f"stream {name}: checks.blocking names {min(idle)}, which looks into DuckLake's own tables, and "
+                    f"those of lake {lake} are MotherDuck's: remove it"
+                )
         return self
 
     @model_validator(mode="after")

@@ -104,7 +104,7 @@ class Stream(Model):
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
-    time_zone: TimeZone = Field("UTC", description="IANA name of the zone whose clock says which day is today.")
+    time_zone: TimeZone = Field("UTC", description="Whose clock says which day is today; the layout's when absent.")
     schedule: Schedule | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: Automation | None = Field(None, description="Refreshes what has changed, by Dagster's own automation.")
     freshness: Freshness | None = None
@@ -117,6 +117,16 @@ class Stream(Model):
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _clock_of_the_layout(cls, data: object) -> object:
+        """The zone that gives the path its dates says also which of them is today's."""
+        if not isinstance(data, dict) or "time_zone" in data:
+            return data
+        layout = data.get("layout")
+        zone = layout.get("time_zone") if isinstance(layout, dict) else getattr(layout, "time_zone", None)
+        return data | {"time_zone": zone} if zone else data
 
     @model_validator(mode="before")
     @classmethod
@@ -188,8 +198,19 @@ class Stream(Model):
         for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
             if getattr(self, name) != default:
                 raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
+        if self.schema_policy == "evolve":
+            raise ValueError(
+                "schema_policy: evolve is of tables that a refresh writes, and mode: index registers files that fit "
+                "the table as they are: remove it, or use mode: replace"
+            )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
+        return self
+
+    @model_validator(mode="after")
+    def _blocking_runs(self) -> Self:
+        if self.mode != "index" and "indexed_objects" in self.checks.blocking:
+            raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
         return self
 
     @model_validator(mode="after")

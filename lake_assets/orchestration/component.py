@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, model_validator
 
 from lake_assets.config.fields import Identifier
 from lake_assets.config.load import anchor
@@ -27,6 +27,12 @@ class LakeStreamAttributes(Model):
     lake: Lake
     stream: Stream
     spark: dict[str, str] = Field(default_factory=dict, description="Spark settings; the same in every component.")
+
+    @model_validator(mode="after")
+    def _one_lake(self) -> Self:
+        if self.stream.lake is not None:
+            raise ValueError("stream.lake names a lake, and a component has but its own, under `lake`: remove it")
+        return self
 
 
 class LakeStream(dg.Component):
