@@ -15,6 +15,7 @@ from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalo
 from lake_assets.config.fields import Identifier
 from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
+from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
 from lake_assets.config.streams import Stream
 
@@ -151,7 +152,7 @@ class LakeConfig(Model):
 
     lakes: dict[Identifier, Lake] = Field(min_length=1)
     streams: dict[Identifier, Stream] = Field(min_length=1)
-    spark: dict[str, str] = Field(default_factory=dict, description="Spark settings over ours.")
+    spark: SparkSettings = Field(default_factory=dict, description="Spark settings over ours, without secrets.")
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
-from lake_assets.config.fields import FileSize, Identifier
+from lake_assets.config.fields import FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
@@ -110,7 +110,7 @@ class Stream(Model):
     freshness: Freshness | None = None
     checks: Checks = Checks()
     max_partitions_per_run: int | None = Field(None, ge=1, description="Of a backfill; no limit when absent.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
+    tags: Texts = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")
     description: str | None = None

@@ -143,6 +143,15 @@ def test_a_value_of_the_environment_is_not_read_again() -> None:
     assert config.lakes["retail"].own_storage.root == "/${Y"
 
 
+def test_numbers_and_booleans_of_yaml_are_texts_where_only_texts_can_be() -> None:
+    text = GOOD + "    tags: {tier: 1, live: true}\nspark: {spark.ui.enabled: no, spark.task.cpus: 2, x.share: 0.5}\n"
+
+    config = parse_config(text, FILE, {})
+
+    assert config.streams["sales"].tags == {"tier": "1", "live": "true"}
+    assert config.spark == {"spark.ui.enabled": "false", "spark.task.cpus": "2", "x.share": "0.5"}
+
+
 def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:
     text = GOOD.replace("storage: data", "storage: {type: s3, bucket: b-1, secret: [hunter2]}")
     with pytest.raises(ConfigError) as refused:
