@@ -72,6 +72,12 @@ class Lake(Model):
         return f"{self.ledger}_claim"
 
     @property
+    def own_tables(self) -> frozenset[str]:
+        """The names of the tables that are its own, in small letters: DuckLake does not tell names by case."""
+        names = (self.ledger, self.manifest, *((self.claim,) if self.is_managed else ()))
+        return frozenset(name.lower() for name in names)
+
+    @property
     def own_storage(self) -> AnyStorage:
         """The storage of its files; only a lake that MotherDuck does not manage has one."""
         assert self.storage is not None, "a managed lake has no storage"  # noqa: S101 - the callers looked
@@ -142,8 +148,11 @@ class Lake(Model):
 
     @model_validator(mode="after")
     def _two_tables(self) -> Self:
-        if self.ledger.lower() == self.manifest.lower():
-            raise ValueError("ledger and manifest are two tables: give them two names")
+        if len(self.own_tables) < (3 if self.is_managed else 2):
+            raise ValueError(
+                "ledger and manifest are two tables, and a lake that MotherDuck manages has <ledger>_claim too: give "
+                "them names of their own"
+            )
         return self
 
 
@@ -167,8 +176,11 @@ class LakeConfig(Model):
                     f"{destination.table} of lake {lake}: give each its own table"
                 )
             own = self.lakes[lake]
-            if destination.table.lower() in {own.ledger, own.manifest, *([own.claim] if own.is_managed else [])}:
-                raise ValueError(f"stream {name} would fill the lake's own table {destination.table}")
+            if destination.table.lower() in own.own_tables:
+                raise ValueError(
+                    f"stream {name} would fill the lake's own table {destination.table}: give it another table, or the "
+                    "lake another ledger and manifest"
+                )
             targets[target] = name
             if own.is_managed and (idle := {"ledger", "data_files"}.intersection(stream.checks.blocking)):
                 raise ValueError(

@@ -51,6 +51,7 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
         ("s3://landing/sales", "s3://landing/../sales", 8, "may not climb"),
         ("table: sales}", "table: sales}\n    lake: other", 13, "names the lake 'other'"),
         ("table: sales}", "table: ingest_runs}", 12, "the lake's own table"),
+        ("table: sales}", "table: Ingest_Files}", 12, "the lake's own table Ingest_Files: give it another table"),
         ("table: sales}", "table: sales}\n    target_file_size: 1KB", 13, "1 MiB to 4 GiB"),
         ("table: sales}", "table: sales}\n    transform: {}", 13, "give either sql or function"),
         ("table: sales}", "table: sales}\n    layout: 'r={region}/{date'", 13, "streams.sales.layout"),
