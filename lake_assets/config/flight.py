@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from lake_assets.config.fields import check_identifier
 from lake_assets.config.globs import split_glob
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.sentences import sentence
 from lake_assets.errors import ConfigError
 
 SOURCE = "SOURCE_GLOB"
@@ -50,7 +51,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     try:
         return LakeConfig.model_validate(data)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
         raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error
 
 

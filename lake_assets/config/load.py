@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.sentences import sentence
 from lake_assets.errors import ConfigError
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
@@ -139,12 +140,8 @@ def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) ->
     known = location
     while known and known not in lines:
         known = known[:-1]
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown key" + _suggestion(location)
-    elif error["type"] == "missing":
-        message = "is missing: add it"
-    where = f"{_dotted(location)}: " if location else ""
+    message = "unknown key" + _suggestion(location) if error["type"] == "extra_forbidden" else sentence(error)
+    where = f"{_dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
     line = lines.get(known, 1)
     return line, f"{path}:{line}: {where}{message}{'' if message.endswith('?') else '.'}"
 

@@ -46,10 +46,11 @@ class Lake(Model):
         """The sources of its streams in mode index: the lake's files lie there too, so its readers read there too."""
         return self._indexed
 
-    @field_validator("attach_options")
+    @field_validator("attach_options", mode="before")
     @classmethod
-    def _known_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
-        return check_attach_options(options)
+    def _known_options(cls, options: object) -> object:
+        # Before pydantic looks at the values, of which it would tell a fault once for each kind that they may be.
+        return check_attach_options({str(k): v for k, v in options.items()}) if isinstance(options, dict) else options
 
     @property
     def is_managed(self) -> bool:
