@@ -13,14 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.storages import AzureStorage
 from lake_assets.engine import literal, open_engine
-from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError
 from lake_assets.ingest import ingest
 from lake_assets.lake import ducklake
 from lake_assets.lake.attach import extensions
@@ -132,6 +133,54 @@ def test_a_config_shows_none(storage: dict[str, Any]) -> None:
     assert all("lake" in text and clean(text) for text in shown)
     if storage["type"] == "azure":
         assert clean(repr(AzureStorage.model_validate(storage).access))
+
+
+SPARK_SECRETS = {
+    "spark.hadoop.fs.s3a.secret.key": plant("key"),
+    "spark.hadoop.fs.s3a.access.key": plant("key"),
+    "spark.hadoop.fs.s3a.session.token": plant("token"),
+    "spark.hadoop.fs.azure.account.key.retail.dfs.core.windows.net": AZURE_KEY,
+    "spark.hadoop.fs.azure.sas.lake.retail.blob.core.windows.net": SAS,
+    "spark.ssl.keyPassword": plant("password"),
+    "spark.authenticate.secret": plant("secret"),
+    "spark.driver.extraJavaOptions": f"-Xss4m -Djavax.net.ssl.trustStorePassword={plant('password')}",
+    "spark.sql.catalog.shop.url": f"jdbc:postgresql://me:{quote(plant('password'), safe='')}@db/shop",
+}
+
+
+@pytest.mark.parametrize("name", SPARK_SECRETS)
+def test_a_secret_among_sparks_settings_is_refused_and_not_repeated(name: str, tmp_path: Path) -> None:
+    """Dagster's UI, which reads the resource's default config, and Spark's own pages would show it."""
+    lake = {"catalog": SQLITE, "storage": "data"}
+    stream = {"source": "landing", "partitions": {"region": {}}, "destination": {"table": "sales"}}
+    data = {"lakes": {"test": lake}, "streams": {"sales": stream}, "spark": {name: SPARK_SECRETS[name]}}
+    (tmp_path / "lake.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+
+    for debug in ([], ["--debug"]):
+        result = CliRunner().invoke(main, [*debug, "--config", str(tmp_path / "lake.yaml"), "validate"])
+
+        assert result.exit_code == 1
+        assert f"spark: {name} holds a secret" in result.output
+        assert clean(result.output)
+    with pytest.raises(ConfigError) as raised:
+        load_config(tmp_path / "lake.yaml")
+    assert clean("".join(traceback.format_exception(raised.value)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.driver.memory", "4g"),
+        ("spark.authenticate.secret.file", "/run/secrets/spark"),
+        ("spark.kubernetes.authenticate.driver.oauthTokenFile", "/run/token"),
+        ("spark.kubernetes.executor.secretKeyRef.AWS_SECRET_ACCESS_KEY", "aws:key"),
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", "com.example.TokenProvider"),
+        ("spark.redaction.regex", "(?i)secret|password|token"),
+        ("spark.master", "spark://host:7077"),
+    ],
+)
+def test_what_only_says_where_a_secret_is_is_a_setting(name: str, value: str) -> None:
+    assert TypeAdapter(SparkSettings).validate_python({name: value}) == {name: value}
 
 
 @pytest.mark.parametrize(

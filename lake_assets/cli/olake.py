@@ -62,6 +62,8 @@ def _config(name: str, streams: tuple["OlakeStream", ...], source: str, lake: st
 
 
 def _stream(stream: "OlakeStream", source: str, name: str) -> Iterator[str]:
+    from lake_assets.time_types import time_type
+
     template = stream.template
     assert template is not None  # noqa: S101 - _why_not looked
     yield f"  {name}:"
@@ -69,9 +71,8 @@ def _stream(stream: "OlakeStream", source: str, name: str) -> Iterator[str]:
     yield f"    layout: {{template: {_quoted(template.text)}, compat: olake}}"
     yield "    partitions:"
     for column in template.columns:
-        granular = any(p.name == column and p.granularity for p in template.placeholders)
-        options = "{type: date, start: 2020-01-01}" if granular else "{}"
-        yield f"      {column}: {options}"
+        kind = time_type(template, column)
+        yield f"      {column}: {f'{{type: {kind}, start: 2020-01-01}}' if kind else '{}'}"
     yield f"    destination: {{schema: {_identifier(stream.namespace)}, table: {_identifier(stream.name)}}}"
     if stream.sync_mode and stream.sync_mode != "full_refresh":
         yield f"    # sync_mode {stream.sync_mode}: OLake appends files, and a refresh takes the whole partition anew."

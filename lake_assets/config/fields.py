@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, ByteSize, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -38,5 +38,20 @@ def check_file_size(value: ByteSize) -> ByteSize:
         raise ValueError(f"{value.human_readable()} is outside 1 MiB to 4 GiB: 128MiB to 512MiB serve most tables")
     return value
 
+
+def _as_texts(value: object) -> object:
+    """A mapping with its numbers and booleans as text: Spark and Dagster take nothing else, and YAML reads `true`."""
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
+        for name, item in value.items()
+    }
+
+
+Texts = Annotated[
+    dict[str, str], BeforeValidator(_as_texts, json_schema_input_type=dict[str, str | bool | int | float])
+]
+"""Texts by name; numbers and booleans are taken as texts."""
 
 FileSize = Annotated[ByteSize, AfterValidator(check_file_size)]

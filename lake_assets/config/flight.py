@@ -12,14 +12,15 @@ import pendulum
 from pydantic import ValidationError
 
 from lake_assets.config.fields import check_identifier
+from lake_assets.config.globs import split_glob
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.sentences import sentence
 from lake_assets.errors import ConfigError
 
 SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
 LAKE = "flight"
 
-_WILDCARD = re.compile(r"[*?\[]")
 _WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
@@ -50,7 +51,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     try:
         return LakeConfig.model_validate(data)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_url=False))
+        problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
         raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error
 
 
@@ -92,17 +93,13 @@ def _refuse_other_layouts(environment: Mapping[str, str]) -> None:
 
 def _source(glob: str, column: str) -> tuple[str, str]:
     """The folder that holds the partition's folders, and the pattern of the files' names in them."""
-    scheme, separator, path = glob.rpartition("://")
-    parts = path.split("/")
-    first = next((number for number, part in enumerate(parts) if _WILDCARD.search(part)), len(parts))
-    root, folders, files = parts[:first], parts[first:-1], parts[-1]
-    fits = folders in (["*"], ["**"], [f"{column}=*"])
-    if not fits or files == "**" or not files or not any(root):
+    found = split_glob(glob, [f"{column}=*"])
+    if found is None:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must say one folder for each value of {column}:",
             f"write it as s3://bucket/prefix/{column}=*/*.parquet, or a path of that form.",
         )
-    return f"{scheme}{separator}{'/'.join(root)}" or "/", files
+    return found
 
 
 def _storage(place: str, environment: Mapping[str, str]) -> str | dict[str, Any]:

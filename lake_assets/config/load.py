@@ -14,12 +14,14 @@ from pydantic_core import ErrorDetails
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.model import Model
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.sentences import sentence
 from lake_assets.errors import ConfigError
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# A whole variable, or the beginning of what is none.
+_VARIABLE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
 
 Location = tuple[str | int, ...]
 
@@ -82,6 +84,11 @@ def _plain(
         result: dict[Any, Any] = {}
         for key_node, value_node in node.value:
             key = _scalar(key_node)
+            if isinstance(key, str) and "${" in key:
+                raise ConfigError(
+                    f"{path}:{key_node.start_mark.line + 1}: the key {key!r} has a variable in it:",
+                    "write it out; variables stand in values.",
+                )
             if key in result:
                 raise ConfigError(f"{path}:{key_node.start_mark.line + 1}: the key {key!r} stands here twice.")
             result[key] = _plain(value_node, (*location, key), lines, path, environment)
@@ -103,16 +110,26 @@ def _scalar(node: yaml.Node) -> Any:  # noqa: ANN401 - whatever type YAML resolv
 
 
 def _substitute(node: yaml.Node, location: Location, path: Path, environment: Mapping[str, str]) -> str:
-    """The text with variables replaced; always text, so that a password of digits stays what it is."""
+    """The text with variables replaced; always text, so that a password of digits stays what it is.
+
+    As a shell does, it takes the default for a variable that is empty too.
+    """
+    place = f"{path}:{node.start_mark.line + 1}: {_dotted(location)}"
 
     def value(match: re.Match[str]) -> str:
-        found = environment.get(match[1], match[2])
+        name, default = match.groups()
+        if name is None:
+            raise ConfigError(
+                f"{place}: ${{ begins no variable here:",
+                "write it as ${NAME} or ${NAME:-default}, with letters, digits and underscores in the name and no "
+                "variable in the default.",
+            )
+        found = environment.get(name, default)
         if found is None:
             raise ConfigError(
-                f"{path}:{node.start_mark.line + 1}: {_dotted(location)}: the environment has no {match[1]}:",
-                f"set it, or write a default as ${{{match[1]}:-…}}.",
+                f"{place}: the environment has no {name}:", f"set it, or write a default as ${{{name}:-…}}."
             )
-        return found
+        return found or default or ""
 
     return _VARIABLE.sub(value, node.value)
 
@@ -123,12 +140,8 @@ def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) ->
     known = location
     while known and known not in lines:
         known = known[:-1]
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "extra_forbidden":
-        message = "unknown key" + _suggestion(location)
-    elif error["type"] == "missing":
-        message = "is missing: add it"
-    where = f"{_dotted(location)}: " if location else ""
+    message = "unknown key" + _suggestion(location) if error["type"] == "extra_forbidden" else sentence(error)
+    where = f"{_dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
     line = lines.get(known, 1)
     return line, f"{path}:{line}: {where}{message}{'' if message.endswith('?') else '.'}"
 

@@ -15,6 +15,7 @@ from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalo
 from lake_assets.config.fields import Identifier
 from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
+from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage, Storage
 from lake_assets.config.streams import Stream
 
@@ -45,10 +46,11 @@ class Lake(Model):
         """The sources of its streams in mode index: the lake's files lie there too, so its readers read there too."""
         return self._indexed
 
-    @field_validator("attach_options")
+    @field_validator("attach_options", mode="before")
     @classmethod
-    def _known_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
-        return check_attach_options(options)
+    def _known_options(cls, options: object) -> object:
+        # Before pydantic looks at the values, of which it would tell a fault once for each kind that they may be.
+        return check_attach_options({str(k): v for k, v in options.items()}) if isinstance(options, dict) else options
 
     @property
     def is_managed(self) -> bool:
@@ -69,6 +71,12 @@ class Lake(Model):
     def claim(self) -> str:
         """The table that lets overlapping commits to a managed lake meet."""
         return f"{self.ledger}_claim"
+
+    @property
+    def own_tables(self) -> frozenset[str]:
+        """The names of the tables that are its own, in small letters: DuckLake does not tell names by case."""
+        names = (self.ledger, self.manifest, *((self.claim,) if self.is_managed else ()))
+        return frozenset(name.lower() for name in names)
 
     @property
     def own_storage(self) -> AnyStorage:
@@ -141,8 +149,11 @@ class Lake(Model):
 
     @model_validator(mode="after")
     def _two_tables(self) -> Self:
-        if self.ledger.lower() == self.manifest.lower():
-            raise ValueError("ledger and manifest are two tables: give them two names")
+        if len(self.own_tables) < (3 if self.is_managed else 2):
+            raise ValueError(
+                "ledger and manifest are two tables, and a lake that MotherDuck manages has <ledger>_claim too: give "
+                "them names of their own"
+            )
         return self
 
 
@@ -151,7 +162,7 @@ class LakeConfig(Model):
 
     lakes: dict[Identifier, Lake] = Field(min_length=1)
     streams: dict[Identifier, Stream] = Field(min_length=1)
-    spark: dict[str, str] = Field(default_factory=dict, description="Spark settings over ours.")
+    spark: SparkSettings = Field(default_factory=dict, description="Spark settings over ours, without secrets.")
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:
@@ -166,9 +177,17 @@ class LakeConfig(Model):
                     f"{destination.table} of lake {lake}: give each its own table"
                 )
             own = self.lakes[lake]
-            if destination.table.lower() in {own.ledger, own.manifest, *([own.claim] if own.is_managed else [])}:
-                raise ValueError(f"stream {name} would fill the lake's own table {destination.table}")
+            if destination.table.lower() in own.own_tables:
+                raise ValueError(
+                    f"stream {name} would fill the lake's own table {destination.table}: give it another table, or the "
+                    "lake another ledger and manifest"
+                )
             targets[target] = name
+            if own.is_managed and (idle := {"ledger", "data_files"}.intersection(stream.checks.blocking)):
+                raise ValueError(
+                    f"stream {name}: checks.blocking names {min(idle)}, which looks into DuckLake's own tables, and "
+                    f"those of lake {lake} are MotherDuck's: remove it"
+                )
         return self
 
     @model_validator(mode="after")

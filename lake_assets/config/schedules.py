@@ -15,6 +15,8 @@ def _check_cron(text: str) -> str:
     mend = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
     if not text.startswith("@") and len(text.split()) != 5:
         raise ValueError(f"{text!r} is no cron schedule of five fields: {mend}")
+    if not text.startswith("@") and "W" in text.split()[2].upper():
+        raise ValueError(f"{text!r} asks for the nearest weekday (W), which Dagster does not know: {mend}")
     try:
         croniter(text, dt.datetime(2026, 1, 1, tzinfo=dt.UTC)).get_next()
     except CroniterBadDateError as error:
@@ -75,11 +77,21 @@ class Automation(Model):
         return {"cron": data} if isinstance(data, str) else data
 
 
+def _check_age(hours: float) -> float:
+    # Dagster takes no window below a minute, and Python's calendar none without end.
+    if not 1 / 60 <= hours <= 876_000:
+        raise ValueError(f"{hours:g} hours is outside 0.017 (one minute) to 876000 (a century)")
+    return hours
+
+
+Age = Annotated[float, AfterValidator(_check_age)]
+
+
 class Freshness(Model):
     """How old the newest refresh may be."""
 
-    fail_hours: float = Field(gt=0, description="Older than this, the asset counts as failed.")
-    warn_hours: float | None = Field(None, gt=0, description="Older than this, there is a warning.")
+    fail_hours: Age = Field(description="Older than this, the asset counts as failed.")
+    warn_hours: Age | None = Field(None, description="Older than this, there is a warning.")
 
     @model_validator(mode="after")
     def _warns_first(self) -> Self:

@@ -226,6 +226,8 @@ def _storage_from_text(value: object) -> object:
     """A URI or a path is short for the mapping; its credentials are then the chain's."""
     if not isinstance(value, str):
         return value
+    if "*" in value:
+        raise ValueError(f"{value!r} is a glob, and only a stream's source may be one: name the folder or bucket alone")
     scheme, separator, rest = value.partition("://")
     if not separator or scheme == "file":
         return {"type": "local", "path": rest if separator else value}

@@ -3,19 +3,21 @@
 import datetime as dt
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
-from lake_assets.config.fields import FileSize, Identifier
+from lake_assets.config.fields import FileSize, Identifier, Texts
+from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Storage
-from lake_assets.errors import PartitionError
+from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
+from lake_assets.time_types import check_time_type
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
@@ -90,7 +92,7 @@ class Stream(Model):
     """One table's worth of landed files and how it reaches the lake."""
 
     lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
-    source: Storage
+    source: Storage = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
@@ -102,19 +104,51 @@ class Stream(Model):
     on_empty: OnEmpty = "fail"
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
-    time_zone: TimeZone = Field("UTC", description="IANA name of the zone whose clock says which day is today.")
+    time_zone: TimeZone = Field("UTC", description="Whose clock says which day is today; the layout's when absent.")
     schedule: Schedule | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: Automation | None = Field(None, description="Refreshes what has changed, by Dagster's own automation.")
     freshness: Freshness | None = None
     checks: Checks = Checks()
     max_partitions_per_run: int | None = Field(None, ge=1, description="Of a backfill; no limit when absent.")
-    tags: dict[str, str] = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
+    tags: Texts = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")
     description: str | None = None
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _clock_of_the_layout(cls, data: object) -> object:
+        """The zone that gives the path its dates says also which of them is today's."""
+        if not isinstance(data, dict) or "time_zone" in data:
+            return data
+        layout = data.get("layout")
+        zone = layout.get("time_zone") if isinstance(layout, dict) else getattr(layout, "time_zone", None)
+        return data | {"time_zone": zone} if zone else data
+
+    @model_validator(mode="before")
+    @classmethod
+    def _source_of_a_glob(cls, data: object) -> object:
+        if not isinstance(data, dict) or not isinstance(glob := data.get("source"), str) or not is_glob(glob):
+            return data
+        try:
+            layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
+            folders = folder_globs(layout.parsed if layout else Template.hive(data["partitions"]))
+        except (ValueError, LookupError, TypeError, LayoutError):
+            return data  # what is wrong with these is told where they stand
+        found = split_glob(glob, folders)
+        if found is None:
+            raise ValueError(
+                f"source {glob!r} is a glob of other folders than the layout's: write it as "
+                f"…/{'/'.join(folders)}/{cls.model_fields['files'].default}, or name the folder alone as source, the "
+                "folders below it as layout, and the names of the files as files"
+            )
+        source, files = found
+        if data.get("files", files) != files:
+            raise ValueError(f"source ends in {files!r} and files is {data['files']!r}: remove one of them")
+        return data | {"source": source, "files": files}
 
     @field_validator("owners")
     @classmethod
@@ -144,6 +178,7 @@ class Stream(Model):
         if missing := [name for name in self.partitions if name not in template.columns]:
             raise ValueError(f"the layout {template.text!r} has no {{{missing[0]}}}, which is a partition column")
         for column in self.columns:
+            check_time_type(template, column)
             for value in self.partitions[column.name].values or ():
                 try:
                     column.parse(column.text(value))
@@ -163,8 +198,19 @@ class Stream(Model):
         for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
             if getattr(self, name) != default:
                 raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
+        if self.schema_policy == "evolve":
+            raise ValueError(
+                "schema_policy: evolve is of tables that a refresh writes, and mode: index registers files that fit "
+                "the table as they are: remove it, or use mode: replace"
+            )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
+        return self
+
+    @model_validator(mode="after")
+    def _blocking_runs(self) -> Self:
+        if self.mode != "index" and "indexed_objects" in self.checks.blocking:
+            raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 A layout writes parts of a timestamp: `YY` (four-digit year), `MM`, `WW` (ISO 8601 week), `DD`, `HH`, all but the
 year two digits. Read back, the parts of one column form one text: `2026`, `2026-02`, `2026-02-11`,
-`2026-02-11T09`, `2026-W07`; a part that stands alone is its digits.
+`2026-02-11-09`, `2026-W07`; a part that stands alone is its digits.
 """
 
 import datetime as dt
@@ -29,7 +29,7 @@ DIGITS: Mapping[Granularity, str] = MappingProxyType(
 
 EXAMPLE: Mapping[Granularity, str] = MappingProxyType({"YY": "2026", "MM": "02", "WW": "07", "DD": "11", "HH": "09"})
 
-_MARKS: Mapping[Granularity, str] = {"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "T"}
+_MARKS: Mapping[Granularity, str] = {"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "-"}
 
 _DATE = "(?P<year>[0-9]{4})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})"
 _SECOND = "(?P<second>[0-9]{2})(?:[.,][0-9]+)?"

@@ -9,6 +9,7 @@ from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.maintenance import maintenance
+from lake_assets.orchestration.names import check_names
 from lake_assets.orchestration.report import ledger_assets, report_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
@@ -30,8 +31,9 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
         pyspark: the Spark session's resource, where several definitions share one.
 
     Raises:
-        ConfigError: Dagster does not take what the config says of a stream.
+        ConfigError: Dagster does not take what the config says of a stream, or two definitions would have one name.
     """
+    check_names(config)
     streams = open_streams(config).values()
     jobs, schedules = maintenance(config)
     of_streams = [_of_stream(stream) for stream in streams]

@@ -9,12 +9,13 @@ from typing import Any, Self
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr, model_validator
 
 from lake_assets.config.fields import Identifier
 from lake_assets.config.load import anchor
 from lake_assets.config.model import Model
 from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.streams import Stream
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
@@ -26,7 +27,13 @@ class LakeStreamAttributes(Model):
     name: Identifier = Field(description="Of the stream, and so of the asset.")
     lake: Lake
     stream: Stream
-    spark: dict[str, str] = Field(default_factory=dict, description="Spark settings; the same in every component.")
+    spark: SparkSettings = Field(default_factory=dict, description="Spark settings; the same in every component.")
+
+    @model_validator(mode="after")
+    def _one_lake(self) -> Self:
+        if self.stream.lake is not None:
+            raise ValueError("stream.lake names a lake, and a component has but its own, under `lake`: remove it")
+        return self
 
 
 class LakeStream(dg.Component):

@@ -7,7 +7,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, LakeAssetsError
+from lake_assets.errors import LakeAssetsError
 from lake_assets.maintain import Maintained, maintain
 from lake_assets.orchestration.resources import sessions
 
@@ -62,27 +62,20 @@ def maintenance_figures(done: Maintained) -> dict[str, int]:
 
 
 def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:
-    """A job for each lake, and a schedule for each whose config has `maintenance`.
-
-    Raises:
-        ConfigError: Dagster does not take the cron text.
-    """
+    """A job for each lake, and a schedule for each whose config has `maintenance`."""
     jobs, schedules = [], []
     for name, lake in config.lakes.items():
         job = maintenance_job(config, name)
         jobs.append(job)
         if lake.maintenance is None:
             continue
-        try:
-            schedules.append(
-                dg.ScheduleDefinition(
-                    name=f"maintain_{name}_schedule",
-                    job=job,
-                    cron_schedule=lake.maintenance.cron,
-                    execution_timezone=lake.maintenance.time_zone,
-                    default_status=dg.DefaultScheduleStatus.RUNNING,
-                )
+        schedules.append(
+            dg.ScheduleDefinition(
+                name=f"maintain_{name}_schedule",
+                job=job,
+                cron_schedule=lake.maintenance.cron,
+                execution_timezone=lake.maintenance.time_zone,
+                default_status=dg.DefaultScheduleStatus.RUNNING,
             )
-        except dg.DagsterInvalidDefinitionError as error:
-            raise ConfigError(f"lakes.{name}.maintenance: Dagster does not take it: {error}") from error
+        )
     return jobs, schedules

@@ -96,19 +96,10 @@ def _failed(partitions: Sequence[PartitionState]) -> str:
 
 
 def ledger_assets(config: LakeConfig, streams: Iterable[OpenStream]) -> list[dg.AssetsDefinition]:
-    """The asset of each ledger that a stream writes to.
-
-    Raises:
-        ConfigError: its name, or that of a report, is a stream's.
-    """
+    """The asset of each ledger that a stream writes to."""
     by_lake: dict[str, list[OpenStream]] = {}
     for stream in streams:
         by_lake.setdefault(config.lake_name(stream.name), []).append(stream)
-    taken = {f"{lake}_ledger" for lake in by_lake}
-    taken |= {f"{name}_{suffix}" for name in config.streams for suffix in ("report", "landing")}
-    for name in config.streams:
-        if name in taken:
-            raise ConfigError(f"streams.{name}: an asset of this package has this name too:", "rename the stream.")
     return [_ledger_asset(config, lake, some) for lake, some in by_lake.items()]
 
 

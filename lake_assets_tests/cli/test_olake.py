@@ -45,6 +45,24 @@ def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
     assert "sync_mode cdc" in result.stdout
 
 
+def test_a_columns_type_is_that_of_its_granularities(tmp_path: Path) -> None:
+    regexes = {
+        "months": "/{at,,YYYY}/{at,,MM}",
+        "hours": "/{at,,YYYY}/{at,,MM}/{at,,DD}/{at,,HH}",
+        "weeks": "/{at,,YYYY}/{at,,WW}",
+    }
+    streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
+    (tmp_path / "lake.yaml").write_text(imported(tmp_path, {"selected_streams": {"db": streams}}).stdout)
+
+    found = load_config(tmp_path / "lake.yaml").streams
+
+    assert {name: found[name].columns[0].type for name in regexes} == {
+        "months": "month",
+        "hours": "hour",
+        "weeks": "string",
+    }
+
+
 def test_what_is_left_out_is_said_in_a_comment_and_on_standard_error(tmp_path: Path) -> None:
     result = imported(tmp_path, CATALOG)
 

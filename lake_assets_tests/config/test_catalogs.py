@@ -113,6 +113,27 @@ def test_no_stream_fills_the_table_of_claims() -> None:
     LakeConfig.model_validate({"lakes": {"retail": SQLITE}, "streams": {"sales": stream}})
 
 
+@pytest.mark.parametrize(
+    ("names", "table"),
+    [
+        ({"ledger": "Ingest_Runs"}, "ingest_runs"),
+        ({"manifest": "Landed"}, "LANDED"),
+        ({"ledger": "Runs"}, "runs_claim"),
+    ],
+)
+def test_no_stream_fills_the_lakes_own_table_by_another_case(names: dict[str, str], table: str) -> None:
+    stream = {"source": "landing", "partitions": {"region": {}}, "destination": {"table": table}}
+
+    with pytest.raises(ValidationError, match=f"would fill the lake's own table {table}: give it another table"):
+        LakeConfig.model_validate({"lakes": {"retail": MANAGED | names}, "streams": {"sales": stream}})
+
+
+def test_the_lakes_own_tables_are_as_many_as_their_names() -> None:
+    assert "give them names of their own" in refused(SQLITE | {"ledger": "Runs", "manifest": "runs"})
+    assert "give them names of their own" in refused(MANAGED | {"ledger": "Runs", "manifest": "runs_claim"})
+    Lake.model_validate(SQLITE | {"ledger": "Runs", "manifest": "runs_claim"})
+
+
 def test_a_token_in_the_config_is_refused_unseen() -> None:
     catalog = {"type": "motherduck", "database": "retail", "token": "hunter2"}
 

@@ -33,6 +33,8 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
         ({"compression": "snappy"}, "compression is of files that are written"),
         ({"target_file_size": "1GiB"}, "target_file_size is of files that are written"),
         ({"on_empty": "clear"}, "only adds files"),
+        ({"schema_policy": "evolve"}, "schema_policy: evolve is of tables that a refresh writes"),
+        ({"mode": "replace", "checks": {"blocking": ["indexed_objects"]}}, "which is a check of mode: index: remove"),
         ({"mode": "replace", "owns_source": True}, "owns_source is for mode: index"),
         ({"source": "gs://landing"}, "reaches Google Cloud Storage by an HMAC key"),
     ],
@@ -41,6 +43,20 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
 def test_what_mode_index_cannot_do_is_refused(stream: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         config(**stream)
+
+
+def test_a_check_of_the_mode_may_block() -> None:
+    assert config(checks={"blocking": ["indexed_objects"]}).streams["sales"].checks.blocking == ("indexed_objects",)
+
+
+@pytest.mark.parametrize("check", ["ledger", "data_files"])
+def test_a_check_that_a_managed_lake_has_not_cannot_block(check: str) -> None:
+    lake = {"catalog": {"type": "motherduck", "database": "retail"}}
+    options: dict[str, Any] = {"mode": "replace", "checks": {"blocking": [check]}}
+
+    with pytest.raises(ValidationError, match=f"checks.blocking names {check}.* are MotherDuck's: remove it"):
+        config(lake | {"storage": None}, **options)
+    assert config(lake | {"storage": BUCKET}, **options).streams["sales"].checks.blocking == (check,)
 
 
 def test_motherduck_cannot_read_an_indexed_folder() -> None:

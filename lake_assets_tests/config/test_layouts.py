@@ -5,7 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
+from lake_assets.arrivals.look import look
+from lake_assets.config.layouts import LayoutOptions
 from lake_assets.config.streams import Stream
+from lake_assets_tests.arrivals.bucket import Bucket
 from lake_assets_tests.world import STREAM, World, sales
 
 BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}
@@ -27,6 +30,25 @@ def test_the_time_zone_says_which_day_an_instant_is_filed_under() -> None:
     late = dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)
 
     assert stream(BERLIN).template.render_row({"region": "NW", "date": late}) == "NW/2026/02/12"
+
+
+def test_today_is_that_of_the_layouts_time_zone_too_unless_the_stream_has_its_own() -> None:
+    assert stream(BERLIN).time_zone == "Europe/Berlin"
+    assert stream(LayoutOptions.model_validate(BERLIN)).time_zone == "Europe/Berlin"
+    assert Stream.model_validate(stream(BERLIN).model_dump(by_alias=True)) == stream(BERLIN)
+    assert stream("{region}/{date}").time_zone == "UTC"
+    own = STREAM | {"source": "landing", "layout": BERLIN, "time_zone": "Asia/Tokyo"}
+    assert Stream.model_validate(own).time_zone == "Asia/Tokyo"
+
+
+def test_an_object_of_today_by_the_layouts_clock_is_not_of_the_future() -> None:
+    tokyo = BERLIN | {"time_zone": "Asia/Tokyo"}
+    data = STREAM | {"source": "s3://landing", "layout": tokyo, "sensor": {}}
+    now = dt.datetime(2026, 2, 11, 20, tzinfo=dt.UTC)
+
+    found = look(Stream.model_validate(data), Bucket.of(["NW/2026/02/12/a.parquet"]), None, now=now)
+
+    assert [str(request.first) for request in found.requests] == ["region=NW/date=2026-02-12"]
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
         ("s3://landing/sales", "s3://landing/../sales", 8, "may not climb"),
         ("table: sales}", "table: sales}\n    lake: other", 13, "names the lake 'other'"),
         ("table: sales}", "table: ingest_runs}", 12, "the lake's own table"),
+        ("table: sales}", "table: Ingest_Files}", 12, "the lake's own table Ingest_Files: give it another table"),
         ("table: sales}", "table: sales}\n    target_file_size: 1KB", 13, "1 MiB to 4 GiB"),
         ("table: sales}", "table: sales}\n    transform: {}", 13, "give either sql or function"),
         ("table: sales}", "table: sales}\n    layout: 'r={region}/{date'", 13, "streams.sales.layout"),
@@ -107,6 +108,49 @@ def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
 def test_a_variable_that_is_not_set_is_named_with_its_field() -> None:
     with pytest.raises(ConfigError, match=r"lake.yaml:5: lakes.retail.storage: the environment has no DATA"):
         parse_config(GOOD.replace("storage: data", "storage: ${DATA}"), FILE, {})
+
+
+@pytest.mark.parametrize(("environment", "root"), [({}, "/lake/d"), ({"X": ""}, "/lake/d"), ({"X": "/y"}, "/y/d")])
+def test_a_default_serves_for_an_empty_variable_too(environment: dict[str, str], root: str) -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: ${X:-/lake}/d"), FILE, environment)
+
+    assert config.lakes["retail"].own_storage.root == root
+
+
+def test_an_empty_variable_without_a_default_is_the_empty_text() -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: /d${X}"), FILE, {"X": ""})
+
+    assert config.lakes["retail"].own_storage.root == "/d"
+
+
+@pytest.mark.parametrize(
+    "text", ["${LAKE_ROOT-/data}", "/data/${LAKE_ROOT", "${1st}", "${}", "${A:?gone}", "${A:-${B}}", "${LAKE ROOT}"]
+)
+def test_what_is_no_variable_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"lake.yaml:5: lakes.retail.storage: \$\{ begins no variable.*\$\{NAME:-default"
+    ):
+        parse_config(GOOD.replace("storage: data", f"storage: '{text}'"), FILE, {"A": "", "B": "", "LAKE_ROOT": "x"})
+
+
+def test_a_variable_in_a_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"lake.yaml:7: the key '\$\{NAME\}' has a variable in it"):
+        parse_config(GOOD.replace("  sales:\n", "  ${NAME}:\n"), FILE, {"NAME": "sales"})
+
+
+def test_a_value_of_the_environment_is_not_read_again() -> None:
+    config = parse_config(GOOD.replace("storage: data", "storage: ${X}"), FILE, {"X": "/${Y"})
+
+    assert config.lakes["retail"].own_storage.root == "/${Y"
+
+
+def test_numbers_and_booleans_of_yaml_are_texts_where_only_texts_can_be() -> None:
+    text = GOOD + "    tags: {tier: 1, live: true}\nspark: {spark.ui.enabled: no, spark.task.cpus: 2, x.share: 0.5}\n"
+
+    config = parse_config(text, FILE, {})
+
+    assert config.streams["sales"].tags == {"tier": "1", "live": "true"}
+    assert config.spark == {"spark.ui.enabled": "false", "spark.task.cpus": "2", "x.share": "0.5"}
 
 
 def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:

@@ -28,10 +28,13 @@ def test_there_are_defaults_for_all() -> None:
 @pytest.mark.parametrize(
     ("rules", "error"),
     [
-        ("{expire_older_than: 0}", "maintenance.expire_older_than: Input should be greater than 0"),
-        ("{orphans_older_than: 0.1}", "maintenance.orphans_older_than: Input should be greater than or equal to 0.5"),
-        ("{compact: 1}", "maintenance.compact: Input should be greater than or equal to 2"),
+        ("{expire_older_than: 0}", "maintenance.expire_older_than: must be more than 0: write a greater number"),
+        ("{orphans_older_than: 0.1}", "maintenance.orphans_older_than: must be 0.5 or more"),
+        ("{compact: 1}", "maintenance.compact: must be 2 or more"),
         ("{time_zone: Mars}", "maintenance.time_zone: there is no time zone 'Mars'"),
+        ("{cron: hourly}", "maintenance.cron: 'hourly' is no cron schedule of five fields: write minute, hour"),
+        ("{cron: 0 0 30 2 *}", r"maintenance.cron: '0 0 30 2 \*' names a day that never comes"),
+        ("{cron: 0 0 15W * *}", "maintenance.cron: '0 0 15W .* nearest weekday .W., which Dagster does not know"),
         ("{expire_after: 3}", "maintenance.expire_after: unknown key"),
     ],
 )

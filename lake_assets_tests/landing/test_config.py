@@ -46,13 +46,13 @@ def test_relative_paths_are_relative_to_the_file() -> None:
 @pytest.mark.parametrize(
     ("landing", "message"),
     [
-        ("{batch: {records: 0}}", "landing.batch.records: Input should be greater than or equal to 1"),
+        ("{batch: {records: 0}}", "landing.batch.records: must be 1 or more: write a greater number"),
         ("{batch: {bytes: 0}}", "landing.batch.bytes: must be at least 1 byte"),
         ("{multipart_threshold: 1MiB}", "landing.multipart_threshold: 1.0MiB is outside 5 MiB to 5 GiB"),
         ("{columns: {id: varchar2}}", "landing.columns.id: 'varchar2' is no column type: use boolean, tinyint"),
         ("{columns: {id: 'decimal(40,2)'}}", "'decimal(40,2)' is no column type"),
         ("{outputs: [copy, s3://bucket, copy]}", "copy is named twice"),
-        ("{node: a_b}", "landing.node: String should match"),
+        ("{node: a_b}", "landing.node: is not of its form: write up to 63 letters"),
         ("{buffers: {}}", "landing.buffers: unknown key: did you mean buffer?"),
     ],
 )

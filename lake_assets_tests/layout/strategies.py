@@ -11,7 +11,7 @@ TEXT_COLUMNS = ("a", "region", "地域", "größe", "it's", "x, {y}")
 # Each timestamp column with the parts that templates take of it, and what the parts are composed to.
 TIME_COLUMNS = {
     "ts": (("YY", "MM", "DD"), "%Y-%m-%d"),
-    "hourly": (("YY", "MM", "DD", "HH"), "%Y-%m-%dT%H"),
+    "hourly": (("YY", "MM", "DD", "HH"), "%Y-%m-%d-%H"),
     "monthly": (("YY", "MM"), "%Y-%m"),
     "weekly": (("YY", "WW"), "%G-W%V"),
     "yearly": (("YY",), "%Y"),

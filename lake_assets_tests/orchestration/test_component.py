@@ -87,6 +87,7 @@ def test_several_components_share_one_spark(project: Path) -> None:
     [
         ("destination:", "destinatoin:", "stream", "destinatoin"),
         ("type: sqlite", "type: sqllite", "lake", "sqllite"),
+        ("destination: {", "lake: other\n    destination: {", "lake", "stream.lake names a lake"),
         ("values: [NW, SW]", "values: [NW, NO]", "stream", "boolean in YAML"),
     ],
 )

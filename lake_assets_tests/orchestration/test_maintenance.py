@@ -1,10 +1,8 @@
 """The maintenance jobs in Dagster."""
 
 import dagster as dg
-import pytest
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
 from lake_assets.lake.table_files import live_files
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, World, sales
@@ -26,11 +24,6 @@ def test_every_lake_has_a_job_and_a_schedule_if_the_config_says_so(local_world: 
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("0 4 * * 0", "Europe/Berlin")
     assert schedule.job_name == "maintain_test"
     assert schedule.default_status is dg.DefaultScheduleStatus.RUNNING
-
-
-def test_a_cron_text_that_is_none_names_its_key(local_world: World) -> None:
-    with pytest.raises(ConfigError, match=r"lakes\.test\.maintenance: Dagster does not take it"):
-        build_definitions(config_with(local_world, cron="nightly"))
 
 
 def test_a_run_compacts_and_tells_in_numbers(local_world: World, spark: object) -> None:

@@ -7,8 +7,6 @@ import dagster as dg
 import pytest
 from PIL import Image
 
-from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import IMAGE_BYTES, report_asset
 from lake_assets_tests.world import NW, SW, World, sales
@@ -75,12 +73,3 @@ def test_observing_the_ledger_shows_its_newest_rows(local_world: World) -> None:
     newest = after.metadata["newest_rows"].value
     assert r"region=NW/date=2026-02-11 | skipped" in str(newest)
     assert before.data_version != after.data_version
-
-
-@pytest.mark.parametrize("name", ["sales_report", "test_ledger"])
-def test_a_stream_that_has_the_name_of_another_asset_is_refused(local_world: World, name: str) -> None:
-    data = local_world.config.model_dump(by_alias=True)
-    data["streams"][name] = data["streams"]["sales"] | {"destination": {"table": "other"}}
-
-    with pytest.raises(ConfigError, match=f"streams.{name}: an asset of this package has this name too: rename"):
-        build_definitions(LakeConfig.model_validate(data))

@@ -1,0 +1,40 @@
+"""A glob as a source: the folder it is of, the layout's folders, and the pattern of the files' names."""
+
+import re
+from collections.abc import Sequence
+
+from lake_assets.layout.grammar import Static
+from lake_assets.layout.template import Template
+
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+def is_glob(text: str) -> bool:
+    """Whether it has a wildcard."""
+    return _WILDCARD.search(text) is not None
+
+
+def folder_globs(template: Template) -> list[str]:
+    """The layout's folders as a glob writes them, such as `region=*` and `date=*`."""
+    return "".join(part.text if isinstance(part, Static) else "*" for part in template.parts).strip("/").split("/")
+
+
+def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
+    """The source's folder and the pattern of the files' names; None where the glob is of other folders.
+
+    Args:
+        glob: a URI or path. Each folder stands in it as in `folders` or as `*`; one `**` may stand for them all.
+        folders: as `folder_globs` gives them.
+    """
+    scheme, separator, path = glob.rpartition("://")
+    *above, files = path.split("/")
+    if above and above[-1] == "**" and is_glob(folders[0]):
+        root, found = above[:-1], list(folders)
+    else:
+        root, found = above[: -len(folders)], above[-len(folders) :]
+    fits = len(found) == len(folders) and all(
+        name in {"*", folder} for name, folder in zip(found, folders, strict=True)
+    )
+    if not fits or not any(root) or is_glob("/".join(root)) or files in {"", "**"}:
+        return None
+    return f"{scheme}{separator}{'/'.join(root)}", files

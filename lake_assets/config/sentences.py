@@ -1,0 +1,80 @@
+"""What is wrong with a value of the config, and the mend, in a sentence: pydantic's own words name types of Python."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pydantic_core import ErrorDetails
+
+_TEXT = "must be a text: write one value, in quotes if it is a number, a date or true"
+_LIST = "must be a list: write it in brackets, such as [a, b]"
+_MAPPING = "must be a mapping: write its keys with their values, such as {{key: value}}"
+_WHOLE_NUMBER = "must be a whole number: write it in digits, such as 10"
+_NUMBER = "must be a number: write it in digits, such as 1.5"
+_BOOLEAN = "must be true or false: write one of the two"
+_DATE = "must be a date: write it as 2026-01-31"
+_SIZE = "must be a size: write a number and a unit, such as 256MiB"
+
+_SENTENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "bool_parsing": _BOOLEAN,
+        "bool_type": _BOOLEAN,
+        "byte_size": _SIZE,
+        "byte_size_unit": _SIZE,
+        "date_from_datetime_inexact": _DATE,
+        "date_from_datetime_parsing": _DATE,
+        "date_parsing": _DATE,
+        "date_type": _DATE,
+        "dict_type": _MAPPING,
+        "finite_number": _NUMBER,
+        "float_parsing": _NUMBER,
+        "float_type": _NUMBER,
+        "greater_than": "must be more than {gt}: write a greater number",
+        "greater_than_equal": "must be {ge} or more: write a greater number",
+        "int_from_float": _WHOLE_NUMBER,
+        "int_parsing": _WHOLE_NUMBER,
+        "int_parsing_size": _WHOLE_NUMBER,
+        "int_type": _WHOLE_NUMBER,
+        "less_than": "must be less than {lt}: write a smaller number",
+        "less_than_equal": "must be {le} or less: write a smaller number",
+        "list_type": _LIST,
+        "literal_error": "is none of the words there are: write {expected}",
+        "missing": "is missing: add it",
+        "model_attributes_type": _MAPPING,
+        "model_type": _MAPPING,
+        "string_too_short": "is empty: write something, or leave the key out",
+        "string_type": _TEXT,
+        "too_long": "has too many entries: leave {max_length} at most",
+        "too_short": "has too few entries: write {min_length} at least",
+        "tuple_type": _LIST,
+        "union_tag_invalid": "is of no known type: write one of {expected_tags}",
+        "union_tag_not_found": "does not say of which type it is: add {discriminator}",
+    }
+)
+
+FORMS: Mapping[str, str] = MappingProxyType(
+    {
+        "account": "3 to 24 small letters and digits",
+        "account_id": "letters and digits, as in the host name of the endpoint",
+        "bucket": "the bucket's name, of small letters, digits, dots and hyphens, three at least",
+        "container": "3 to 63 small letters, digits and hyphens, no two of these together",
+        "function": "package.module:name",
+        "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
+        "queue_url": "https://host/account/queue, without user or password",
+    }
+)
+"""What a text must be that has a form of its own, by the name of its field."""
+
+
+def sentence(error: ErrorDetails) -> str:
+    """The error without field and full stop; never with the value, which may be a secret."""
+    kind = error["type"]
+    if kind == "string_pattern_mismatch":
+        return f"is not of its form: write {FORMS[str(error['loc'][-1])]}"
+    if kind in _SENTENCES:
+        context = error.get("ctx", {})
+        return _SENTENCES[kind].format(**{name: _short(value) for name, value in context.items()})
+    return error["msg"].removeprefix("Value error, ")
+
+
+def _short(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

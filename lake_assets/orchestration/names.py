@@ -1,0 +1,68 @@
+"""The names that Dagster's definitions get, and that no two of them share one."""
+
+from collections.abc import Iterator
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.streams import Stream
+from lake_assets.errors import ConfigError
+from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.partition import TIME_FORMATS
+
+
+def check_names(config: LakeConfig) -> None:
+    """Refuse a config of which two definitions would have one name.
+
+    Assets, jobs, and the steps that they consist of have their names from one space.
+
+    Raises:
+        ConfigError: it is such a config; the error names both.
+    """
+    owners: dict[str, str] = {"__ASSET_JOB": "a job of Dagster's own"}
+    for name, owner in _names(config):
+        if name in owners:
+            raise ConfigError(
+                f"{owner} and {owners[name]} would both be called {name} in Dagster:",
+                f"rename {'it' if owners[name].endswith('own') else 'one of them'}.",
+            )
+        owners[name] = owner
+    sets: dict[str, str] = {}
+    for stream, column in _dynamic(config):
+        name, place = dynamic_name(stream, column), f"streams.{stream}.partitions.{column}"
+        if name in sets:
+            raise ConfigError(
+                f"{place} and {sets[name]} would share the dynamic partitions {name} in Dagster:",
+                "rename one of the streams, or give one of the columns its values.",
+            )
+        sets[name] = place
+
+
+def _names(config: LakeConfig) -> Iterator[tuple[str, str]]:
+    """Each name, and whose it is."""
+    for name in config.lakes:
+        yield f"{name}_ledger", f"the ledger of lakes.{name}"
+        yield f"maintain_{name}", f"the maintenance of lakes.{name}"
+        yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
+    for name, stream in config.streams.items():
+        yield name, f"streams.{name}"
+        yield from _beside(name, stream)
+
+
+def _beside(name: str, stream: Stream) -> Iterator[tuple[str, str]]:
+    yield f"{name}_report", f"the report of streams.{name}"
+    yield f"{name}_landing", f"the landing zone of streams.{name}"
+    yield f"check_{name}", f"the checks of streams.{name}"
+    if stream.schedule:
+        yield f"refresh_{name}", f"the schedule's job of streams.{name}"
+    if stream.automation:
+        yield f"observe_{name}", f"the automation's job of streams.{name}"
+    if stream.landing and stream.landing.buffer:
+        yield f"drain_{name}", f"the buffer's job of streams.{name}"
+        yield f"drain_{name}_buffer", f"the buffer's step of streams.{name}"
+
+
+def _dynamic(config: LakeConfig) -> Iterator[tuple[str, str]]:
+    """The streams and columns whose values are found, not configured."""
+    for name, stream in config.streams.items():
+        for column, field in stream.partitions.items():
+            if field.values is None and field.type not in TIME_FORMATS:
+                yield name, column

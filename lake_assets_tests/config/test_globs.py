@@ -1,0 +1,89 @@
+"""A source that is a glob."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.load import parse_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.streams import Stream
+from lake_assets.errors import ConfigError
+
+CONFIG = """
+lakes:
+  retail:
+    catalog: {type: sqlite, path: catalog.sqlite}
+    storage: data
+streams:
+  sales:
+    source: SOURCE
+    partitions: {region: {}, date: {type: date, start: 2026-01-01}}
+    destination: {table: sales}
+"""
+
+
+def stream(source: str, more: str = "") -> Stream:
+    text = CONFIG.replace("SOURCE", f'"{source}"') + more
+    config = parse_config(text, Path("/etc/lake/lake.yaml"), {})
+    assert LakeConfig.model_validate_json(config.model_dump_json(by_alias=True)) == config
+    return config.streams["sales"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "root", "files"),
+    [
+        ("s3://landing/x/region=*/date=*/*.parquet", "s3://landing/x", "*.parquet"),
+        ("s3://landing/x/*/date=*/part-?.parquet", "s3://landing/x", "part-?.parquet"),
+        ("s3://landing/**/*.parquet", "s3://landing", "*.parquet"),
+        ("/data/in/region=*/date=*/*", "/data/in", "*"),
+        ("file:///data/in/*/*/*.parquet", "/data/in", "*.parquet"),
+        ("in/region=*/date=*/*.parquet", "/etc/lake/in", "*.parquet"),
+        ("gs://landing/x/region=*/date=*/*.parquet", "gs://landing/x", "*.parquet"),
+    ],
+)
+def test_a_glob_is_a_folder_its_layout_and_its_files(glob: str, root: str, files: str) -> None:
+    found = stream(glob)
+
+    assert (found.source.root, found.files) == (root, files)
+    assert found.template.text == "region={region}/date={date}"
+
+
+def test_its_folders_are_those_of_the_layout() -> None:
+    layout = "    layout: 'in/{region}/{date,,YYYY}/{date,,MM}-{date,,DD}'\n"
+
+    found = stream("s3://landing/x/in/*/*/*-*/*.parquet", layout)
+
+    assert (found.source.root, found.files) == ("s3://landing/x", "*.parquet")
+
+
+@pytest.mark.parametrize(
+    ("glob", "more", "message"),
+    [
+        ("s3://landing/x/r=*/*.parquet", "", r"write it as …/region=\*/date=\*/\*\.parquet, or name the folder alone"),
+        ("s3://landing/x/date=*/region=*/*.parquet", "", "other folders than the layout's"),
+        ("s3://landing/*/region=*/date=*/*.parquet", "", "other folders than the layout's"),
+        ("s3://landing/x/region=*/date=*/", "", "other folders than the layout's"),
+        ("s3://landing/x/region=*/date=*/**", "", "other folders than the layout's"),
+        ("s3://landing/x/*.parquet", "", "other folders than the layout's"),
+        ("/data/x/region=[NS]W/date=*/*.parquet", "", "other folders than the layout's"),
+        ("s3://landing/x/region=*/date=*/*.parquet", "    layout: '{region}/{date}'\n", "other folders"),
+        ("s3://landing/x/region=*/date=*/*.parquet", "    files: a*\n", "files is 'a\\*': remove one of them"),
+        ("s3://landing/x/region=*/date=*/*.parquet", "    layout: '{region'\n", "this bracket is not closed"),
+    ],
+)
+def test_a_glob_that_cannot_be_split_is_refused(glob: str, more: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        stream(glob, more)
+
+
+def test_a_lakes_storage_is_no_glob() -> None:
+    text = CONFIG.replace("SOURCE", "landing").replace("storage: data", 'storage: "s3://lake/*"')
+
+    with pytest.raises(ConfigError, match=r"lake\.yaml:5: lakes\.retail\.storage: 's3://lake/\*' is a glob"):
+        parse_config(text, Path("/etc/lake/lake.yaml"), {})
+
+
+def test_a_mapping_names_a_folder_as_it_is() -> None:
+    text = CONFIG.replace("SOURCE", '{type: local, path: "/data/in [1]"}')
+
+    assert parse_config(text, Path("/etc/lake/lake.yaml"), {}).streams["sales"].source.root == "/data/in [1]"

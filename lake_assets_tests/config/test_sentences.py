@@ -1,0 +1,95 @@
+"""A wrong value is told in words of the config, with the mend, and never in those of Python's types."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from lake_assets.config.load import parse_config
+from lake_assets.config.model import Model
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.sentences import FORMS
+from lake_assets.errors import ConfigError
+
+CONFIG = """
+lakes:
+  retail:
+    catalog: {type: sqlite, path: catalog.sqlite}
+    storage: data
+streams:
+  sales:
+    source: s3://landing/sales
+    partitions:
+      region: {values: [NW]}
+      date: {type: date, start: 2026-01-01}
+    destination: {table: sales}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("[NW]", "NW", "10: streams.sales.partitions.region.values: must be a list: write it in brackets"),
+        ("catalog.sqlite", "5", "4: lakes.retail.catalog.path: must be a text: write one value, in quotes if"),
+        ("catalog.sqlite", "''", "4: lakes.retail.catalog.path: is empty: write something"),
+        ("type: sqlite", "type: oracle", "4: lakes.retail.catalog: is of no known type: write one of 'sqlite'"),
+        ("type: sqlite, ", "", "4: lakes.retail.catalog: does not say of which type it is: add 'type'"),
+        ("{table: sales}", "sales", "12: streams.sales.destination: must be a mapping: write its keys"),
+        ("storage: data", "storage: [a]", "5: lakes.retail.storage: must be a mapping"),
+        ("s3://landing", "s3://Landing", "8: streams.sales.source.bucket: is not of its form: write the b"),
+        ("2026-01-01", "soon", "11: streams.sales.partitions.date.start: must be a date: write it as 2026-01-31"),
+        ("type: date", "type: dat", "11: streams.sales.partitions.date.type: is none of the words there are"),
+        (CONFIG, "- a", "1: the file: must be a mapping: write its keys with their values, such as {key: value}"),
+        ("storage: data", "storage: data\n    attach_options: {encrypted: [1]}", "6: lakes.retail.attach"),
+    ],
+)  # fmt: skip
+def test_each_kind_of_fault_has_a_sentence(old: str, new: str, told: str) -> None:
+    assert old in CONFIG
+    with pytest.raises(ConfigError) as refused:
+        parse_config(CONFIG.replace(old, new), Path("lake.yaml"), {})
+
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(f"lake.yaml:{told}")
+    assert "Input" not in line
+    assert line.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("added", "told"),
+    [
+        ("max_partitions_per_run: a", "max_partitions_per_run: must be a whole number"),
+        ("max_partitions_per_run: 1.5", "max_partitions_per_run: must be a whole number"),
+        ("max_partitions_per_run: 0", "max_partitions_per_run: must be 1 or more"),
+        ("sensor: {interval: 1}", "sensor.interval: must be 5 or more: write a greater number"),
+        ("sensor: {budget: 90}", "sensor.budget: must be 25 or less: write a smaller number"),
+        ("freshness: {fail_hours: a}", "freshness.fail_hours: must be a number"),
+        ("owns_source: maybe", "owns_source: must be true or false"),
+        ("target_file_size: big", "target_file_size: must be a size: write a number and a unit"),
+        ("kinds: [a, b, c, d]", "kinds: has too many entries: leave 3 at most"),
+        ("landing: {columns: {}}", "landing.columns: has too few entries: write 1"),
+        ("tags: {a: [b]}", "tags.a: must be a text"),
+        ("transform: {function: x}", "transform.function: is not of its form: write package.module:name"),
+    ],
+)
+def test_each_key_of_a_stream_too(added: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_config(f"{CONFIG}    {added}\n", Path("lake.yaml"), {})
+
+    assert str(refused.value).startswith(f"lake.yaml:13: streams.sales.{told}")
+
+
+def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:
+    return [model for child in base.__subclasses__() for model in (child, *models(child))]
+
+
+def test_each_form_has_words() -> None:
+    assert LakeConfig in models()
+    formed = {
+        name
+        for model in models()
+        if model.__module__.startswith("lake_assets.")
+        for name, field in model.model_fields.items()
+        if any(getattr(metadata, "pattern", None) for metadata in field.metadata)
+    }
+
+    assert formed == FORMS.keys()
