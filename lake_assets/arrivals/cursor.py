@@ -17,7 +17,7 @@ class Cursor:
     Attributes:
         layout: of what; what is known of another source or layout is of no use.
         tree: the store lists folder by folder.
-        looks: how many looks had something to tell; part of the run keys.
+        looks: part of the run keys; one more after each look that had something to tell.
         active: marks of the active partitions' folders.
         cells: marks of the older ones'.
         branches: folders above those of times that have been seen.
@@ -45,15 +45,20 @@ class Cursor:
     outside: set[int] = field(default_factory=set)
 
     @classmethod
-    def load(cls, text: str | None, stream: Stream) -> "Cursor":
+    def load(cls, text: str | None, stream: Stream, looks: int = 0) -> "Cursor":
         """The cursor of a text; a new one where there is none, or none that can be read or that fits the stream.
 
         To begin anew is safe: what was seen is looked at again, and an ingest of what has not changed does nothing.
+
+        Args:
+            text: as `dump` gave it.
+            stream: whose.
+            looks: with what a new one begins.
         """
         layout = identity(stream)
         state = unpacked(text)
         if state is None:
-            return cls(layout)
+            return cls(layout, looks=looks)
         if state["layout"] != layout:
             return cls(layout, looks=state["looks"])
         return cls(

@@ -53,6 +53,7 @@ def look(
     listing: Listing,
     cursor: str | None,
     *,
+    looked_at: float | None = None,
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Arrivals:
@@ -61,7 +62,9 @@ def look(
     Args:
         stream: with a sensor of type `objects`.
         listing: its landing zone.
-        cursor: that of the look before; None at first.
+        cursor: that of the look before; None at first, and after a reset.
+        looked_at: when the look before was recorded, in seconds of Unix time. With it the run keys that follow a reset
+            are other ones than those before, and those of a look that is repeated the same.
         now: with time zone; the present when None.
         clock: by which the budget is kept, in seconds.
 
@@ -69,11 +72,11 @@ def look(
         StorageError: the landing zone cannot be listed. The cursor stays as it is, and nothing is lost.
     """
     now = now or dt.datetime.now(dt.UTC)
-    known = Cursor.load(cursor, stream)
+    looks = int(looked_at or 0)
     try:
-        return _Look(stream, listing, known, now, clock).done()
+        return _Look(stream, listing, Cursor.load(cursor, stream, looks), now, clock).done()
     except KeyOrderError:
-        return _Look(stream, listing, Cursor.load(cursor, stream).in_tree_order(), now, clock).done()
+        return _Look(stream, listing, Cursor.load(cursor, stream, looks).in_tree_order(), now, clock).done()
 
 
 class _Look:
