@@ -5,7 +5,7 @@ import pytest
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import checks_of, run_check, scope_of_run
 from lake_assets.config.checks import Checks
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, SourceError
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -97,6 +97,21 @@ def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -
 def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:
     filled.land("region=NE,date=2026-02-12", sales(9))
     assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
+
+
+def test_objects_that_a_failed_run_did_not_take_in_are_told(filled: World) -> None:
+    filled.land(NW, b"", "empty.parquet")
+    with pytest.raises(SourceError):
+        filled.ingest(NW, run_id="bad")
+    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
+
+    filled.land(NW, sales(5), "empty.parquet")
+    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
+    of_both = Scope(None, (filled.partition(NW), filled.partition(SW)))
+    assert check(filled, "landing_zone", of_both).named == ["region=NW/date=2026-02-11: failed"]
+
+    filled.unland(NW, "empty.parquet")  # what is in the lake is there again
+    assert check(filled, "landing_zone").passed
 
 
 def test_rows_of_a_transform_are_held_against_the_ledger(local_world: World) -> None:
