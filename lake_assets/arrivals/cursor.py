@@ -27,7 +27,8 @@ class Cursor:
         laps: how many rounds are done.
         lap_begun: when this round began, in seconds of Unix time.
         since: when the round before it began.
-        outside: hashes of the strays that were told.
+        outside: hashes of the strays that were told, with the round in which each was met last.
+        untold: how many strays there were besides, when that was told.
     """
 
     layout: str
@@ -42,7 +43,8 @@ class Cursor:
     laps: int = 0
     lap_begun: float = 0
     since: float = 0
-    outside: set[int] = field(default_factory=set)
+    outside: dict[int, int] = field(default_factory=dict)
+    untold: int = 0
 
     @classmethod
     def load(cls, text: str | None, stream: Stream, looks: int = 0) -> "Cursor":
@@ -80,7 +82,8 @@ class Cursor:
             laps=state["laps"],
             lap_begun=state["lap_begun"],
             since=state["since"],
-            outside=set(state["outside"]),
+            outside={number: lap for number, lap in state["outside"]},
+            untold=state["untold"],
         )
 
     def in_tree_order(self) -> "Cursor":
@@ -107,7 +110,8 @@ class Cursor:
             "laps": self.laps,
             "lap_begun": self.lap_begun,
             "since": self.since,
-            "outside": sorted(self.outside),
+            "outside": sorted(self.outside.items()),
+            "untold": self.untold,
         }
         return packed(state)
 

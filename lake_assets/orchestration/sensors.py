@@ -36,6 +36,8 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
         except LakeAssetsError as error:
             raise told(error) from None
         tell_strays(context, stream, found.strays)
+        if found.untold:
+            context.log.warning(f"below {stream.source.root}: {found.untold:,} more objects belong to no partition")
         return result(context, stream, found.requests, found.cursor, found.summary)
 
     return objects

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+from lake_assets.arrivals.packing import VERSION
 from lake_assets.errors import QueueError
 from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
@@ -230,7 +231,7 @@ def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: st
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
     ticks.tick()
     assert ticks.cursor is not None
-    assert json.loads(ticks.cursor)["version"] == 1
+    assert json.loads(ticks.cursor)["version"] == VERSION
     # The queue delivers anew what an unreadable cursor leaves undeleted, and its run key is known.
     ticks.cursor = "nonsense"
     assert ticks.tick() == []
