@@ -82,7 +82,7 @@ class Cursor:
             laps=state["laps"],
             lap_begun=state["lap_begun"],
             since=state["since"],
-            outside={number: lap for number, lap in state["outside"]},
+            outside=dict(state["outside"]),
             untold=state["untold"],
         )
 

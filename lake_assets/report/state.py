@@ -124,9 +124,7 @@ def partition_state(
     fingerprint = stream.fingerprint(manifest) if last is not None else ""
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
     if last is None:
-        return PartitionState(
-            partition, state, len(manifest.objects), manifest.size, is_waiting=bool(manifest.objects)
-        )
+        return PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=bool(manifest.objects))
     # A run that failed says nothing of what has landed; what was taken in before it, or not, does.
     is_changed = bool(manifest.objects) and last.settled != fingerprint
     return PartitionState(
