@@ -20,13 +20,11 @@ class Request:
         first: the first partition.
         last: the last; the first again where it is one.
         state: names what was found in hexadecimal digits: the same for the same look, another for any other.
-        changed: how many of its partitions have changed.
     """
 
     first: Partition
     last: Partition
     state: str
-    changed: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class Batch:
             for partition in partitions
             for change in self._found[partition]
         )
-        return Request(partitions[0], partitions[-1], f"{hash_of(look, *found, bits=64):016x}", len(partitions))
+        return Request(partitions[0], partitions[-1], f"{hash_of(look, *found, bits=64):016x}")
 
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)

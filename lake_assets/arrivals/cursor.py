@@ -17,7 +17,7 @@ class Cursor:
     Attributes:
         layout: of what; what is known of another source or layout is of no use.
         tree: the store lists folder by folder.
-        looks: how many looks had something to tell; part of the run keys.
+        looks: part of the run keys; one more after each look that had something to tell.
         active: marks of the active partitions' folders.
         cells: marks of the older ones'.
         branches: folders above those of times that have been seen.
@@ -27,7 +27,8 @@ class Cursor:
         laps: how many rounds are done.
         lap_begun: when this round began, in seconds of Unix time.
         since: when the round before it began.
-        outside: hashes of the strays that were told.
+        outside: hashes of the strays that were told, with the round in which each was met last.
+        untold: how many strays there were besides, when that was told.
     """
 
     layout: str
@@ -42,18 +43,24 @@ class Cursor:
     laps: int = 0
     lap_begun: float = 0
     since: float = 0
-    outside: set[int] = field(default_factory=set)
+    outside: dict[int, int] = field(default_factory=dict)
+    untold: int = 0
 
     @classmethod
-    def load(cls, text: str | None, stream: Stream) -> "Cursor":
+    def load(cls, text: str | None, stream: Stream, looks: int = 0) -> "Cursor":
         """The cursor of a text; a new one where there is none, or none that can be read or that fits the stream.
 
         To begin anew is safe: what was seen is looked at again, and an ingest of what has not changed does nothing.
+
+        Args:
+            text: as `dump` gave it.
+            stream: whose.
+            looks: with what a new one begins.
         """
         layout = identity(stream)
         state = unpacked(text)
         if state is None:
-            return cls(layout)
+            return cls(layout, looks=looks)
         if state["layout"] != layout:
             return cls(layout, looks=state["looks"])
         return cls(
@@ -75,7 +82,8 @@ class Cursor:
             laps=state["laps"],
             lap_begun=state["lap_begun"],
             since=state["since"],
-            outside=set(state["outside"]),
+            outside=dict(state["outside"]),
+            untold=state["untold"],
         )
 
     def in_tree_order(self) -> "Cursor":
@@ -102,7 +110,8 @@ class Cursor:
             "laps": self.laps,
             "lap_begun": self.lap_begun,
             "since": self.since,
-            "outside": sorted(self.outside),
+            "outside": sorted(self.outside.items()),
+            "untold": self.untold,
         }
         return packed(state)
 

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from lake_assets.arrivals.admission import Admission
 from lake_assets.arrivals.batch import Batch, Change, Request
@@ -19,8 +20,9 @@ from lake_assets.errors import FuturePartitionError, LakeAssetsError, Notificati
 from lake_assets.storage.store import is_data
 
 MOST_SEEN = 1000  # events that are remembered, so that one that is delivered again is known
-MOST_TOLD = 500  # strays that are remembered
-MOST_WAITING = 500  # folders whose events wait for a later tick; above that no message is received
+MOST_TOLD = 1000  # strays that are remembered; as many as folders that may wait
+MOST_WAITING = 500  # folders whose events wait because of too many runs; above that no message is received
+MOST_FUTURE = 500  # folders whose time has not come that are remembered; of others the queue alone knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +42,17 @@ class QueueCursor:
         stream: of what; see `identity`.
         receipts: of messages whose runs are recorded once this cursor is, so that they can be deleted.
         seen: hashes of the last events, oldest first.
-        waiting: a key and an event's hash for each folder that waits, because its time has not come or too many runs
-            were asked for.
-        told: hashes of the strays that were told.
+        waiting: a key and an event's hash for each folder that waits because too many runs were asked for.
+        future: the same for each folder whose time has not come.
+        told: hashes of the last strays that were told, oldest first.
     """
 
     stream: str
     receipts: list[str] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
     waiting: list[tuple[str, int]] = field(default_factory=list)
-    told: set[int] = field(default_factory=set)
+    future: list[tuple[str, int]] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
 
     @classmethod
     def load(cls, text: str | None, stream: Stream) -> "QueueCursor":
@@ -57,8 +60,8 @@ class QueueCursor:
         name, state = identity(stream), unpacked(text)
         if state is None or state.get("stream") != name:
             return cls(name)
-        waiting = [(key, number) for key, number in state["waiting"]]
-        return cls(name, list(state["receipts"]), list(state["seen"]), waiting, set(state["told"]))
+        waiting, future = ([(key, number) for key, number in state[name]] for name in ("waiting", "future"))
+        return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
 
     def dump(self) -> str:
         """The cursor as a text."""
@@ -68,7 +71,8 @@ class QueueCursor:
                 "receipts": self.receipts,
                 "seen": self.seen[-MOST_SEEN:],
                 "waiting": self.waiting,
-                "told": sorted(self.told),
+                "future": self.future,
+                "told": self.told[-MOST_TOLD:],
             }
         )
 
@@ -96,7 +100,8 @@ def sort_out(
     """Find the partitions that the messages tell of. Order and repetition of the messages make no difference.
 
     A message is done with when all its events are; its receipt is then in the cursor, and the next tick deletes it. One
-    that is no notification, or that is of another bucket or prefix, stays in the queue.
+    with an event that waits stays in the queue, which delivers it again, so that it is not lost with the cursor; as
+    does one that is no notification, or that is of another bucket or prefix.
 
     Args:
         stream: with a sensor of type `sqs`.
@@ -120,27 +125,28 @@ class _Sorting:
         self.batch = Batch(stream.columns, stream.sensor.max_runs)
         self.seen = set(cursor.seen)
         self.strays: list[Stray] = []
+        # By folder; which event of it is all the same, for all of the folder is ingested.
         self.waiting: dict[str, tuple[str, int]] = {}
+        self.future: dict[str, tuple[str, int]] = {}
 
     def done(self, messages: Sequence[Message]) -> Deliveries:
         cursor = self.cursor
-        for key, number in cursor.waiting:
+        for key, number in [*cursor.waiting, *cursor.future]:
             self._take(key, number)
+            self._know(number)
         known = 0
-        for message in messages:
-            if (events := self._events(message)) is None:
-                continue
-            cursor.receipts.append(message.receipt)
-            for event in events:
-                known += event.hash in self.seen
-                self._handle(event)
-        cursor.waiting = list(self.waiting.values())
+        delivered = {message: events for message in messages if (events := self._events(message)) is not None}
+        for event in chain.from_iterable(delivered.values()):
+            known += event.hash in self.seen
+            self._handle(event)
+        cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._waits, events))]
+        cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
         # The events themselves name the state: none happens twice.
         requests = self.batch.requests(0)
         strays = tuple(self._new(self.strays))
         summary = (
             f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.batch):,} partitions "
-            f"have changed, {len(self.waiting):,} wait."
+            f"have changed, {len(self.waiting) + len(self.future):,} wait."
         )
         return Deliveries(requests, strays, cursor.dump(), summary)
 
@@ -169,13 +175,22 @@ class _Sorting:
     def _handle(self, event: Event) -> None:
         if event.hash in self.seen:
             return
-        self.seen.add(event.hash)
-        self.cursor.seen.append(event.hash)
         key = event.key.removeprefix(self._start)
         folder = "".join(f"{name}/" for name in key.split("/")[: self.route.depth])
         if event.is_removal and self.floor is not None and not self.route.is_active(folder, self.floor):
             return  # old objects expire; the lake keeps what they were
         self._take(key, event.hash)
+        if len(self.future) <= MOST_FUTURE or not self._waits(event):
+            self._know(event.hash)
+
+    def _know(self, number: int) -> None:
+        if number not in self.seen:
+            self.seen.add(number)
+            self.cursor.seen.append(number)
+
+    def _waits(self, event: Event) -> bool:
+        folder = _folder(event.key.removeprefix(self._start))
+        return folder in self.waiting or folder in self.future
 
     def _take(self, key: str, number: int) -> None:
         if not is_data(key.split("/"), self.stream.files):
@@ -183,23 +198,23 @@ class _Sorting:
         try:
             partition = self.admission.of(key)
         except FuturePartitionError as error:
-            self.strays.append(Stray(key, str(error)))
-            self._wait(key, number)
+            if number not in self.seen:
+                self.strays.append(Stray(key, str(error)))
+            self.future[_folder(key)] = key, number
         except LakeAssetsError as error:
             self.strays.append(Stray(key, str(error)))
         else:
             if not self.batch.take([Change(key, Mark(number, 1), (partition,))]):
-                self._wait(key, number)
-
-    def _wait(self, key: str, number: int) -> None:
-        """Keep one event of a folder for a later tick; which one is all the same, for all of the folder is ingested."""
-        self.waiting[key.rpartition("/")[0]] = (key, number)
+                self.waiting[_folder(key)] = key, number
 
     def _new(self, strays: Iterable[Stray]) -> Iterable[Stray]:
-        told = self.cursor.told
-        if len(told) >= MOST_TOLD:
-            told.clear()
+        told = set(self.cursor.told)
         for stray in strays:
             if stray.hash not in told:
                 told.add(stray.hash)
+                self.cursor.told.append(stray.hash)
                 yield stray
+
+
+def _folder(key: str) -> str:
+    return key.rpartition("/")[0]

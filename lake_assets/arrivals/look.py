@@ -26,7 +26,7 @@ from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.storage.walk import position
 
 LISTINGS = 16  # branches that are listed side by side
-MOST_OUTSIDE = 500  # strays that are remembered; those beyond are counted, not told
+MOST_OUTSIDE = 500  # strays that are remembered; of those beyond, their number is told
 # Clocks differ, and an object bears the time at which its writing began.
 _MARGIN = 3600  # seconds
 
@@ -38,12 +38,14 @@ class Arrivals:
     Attributes:
         requests: the runs to ask for.
         strays: objects that belong to no partition and were not told before.
+        untold: how many such objects there are besides, too many to remember; 0 where that was told before.
         cursor: for the next look, once the requests are recorded.
         summary: what was looked at, one sentence.
     """
 
     requests: tuple[Request, ...]
     strays: tuple[Stray, ...]
+    untold: int
     cursor: str
     summary: str
 
@@ -53,6 +55,7 @@ def look(
     listing: Listing,
     cursor: str | None,
     *,
+    looked_at: float | None = None,
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Arrivals:
@@ -61,7 +64,9 @@ def look(
     Args:
         stream: with a sensor of type `objects`.
         listing: its landing zone.
-        cursor: that of the look before; None at first.
+        cursor: that of the look before; None at first, and after a reset.
+        looked_at: when the look before was recorded, in seconds of Unix time. With it the run keys that follow a reset
+            are other ones than those before, and those of a look that is repeated the same.
         now: with time zone; the present when None.
         clock: by which the budget is kept, in seconds.
 
@@ -69,11 +74,11 @@ def look(
         StorageError: the landing zone cannot be listed. The cursor stays as it is, and nothing is lost.
     """
     now = now or dt.datetime.now(dt.UTC)
-    known = Cursor.load(cursor, stream)
+    looks = int(looked_at or 0)
     try:
-        return _Look(stream, listing, known, now, clock).done()
+        return _Look(stream, listing, Cursor.load(cursor, stream, looks), now, clock).done()
     except KeyOrderError:
-        return _Look(stream, listing, Cursor.load(cursor, stream).in_tree_order(), now, clock).done()
+        return _Look(stream, listing, Cursor.load(cursor, stream, looks).in_tree_order(), now, clock).done()
 
 
 class _Look:
@@ -109,8 +114,8 @@ class _Look:
         cursor.cells.shrink()
         requests = self.batch.requests(cursor.looks)
         cursor.looks += bool(requests)
-        strays = self._new_strays()
-        return Arrivals(requests, strays, cursor.dump(), self._summary())
+        strays, untold = self._new_strays()
+        return Arrivals(requests, strays, untold, cursor.dump(), self._summary())
 
     def _retire(self) -> None:
         """What was active and is no longer is one of the older ones."""
@@ -190,10 +195,10 @@ class _Look:
 
     def _end_lap(self) -> None:
         cursor = self.cursor
+        # What was not met in a whole round is gone, and makes room.
+        cursor.outside = {number: lap for number, lap in cursor.outside.items() if lap == cursor.laps}
         cursor.laps += 1
         cursor.since, cursor.lap_begun = cursor.lap_begun, self.now.timestamp()
-        if len(cursor.outside) >= MOST_OUTSIDE:
-            cursor.outside.clear()
 
     def _read(self, place: Place, most: int | None = None) -> Reading:
         of = self.cursor.cells.of
@@ -218,14 +223,23 @@ class _Look:
         )
 
     def _note_strays(self, reading: Reading) -> None:
-        self.strays |= {stray.hash: stray for stray in reading.strays}
+        cursor = self.cursor
+        found = {stray.hash: stray for stray in reading.strays}
+        cursor.outside |= {number: cursor.laps for number in found if number in cursor.outside}
+        self.strays |= found
 
-    def _new_strays(self) -> tuple[Stray, ...]:
-        """Those that were not told before, as long as there is room to remember that they were."""
-        outside = self.cursor.outside
-        new = [number for number in self.strays if number not in outside][: MOST_OUTSIDE - len(outside)]
-        outside.update(new)
-        return tuple(self.strays[number] for number in new)
+    def _new_strays(self) -> tuple[tuple[Stray, ...], int]:
+        """Those that were not told before, as long as there is room to remember that they were, and how many more."""
+        cursor = self.cursor
+        new = [number for number in self.strays if number not in cursor.outside]
+        told = new[: MOST_OUTSIDE - len(cursor.outside)]
+        cursor.outside |= dict.fromkeys(told, cursor.laps)
+        if len(cursor.outside) < MOST_OUTSIDE:
+            cursor.untold = 0
+        untold = len(new) - len(told)
+        is_news = untold > cursor.untold  # a tick sees a part of the bucket, and not always the same number
+        cursor.untold = max(cursor.untold, untold)
+        return tuple(self.strays[number] for number in told), untold if is_news else 0
 
     def _summary(self) -> str:
         cursor = self.cursor

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-VERSION = 1
+VERSION = 2
 
 
 def packed(state: Mapping[str, Any]) -> str:

@@ -15,7 +15,8 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
     """Whether each committed ledger row's snapshot exists and holds as many rows of its partition.
 
     The catalog's own figures are asked, so that years of commits are two queries. Snapshots before the oldest one
-    have expired, and are counted.
+    have expired, and are counted. A registration in place adds to the rows that were there before it; what it said is
+    over once a repair has changed what all snapshots say of such files.
 
     Raises:
         CatalogError: the lake cannot be read.
@@ -87,12 +88,15 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
 
 
 def _committed(lake: LakeSession, stream: OpenStream) -> list[tuple[int, str, int]]:
-    """Snapshot, partition and rows of every committed row of the ledger."""
+    """Snapshot, partition and rows after it of every committed row of the ledger."""
     # As in `last_fingerprints`: no condition that DuckLake could use to pass over files.
     return lake.rows(
-        "SELECT snapshot_id, load_partition, row_count FROM (SELECT *, destination_table = ? AND stream = ? "  # noqa: S608
-        f"AND status = 'committed' AND mode IN ('replace', 'compact') AS wanted FROM {ledger_table(lake.config).sql}) "
-        "WHERE wanted IS TRUE ORDER BY snapshot_id",
+        "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
+        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AS wanted, "
+        "max(snapshot_id) FILTER (mode = 'repair' AND wanted) OVER (PARTITION BY load_partition) AS repaired "
+        f"FROM {ledger_table(lake.config).sql}) "
+        "WHERE wanted IS TRUE AND mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
+        "ORDER BY snapshot_id",
         [str(stream.table), stream.name],
     )
 

@@ -5,7 +5,7 @@ from lake_assets.errors import NoLakeError
 from lake_assets.index_check import check_indexed
 from lake_assets.lake.history import last_runs
 from lake_assets.landed import list_landed_in
-from lake_assets.report.state import State, read_state, state_of
+from lake_assets.report.state import PartitionState, partition_state, read_state
 from lake_assets.stream import OpenStream
 
 
@@ -16,7 +16,7 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
         LakeAssetsError: the landing zone or the lake cannot be read.
     """
     states = _states(stream, scope)
-    waiting = [f"{path}: {state}" for path, state in states.items() if state in ("stale", "missing")]
+    waiting = [f"{one.partition}: {one.state}" for one in states if one.is_waiting]
     return CheckResult(
         "landing_zone",
         not waiting,
@@ -29,20 +29,18 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     )
 
 
-def _states(stream: OpenStream, scope: Scope) -> dict[str, State]:
+def _states(stream: OpenStream, scope: Scope) -> list[PartitionState]:
     if scope.partitions is None:
-        return {str(one.partition): one.state for one in read_state(stream).partitions if one.state != "absent"}
+        return [one for one in read_state(stream).partitions if one.state != "absent"]
     try:
         with stream.lake.open(read_only=True) as lake:
             runs = last_runs(lake, stream.table)
     except NoLakeError:
         runs = {}
-    return {
-        str(partition): state_of(
-            stream.fingerprint(manifest), runs.get(partition.path), has_landed=bool(manifest.objects)
-        )
+    return [
+        partition_state(stream, partition, manifest, runs.get(partition.path))
         for partition, manifest in list_landed_in(stream, scope.partitions).items()
-    }
+    ]
 
 
 def indexed_objects(stream: OpenStream, scope: Scope) -> CheckResult:

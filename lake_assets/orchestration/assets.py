@@ -6,11 +6,19 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError
+from lake_assets.errors import (
+    CommitConflictError,
+    ConfigError,
+    LakeAssetsError,
+    PartitionError,
+    StorageUnreachableError,
+)
 from lake_assets.ingest import Outcome, Sessions, ingest_all
+from lake_assets.orchestration.checks import evaluations_of_failed_run
 from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -30,7 +38,11 @@ PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
 LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes
 NAMED_FAILURES = 20  # of a range, in the text of its one failure; the log and the ledger have them all
 
-Events = Iterator[dg.AssetMaterialization | dg.MaterializeResult[None]]
+PASSING = (StorageUnreachableError, CommitConflictError)  # errors that are gone when tried again a little later
+RETRIES = 2  # of a run in which nothing else went wrong
+RETRY_SECONDS = 30  # before the first; twice as many before the second
+
+Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]]
 
 
 class IngestConfig(dg.Config):
@@ -49,7 +61,8 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
     seconds to start and a partition a fraction of one, and only this policy lets `dagster asset materialize` take a
     `--partition-range`. With two dimensions Dagster makes a range for each value of the one with fewer. The run
     commits partition by partition: one that fails does not stop the others, each committed one has its own
-    materialization, and the run then fails with the list of those that did not.
+    materialization, and the run then fails with the list of those that did not. The error of each of these is an
+    observation, which Dagster shows with the partition and counts as nothing.
 
     Raises:
         ConfigError: Dagster does not take the stream's name, owners or kinds.
@@ -71,7 +84,7 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
                 freshness_policy=_freshness_policy(stream),
                 deps=[landing_name(stream.name)],
                 automation_condition=automation_condition(stream),
-                # A partition that is passed over has no event, and with a result Dagster makes one for each.
+                # If all partitions are passed over there is nothing to check, and nothing new for what is downstream.
                 output_required=False,
             )
             def materialize(
@@ -136,18 +149,28 @@ class _Run:
                 self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
         except BaseException as error:
             self._log_progress()
-            yield from self._materializations()
+            yield from self._events_by_partition()
             if _is_interrupt(error):
                 raise dg.DagsterExecutionInterruptedError from error
             raise
         self._log_progress()
         if self.failed:
-            yield from self._materializations()
+            yield from self._events_by_partition()
+            failure, retry = self._failure(len(keys)), self.context.retry_number
+            # By a retry policy Dagster would also begin a run anew that somebody has cancelled.
+            if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
+                raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
+            if self.done:
+                yield from evaluations_of_failed_run(self.stream, self.context)
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
             # An error of ours says all in its text; of another the UI shows where it came from.
-            raise self._failure(len(keys)) from (unforeseen[0] if unforeseen else None)
+            raise failure from (unforeseen[0] if unforeseen else None)
         if self.passed_over:
-            yield from self._materializations()
+            yield from self._events_by_partition()
+            if self.done:
+                # The step's output, so that checks and assets downstream follow. With this mark, which it has for
+                # observations, Dagster makes no materializations of it: they would be of all the run's partitions.
+                yield dg.MaterializeResult(metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
             return
         # Dagster itself makes the events of a run that succeeds, one for each partition.
         for key, metadata in self.done.items():
@@ -209,19 +232,17 @@ class _Run:
         self.view = view or self.view
         return materialization_metadata(result, view, partition, landing)
 
-    def _materializations(self) -> Iterator[dg.AssetMaterialization]:
-        """The events of what is done in a run that does not succeed, for which Dagster makes none."""
+    def _events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+        """The events of a run that not all partitions came through, for which Dagster makes none."""
+        asset = self.context.asset_key
         for key, metadata in self.done.items():
-            tags = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
-            yield dg.AssetMaterialization(
-                asset_key=self.context.asset_key,
-                partition=key,
-                metadata=metadata,
-                tags={f"dagster/partition/{dimension}": text for dimension, text in tags.items()},
-            )
+            yield dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=_tags(key))
+        for key, error in self.failed.items():
+            facts = {"status": "failed", "error": _text(error)}
+            yield dg.AssetObservation(asset, partition=key, metadata=facts, tags=_tags(key))
 
     def _failure(self, partitions: int) -> dg.Failure:
-        """One failure for the run. What failed would fail again, so Dagster is told not to retry."""
+        """One failure for the run."""
         texts = {key: _text(error) for key, error in self.failed.items()}
         if partitions == 1:
             (text,) = texts.values()
@@ -231,6 +252,11 @@ class _Run:
             lines.append(f"and {len(texts) - len(lines)} more; the log and the ledger name them all.")
         summary = f"{len(texts)} of {partitions} partitions failed, {len(self.done)} are done."
         return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
+
+
+def _tags(key: str) -> dict[str, str]:
+    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
+    return {f"dagster/partition/{dimension}": text for dimension, text in dimensions.items()}
 
 
 def _text(error: Exception) -> str:

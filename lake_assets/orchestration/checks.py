@@ -6,6 +6,7 @@ import dagster as dg
 
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import checks_of, describe, run_check, scope_of_run
+from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.metadata import Metadata, markdown
 from lake_assets.orchestration.schedules import RANGE_START
 from lake_assets.stream import OpenStream
@@ -40,21 +41,52 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
         selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
         for name in names:
             if name in selected:
-                yield _result(stream, run_check(stream, name, scope))
+                found = run_check(stream, name, scope)
+                yield dg.AssetCheckResult(
+                    asset_key=stream.name,
+                    check_name=name,
+                    passed=found.passed,
+                    severity=_severity(stream, found),
+                    description=found.description,
+                    metadata=_metadata(found),
+                )
 
     return check
 
 
-def _result(stream: OpenStream, found: CheckResult) -> dg.AssetCheckResult:
+def evaluations_of_failed_run(
+    stream: OpenStream, context: dg.AssetExecutionContext
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The checks of what a run committed that fails all the same, for then Dagster does not begin their own step.
+
+    One that cannot be made is in the log.
+    """
+    in_run = {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys}
+    names = [name for name in checks_of(stream) if name in in_run]
+    for name in names:
+        try:
+            found = run_check(stream, name, scope_of_run(stream, context.run.run_id))
+        except LakeAssetsError as error:
+            context.log.warning(f"Check {name} was not made: {error}")
+            continue
+        yield dg.AssetCheckEvaluation(
+            asset_key=context.asset_key,
+            check_name=name,
+            passed=found.passed,
+            metadata=_metadata(found),
+            severity=_severity(stream, found),
+            description=found.description,
+            blocking=name in stream.config.checks.blocking,
+        )
+
+
+def _severity(stream: OpenStream, found: CheckResult) -> dg.AssetCheckSeverity:
     is_error = found.severity == "error" or found.name in stream.config.checks.blocking
+    return dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
+
+
+def _metadata(found: CheckResult) -> Metadata:
     metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in found.numbers.items()}
     if found.named:
         metadata["named"] = dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in found.named))
-    return dg.AssetCheckResult(
-        asset_key=stream.name,
-        check_name=found.name,
-        passed=found.passed,
-        severity=dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN,
-        description=found.description,
-        metadata=metadata,
-    )
+    return metadata

@@ -32,10 +32,12 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
     )
     def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
-            found = look(stream.config, stream.source, context.cursor)
+            found = look(stream.config, stream.source, context.cursor, looked_at=context.last_tick_completion_time)
         except LakeAssetsError as error:
             raise told(error) from None
         tell_strays(context, stream, found.strays)
+        if found.untold:
+            context.log.warning(f"below {stream.source.root}: {found.untold:,} more objects belong to no partition")
         return result(context, stream, found.requests, found.cursor, found.summary)
 
     return objects

@@ -40,6 +40,7 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # of the newest run, whatever became of it
     error: str | None = None  # of the newest run, if that failed
+    is_waiting: bool = False  # what is there now is not what the lake was made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         stream.config.columns,
         now,
         tuple(
-            _partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition))
+            partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition))
             for partition in partitions
         ),
         tuple(stranger.uri for stranger in strangers),
@@ -115,14 +116,17 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
     return "committed" if last is not None and last.settled == fingerprint else "missing"
 
 
-def _partition_state(
+def partition_state(
     stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None
 ) -> PartitionState:
+    """One partition, from what has landed and what the ledger says of it; None if it was never run."""
     # Of an unknown and empty partition, of which there may be very many, no fingerprint is needed.
     fingerprint = stream.fingerprint(manifest) if last is not None else ""
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
     if last is None:
-        return PartitionState(partition, state, len(manifest.objects), manifest.size)
+        return PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=bool(manifest.objects))
+    # A run that failed says nothing of what has landed; what was taken in before it, or not, does.
+    is_changed = bool(manifest.objects) and last.settled != fingerprint
     return PartitionState(
         partition,
         state,
@@ -133,6 +137,7 @@ def _partition_state(
         last.snapshot,
         last.finished_at,
         last.error,
+        is_changed if state == "failed" else state in ("stale", "missing"),
     )
 
 

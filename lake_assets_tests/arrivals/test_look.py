@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from lake_assets.arrivals.cursor import Cursor
+from lake_assets.arrivals.look import MOST_OUTSIDE
+from lake_assets.arrivals.packing import VERSION
 from lake_assets_tests.arrivals.bucket import NOW, Bucket
 from lake_assets_tests.arrivals.watch import Watch, stream_of
 
@@ -154,6 +156,32 @@ def test_an_object_outside_the_layout_is_told_once() -> None:
     assert [stray.key for stray in seen.look().strays] == ["stray2.parquet"]
 
 
+def test_more_strays_than_are_remembered_are_told_once_and_counted_once() -> None:
+    seen = watch(*(f"stray{n:03}.parquet" for n in range(700)), f"{TODAY}/a.parquet")
+    first = seen.look()
+    assert (len(first.strays), first.untold) == (MOST_OUTSIDE, 200)
+    for _ in range(3):  # each of them a whole round
+        again = seen.look()
+        assert (again.strays, again.untold) == ((), 0)
+        assert "700 objects belong to no partition" in again.summary
+
+    seen.bucket.put("stray.parquet")
+    assert seen.look().untold == 201
+
+
+def test_a_stray_that_is_gone_makes_room_for_another() -> None:
+    seen = watch(*(f"stray{n:03}.parquet" for n in range(MOST_OUTSIDE)))
+    assert len(seen.look().strays) == MOST_OUTSIDE
+    for n in range(10):
+        seen.bucket.delete(f"stray{n:03}.parquet")
+    seen.settle(2)
+
+    for n in range(10):
+        seen.bucket.put(f"other{n}.parquet")
+
+    assert sorted(stray.key for stray in seen.look().strays) == [f"other{n}.parquet" for n in range(10)]
+
+
 @pytest.mark.parametrize(
     ("key", "says"),
     [
@@ -199,8 +227,8 @@ def test_many_partitions_go_as_one_range_a_region() -> None:
 
     requests = seen.look().requests
 
-    assert [(str(r.first), str(r.last), r.changed) for r in requests] == [
-        (f"region={region}/date=2025-01-01", f"region={region}/date=2025-04-10", 100) for region in ("NW", "SW")
+    assert [(str(r.first), str(r.last)) for r in requests] == [
+        (f"region={region}/date=2025-01-01", f"region={region}/date=2025-04-10") for region in ("NW", "SW")
     ]
 
 
@@ -246,7 +274,7 @@ def test_a_store_that_lists_folder_by_folder_is_noticed() -> None:
     assert seen.settle(3) == ["NW 2025-01-01"]
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 1, "state": "!"}', "[]"])
+@pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 2, "state": "!"}', "[]"])
 def test_a_cursor_that_cannot_be_read_begins_anew(text: str) -> None:
     seen = watch(f"{TODAY}/a.parquet")
     seen.cursor = text
@@ -268,7 +296,7 @@ def test_a_cursor_holds_the_state_of_the_last_look() -> None:
     seen = watch(f"{TODAY}/a.parquet", f"{OLD}/a.parquet", "stray.parquet")
     seen.tick()
     assert seen.cursor is not None
-    assert json.loads(seen.cursor)["version"] == 1
+    assert json.loads(seen.cursor)["version"] == VERSION
     loaded = Cursor.load(seen.cursor, seen.stream)
     assert [cell.first for cell in loaded.cells] == [f"{OLD}/"]
     assert list(loaded.active) == [f"{TODAY}/"]

@@ -5,7 +5,8 @@ import pytest
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import checks_of, run_check, scope_of_run
 from lake_assets.config.checks import Checks
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, SourceError
+from lake_assets.index_check import repair_indexed
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -99,6 +100,21 @@ def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> Non
     assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
 
 
+def test_objects_that_a_failed_run_did_not_take_in_are_told(filled: World) -> None:
+    filled.land(NW, b"", "empty.parquet")
+    with pytest.raises(SourceError):
+        filled.ingest(NW, run_id="bad")
+    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
+
+    filled.land(NW, sales(5), "empty.parquet")
+    assert check(filled, "landing_zone").named == ["region=NW/date=2026-02-11: failed"]
+    of_both = Scope(None, (filled.partition(NW), filled.partition(SW)))
+    assert check(filled, "landing_zone", of_both).named == ["region=NW/date=2026-02-11: failed"]
+
+    filled.unland(NW, "empty.parquet")  # what is in the lake is there again
+    assert check(filled, "landing_zone").passed
+
+
 def test_rows_of_a_transform_are_held_against_the_ledger(local_world: World) -> None:
     local_world.options = {"transform": {"sql": "SELECT * FROM source WHERE total > 1"}}
     local_world.land(NW, sales(1, 2, 3))
@@ -128,6 +144,32 @@ def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> N
     assert not found.passed
     (row,) = (row for row in filled.ledger() if row.run_id == "second")
     assert found.named == [f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"]
+
+
+def test_the_ledger_of_registered_files_is_held_against_its_snapshots(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    for number, totals in enumerate([(1, 2), (3,)]):
+        local_world.land(NW, sales(*totals), f"{number}.parquet")
+        local_world.ingest(NW, run_id=f"run {number}")
+    assert check(local_world, "ledger").numbers == {"commits": 2, "expired": 0, "wrong": 0}
+
+    sql(local_world, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'run 1'")
+    found = check(local_world, "ledger")
+    snapshot = max(row.snapshot_id or 0 for row in local_world.ledger())
+    assert found.named == [f"region=NW/date=2026-02-11: snapshot {snapshot} holds 3 rows, and the ledger says 7"]
+
+
+def test_the_ledger_of_files_that_were_repaired_is_not_held_against_old_snapshots(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1, 2), "a.parquet")
+    local_world.ingest(NW)
+    local_world.land(NW, sales(1, 2, 3), "a.parquet")
+    repair_indexed(local_world.stream)
+    assert check(local_world, "ledger").numbers == {"commits": 0, "expired": 0, "wrong": 0}
+
+    local_world.land(NW, sales(4), "b.parquet")
+    local_world.ingest(NW)
+    assert check(local_world, "ledger").numbers == {"commits": 1, "expired": 0, "wrong": 0}
 
 
 def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None:

@@ -1,5 +1,6 @@
 """A real Dagster with its daemon and web server, used as people use it: by clicks, by its API, and all at once."""
 
+import datetime as dt
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,14 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from tenacity import Retrying, stop_after_attempt
 
 from lake_assets.config.load import load_config
+from lake_assets.demo.flights import land, read_flights
+from lake_assets.demo.folder import prepare
 from lake_assets.engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
@@ -24,26 +27,19 @@ from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 DAYS = ("2026-02-11", "2026-02-12")
-STREAMS = ("clicked", "broken", "crowded")  # each with a table of its own, for one test
-CONFIG = {
-    "lakes": {"shop": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "lake"}},
-    "streams": {
-        name: {
-            "source": f"landing/{name}",
-            "partitions": {
-                "region": {"values": ["NW"]},
-                "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]},
-            },
-            "destination": {"table": name},
-        }
-        for name in STREAMS
-    },
+STREAMS = {  # besides those of the demo; each with a table of its own, for one test
+    name: {
+        "source": f"landing/{name}",
+        "partitions": {"region": {"values": ["NW"]}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}},
+        "destination": {"table": name},
+    }
+    for name in ("broken", "crowded")
 }
 
 
 @dataclass(frozen=True)
 class Site:
-    """A Dagster over a lake in a folder, and one stream of it."""
+    """A Dagster over the demo's lake in a folder, and one stream of it."""
 
     folder: Path
     dagster: DagsterServer
@@ -69,7 +65,7 @@ class Site:
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it."""
-        lake = load_config(self.config).lakes["shop"]
+        lake = load_config(self.config).lakes["demo"]
         with duckdb.connect() as client:
             for name in extensions(lake):
                 client.execute(f"LOAD '{extension_file(name)}'")
@@ -92,11 +88,14 @@ class Site:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    folder = tmp_path_factory.mktemp("shop")
-    (folder / "lake.yaml").write_text(yaml.safe_dump(CONFIG, sort_keys=False))
-    for name in STREAMS:
+    folder = tmp_path_factory.mktemp("demo")
+    path = prepare(folder)
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    config["streams"] |= STREAMS
+    path.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    for name in ("flights", *STREAMS):
         (folder / "landing" / name).mkdir(parents=True)
-    with dagster_dev(folder / "lake.yaml") as server:
+    with dagster_dev(path) as server:
         yield Site(folder, server)
 
 
@@ -112,9 +111,10 @@ def chromium() -> str:
 def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
     from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
 
-    site = shop.of("clicked")
-    site.land(DAYS[0], 1, 2)
-    site.land(DAYS[1], 3)
+    site, days = shop.of("flights"), (dt.date(2013, 1, 1), dt.date(2013, 1, 2))
+    flights = read_flights().filter(pc.field("date") <= dt.date(2013, 1, 3))
+    land(flights, site.folder / "landing" / "flights", lambda: None)
+    due = {f"{day}|JFK": flights.filter((pc.field("date") == day) & (pc.field("origin") == "JFK")) for day in days}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
@@ -122,23 +122,25 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
         expect.set_options(timeout=60_000)
         page.goto(f"{site.dagster.url}/assets/{site.stream}")
         page.get_by_role("button", name="Materialize…").click()
-        every = page.get_by_role("button", name="All", exact=True)
-        for attempt in Retrying(stop=stop_after_attempt(20), reraise=True):  # a click before the keys are there is lost
-            with attempt:
-                every.nth(0).click()
-                every.nth(1).click()
-                expect(page.get_by_text("2 partitions")).to_be_visible(timeout=3_000)
+        dates = page.get_by_placeholder("ex: 2013-01-01")
+        dates.fill(f"[{days[0]}...{days[1]}]")
+        dates.press("Enter")
+        page.get_by_text("Select a partition or create one").click()
+        page.get_by_text("JFK", exact=True).first.click()
+        expect(page.get_by_text("2 partitions")).to_be_visible()
+        page.keyboard.press("Escape")
         page.get_by_role("button", name="Launch backfill").click()
         told = site.wait_for_materializations(2)
         page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
-        for day in DAYS:
-            expect(page.get_by_text(f"{day}|NW").first).to_be_visible()
+        for key in due:
+            expect(page.get_by_text(key).first).to_be_visible()
         browser.close()
 
-    assert site.totals() == [(DAYS[0], 1), (DAYS[0], 2), (DAYS[1], 3)]
-    assert sorted(one["partition"] for one in told) == [f"{day}|NW" for day in DAYS]
+    assert len(told) == 2
     rows = {one["partition"]: {e["label"]: e.get("intValue") for e in one["metadataEntries"]}["rows"] for one in told}
-    assert rows == {f"{DAYS[0]}|NW": 2, f"{DAYS[1]}|NW": 1}
+    assert rows == {key: len(table) for key, table in due.items()}
+    landed = sorted((str(row["date"]), row["flight"]) for table in due.values() for row in table.to_pylist())
+    assert site.query("SELECT date::VARCHAR, flight FROM lake.flights ORDER BY ALL") == landed
 
 
 def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:

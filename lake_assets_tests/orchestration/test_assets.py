@@ -1,13 +1,13 @@
 """A stream as a Dagster asset, materialized in process from landed files to the lake."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from lake_assets.errors import ConfigError
+from lake_assets.errors import CommitConflictError, ConfigError
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.layout.hive import HIVE_NULL
@@ -150,16 +150,95 @@ def test_an_error_is_one_paragraph_and_not_retried(materialize: Materialize, loc
     assert raised.value.__cause__ is None
 
 
-def failing_once(error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0) -> None:
-    """Let the commit of one partition raise what none should."""
+def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.land(NW, b"no Parquet")
+    local_world.land(SW, sales(2))
+    asset = stream_asset(local_world.stream)
+    keys = asset.partitions_def
+    assert keys is not None
+
+    @dg.asset(partitions_def=keys, deps=[asset], automation_condition=dg.AutomationCondition.any_deps_updated())
+    def downstream() -> None: ...
+
+    definitions = dg.Definitions([asset, downstream], resources={"pyspark": pyspark_resource({})})
+    with dg.DagsterInstance.ephemeral() as instance:
+        before = dg.evaluate_automation_conditions(definitions, instance)
+        materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False, instance=instance)
+        after = dg.evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
+        events = instance.fetch_observations(asset.key, limit=10).records
+        statuses = instance.get_status_by_partition(asset.key, ["2026-02-11|NW", "2026-02-11|SW"], keys) or {}
+
+    assert [event.partition_key for event in events] == ["2026-02-11|NW"]
+    observation = events[0].asset_observation
+    assert observation is not None
+    assert observation.metadata["status"].value == "failed"
+    assert "cannot be read as Parquet" in str(observation.metadata["error"].value)
+    assert {key: status and status.value for key, status in statuses.items()} == {
+        "2026-02-11|NW": "FAILED",
+        "2026-02-11|SW": "MATERIALIZED",
+    }
+    assert after.get_requested_partitions(dg.AssetKey("downstream")) == {"2026-02-11|SW"}
+
+
+def failing_once(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0, times: int = 1
+) -> Iterator[int]:
+    """Let the commit of one partition raise what none should; returns the count of commits."""
     calls = itertools.count()
 
     def broken(*arguments: Any) -> LedgerRow:
-        if next(calls) == after:
+        if after <= next(calls) < after + times:
             raise error
         return commit(*arguments)
 
     monkeypatch.setattr("lake_assets.ingest.commit", broken)
+    return calls
+
+
+CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
+
+
+def test_a_run_whose_errors_pass_is_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    failing_once(CONFLICT, monkeypatch)
+
+    result = materialize("2026-02-11|NW", "2026-02-11|SW")
+
+    assert result.success
+    assert local_world.totals() == [1, 2]
+    assert sorted(row.status for row in local_world.ledger()) == ["committed", "committed", "failed", "skipped"]
+
+
+def test_a_run_is_not_tried_again_for_ever(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    local_world.land(NW, sales(1))
+    commits = failing_once(CONFLICT, monkeypatch, times=100)
+
+    result = materialize("2026-02-11|NW", raise_on_error=False)
+
+    assert failure_of(result) == str(CONFLICT)
+    assert next(commits) == 3
+
+
+def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+    commits = failing_once(CONFLICT, monkeypatch)
+
+    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
+
+    assert failure_of(result).startswith("2 of 2 partitions failed")
+    assert next(commits) == 1
 
 
 def test_an_error_that_nobody_foresaw_stops_only_its_partition(

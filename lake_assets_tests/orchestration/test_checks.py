@@ -29,6 +29,25 @@ def run(world: World, selection: dg.AssetSelection, *downstream: dg.AssetsDefini
 
 
 SALES = dg.AssetSelection.assets("sales")
+BOTH = {  # as a schedule asks for them
+    "tags": {
+        "dagster/asset_partition_range_start": "2026-02-11|NW",
+        "dagster/asset_partition_range_end": "2026-02-11|SW",
+    },
+    "run_config": {"ops": {"sales": {"config": {"landed_only": True}}}},
+}
+
+
+def evaluations_of(result: Any) -> dict[str, dg.AssetCheckEvaluation]:
+    return {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}
+
+
+def materialized(result: Any) -> set[tuple[str, str | None]]:
+    """Asset and partition of each materialization."""
+    events = [event.materialization for event in result.get_asset_materialization_events()]
+    found = {(event.asset_key.to_user_string(), event.partition) for event in events}
+    assert len(found) == len(events)
+    return found
 
 
 def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World) -> None:
@@ -75,3 +94,68 @@ def test_a_blocking_check_that_fails_keeps_what_is_downstream_from_running(
     assert ran == ({"sales"} if is_blocking else {"sales", "downstream"})
     # The rows were committed all the same: a check comes after the refresh.
     assert local_world.totals() == [-1, 1]
+
+
+@pytest.mark.parametrize("total", [1, -1])
+def test_checks_follow_a_run_that_passed_a_region_over(local_world: World, total: float) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
+    local_world.land(NW, sales(total))
+
+    @dg.asset(deps=["sales"])
+    def downstream() -> None: ...
+
+    result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, **BOTH)
+
+    evaluations = evaluations_of(result)
+    assert evaluations["row_counts"].passed
+    assert evaluations["positive"].passed == result.success == (total > 0)
+    blocked = {("sales", "2026-02-11|NW")}
+    assert materialized(result) == (blocked | {("downstream", None)} if total > 0 else blocked)
+
+
+def test_a_run_that_passed_all_over_has_nothing_to_check(local_world: World) -> None:
+    local_world.landing  # noqa: B018 - makes the folder
+
+    result = run(local_world, SALES, **BOTH)
+
+    assert result.success
+    assert (evaluations_of(result), materialized(result)) == ({}, set())
+
+
+def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
+    local_world.land(NW, sales(-1))
+    local_world.land(SW, b"no Parquet")
+
+    @dg.asset(deps=["sales"])
+    def downstream() -> None: ...
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        selection = SALES | dg.AssetSelection.assets("downstream")
+        result = run(local_world, selection, downstream, instance=instance, **BOTH)
+        keys = [dg.AssetCheckKey(dg.AssetKey("sales"), name) for name in ("row_counts", "positive")]
+        latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+        statuses = [latest[key].status.value for key in keys]
+
+    assert not result.success
+    assert materialized(result) == {("sales", "2026-02-11|NW")}
+    evaluations = evaluations_of(result)
+    assert evaluations["row_counts"].metadata["partitions"].value == 1
+    assert (evaluations["row_counts"].passed, evaluations["positive"].passed) == (True, False)
+    assert evaluations["positive"].blocking
+    assert statuses == ["SUCCEEDED", "FAILED"]
+
+
+def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
+    local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.options = {"checks": {"sql": {"typo": "SELECT totl FROM refreshed"} | POSITIVE}}
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+
+    result = run(local_world, SALES, **BOTH)
+
+    (failure,) = result.get_step_failure_events()
+    assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
+    assert {"row_counts", "positive"} < evaluations_of(result).keys()
+    assert "check typo of stream sales" in capfd.readouterr().err

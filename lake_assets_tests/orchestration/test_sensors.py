@@ -68,6 +68,17 @@ def test_a_repeated_tick_has_the_same_run_keys(ticks: Ticks, local_world: World)
     assert again.dynamic_partitions_requests == []
 
 
+def test_a_reset_cursor_asks_for_all_partitions_again(ticks: Ticks, local_world: World) -> None:
+    local_world.land(day("NW"), sales(1))
+    local_world.land(day("SW", 40), sales(2))
+    first = keys_of(ticks.tick())
+    assert ticks.tick() == []
+
+    ticks.cursor = None
+
+    assert keys_of(ticks.tick()) == first
+
+
 def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world: World) -> None:
     awkward = ["N/A x", "O'Hare", "a|b", "a...b", "ünïcode"]
     for region in awkward:

@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
+from lake_assets.arrivals.deliveries import MOST_FUTURE, sort_out
+from lake_assets.arrivals.packing import VERSION
 from lake_assets.errors import QueueError
 from lake_assets_tests.orchestration.test_sensors import TODAY, day, key, keys_of
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
@@ -204,6 +206,59 @@ def test_what_would_be_too_many_runs_waits_for_the_next_tick(
     assert moto.left(queue) == 0
 
 
+def test_what_waits_stays_in_the_queue_and_outlives_the_cursor(
+    ticks: Ticks, moto: Moto, queue: str, local_world: World
+) -> None:
+    local_world.options["sensor"] |= {"max_runs": 2}
+    for number in range(5):
+        moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
+    found = [keys_of(ticks.tick()) for _ in range(2)]
+    ticks.cursor = None  # reset, or another layout
+
+    found += [keys_of(ticks.tick()) for _ in range(4)]
+
+    assert sorted(chain(*found)) == [key(f"R{number}") for number in range(5)]
+    assert moto.left(queue) == 0
+
+
+def test_a_date_in_the_future_is_told_once_and_stays_in_the_queue_until_its_day(
+    ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moto.send(queue, notification(ticks, path_of("NW"), "01"))
+    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(1)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "lake_assets.orchestration.sqs.sort_out",
+            lambda stream, messages, cursor: sort_out(stream, messages, cursor, yesterday),
+        )
+        for _ in range(3):
+            assert ticks.tick() == []
+    assert capfd.readouterr().err.count("lies in the future") == 1
+    assert moto.left(queue) == 1
+
+    assert keys_of(ticks.tick()) == [key("NW")]
+    assert ticks.tick() == []
+    ticks.tick()
+    assert moto.left(queue) == 0
+
+
+def test_dates_in_the_future_keep_no_other_message_waiting(
+    ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    many = MOST_FUTURE + 20
+    for begin in range(0, many, 100):
+        numbers = range(begin, min(begin + 100, many))
+        records = [notification(ticks, path_of(f"R{n}", -1), "01")["Records"][0] for n in numbers]
+        moto.send(queue, {"Records": records})
+    ticks.tick()
+    moto.send(queue, notification(ticks, path_of("NW"), "01"))
+
+    assert keys_of(ticks.tick()) == [key("NW")]
+    capfd.readouterr()
+    ticks.tick()
+    assert "lies in the future" not in capfd.readouterr().err
+
+
 def test_a_queue_that_does_not_exist_fails_the_tick_with_one_sentence(
     ticks: Ticks, queue: str, local_world: World
 ) -> None:
@@ -230,7 +285,7 @@ def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: st
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
     ticks.tick()
     assert ticks.cursor is not None
-    assert json.loads(ticks.cursor)["version"] == 1
+    assert json.loads(ticks.cursor)["version"] == VERSION
     # The queue delivers anew what an unreadable cursor leaves undeleted, and its run key is known.
     ticks.cursor = "nonsense"
     assert ticks.tick() == []

@@ -1,5 +1,6 @@
 """Ticks of a stream's sensor, evaluated as the daemon does, and the runs that they ask for."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,13 +22,14 @@ class Ticks:
     instance: dg.DagsterInstance
     cursor: str | None = None
     run_keys: set[str] = field(default_factory=set)
+    recorded_at: float | None = None  # when the last tick was
 
     def evaluate(self) -> SensorExecutionData:
         """One tick; nothing of it is recorded."""
         definitions = build_definitions(self.world.config)
         context = dg.SensorEvaluationContext(
             instance_ref=self.instance.get_ref(),
-            last_tick_completion_time=None,
+            last_tick_completion_time=self.recorded_at,
             last_run_key=None,
             cursor=self.cursor,
             repository_name="__repository__",
@@ -43,7 +45,7 @@ class Ticks:
         for request in data.dynamic_partitions_requests or ():
             assert isinstance(request, dg.AddDynamicPartitionsRequest)
             self.instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
-        self.cursor = data.cursor
+        self.cursor, self.recorded_at = data.cursor, time.time()
         new = [request for request in data.run_requests or () if request.run_key not in self.run_keys]
         self.run_keys |= {str(request.run_key) for request in new}
         return new
