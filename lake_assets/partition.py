@@ -118,13 +118,14 @@ class Partition:
         """
         texts: dict[str, str] = {}
         for part in text.split(","):
-            name, equals, value = part.partition("=")
+            column, equals, value = part.partition("=")
+            name = column.strip()
             if not equals or name in texts:
                 raise PartitionError(
                     f"partition {text!r} is not a list of column=value:",
                     "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
                 )
-            texts[name.strip()] = value
+            texts[name] = value
         return cls.of(columns, texts)
 
     @classmethod

@@ -57,6 +57,7 @@ def test_any_string_value_survives_its_path(value: str) -> None:
         (REGION_AND_DATE, "region=NW,date=2026-02-11,city=X", "region, date"),
         (REGION_AND_DATE, "NW", "column=value"),
         (REGION_AND_DATE, "region=NW,region=SW,date=2026-02-11", "each column once"),
+        (REGION_AND_DATE, "region=NW, region=SW,date=2026-02-11", "each column once"),
         (REGION_AND_DATE, "region=,date=2026-02-11", HIVE_NULL),
         ((PartitionColumn("year", "integer"),), "year=20x6", "year='20x6'"),
         ((PartitionColumn("year", "integer"),), "year=9999999999999999999", "integer"),
