@@ -11,7 +11,7 @@ from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
-from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone
+from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Storage
 from lake_assets.errors import LayoutError, PartitionError
@@ -126,7 +126,10 @@ class Stream(Model):
             return data
         layout = data.get("layout")
         zone = layout.get("time_zone") if isinstance(layout, dict) else getattr(layout, "time_zone", None)
-        return data | {"time_zone": zone} if zone else data
+        try:
+            return data | {"time_zone": check_time_zone(zone)} if isinstance(zone, str) else data
+        except ValueError:
+            return data  # told of once, where it stands
 
     @model_validator(mode="before")
     @classmethod

@@ -96,6 +96,11 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("SOURCE_GLOB", "s3://landing/month=*/*.parquet", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "s3://landing/year=*/", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "ftp://host/year=*/*.parquet", "ftp://"),
+        (
+            "SOURCE_GLOB",
+            "https://host/x/year=*/*.parquet",
+            "https:// is not a storage that is known here: use a path, s3",
+        ),
         ("PARTITION_COLUMN", "year; DROP", "PARTITION_COLUMN: 'year; DROP' is not an identifier"),
         ("DESTINATION_DATABASE", "a-b", "DESTINATION_DATABASE: 'a-b'"),
         ("DESTINATION_SCHEMA", "1st", "DESTINATION_SCHEMA: '1st'"),

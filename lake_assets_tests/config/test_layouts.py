@@ -41,6 +41,12 @@ def test_today_is_that_of_the_layouts_time_zone_too_unless_the_stream_has_its_ow
     assert Stream.model_validate(own).time_zone == "Asia/Tokyo"
 
 
+def test_a_time_zone_that_there_is_not_is_told_once() -> None:
+    with pytest.raises(ValidationError) as refused:
+        stream(BERLIN | {"time_zone": "Europe/Nowhere"})
+    assert refused.value.error_count() == 1
+
+
 def test_an_object_of_today_by_the_layouts_clock_is_not_of_the_future() -> None:
     tokyo = BERLIN | {"time_zone": "Asia/Tokyo"}
     data = STREAM | {"source": "s3://landing", "layout": tokyo, "sensor": {}}
