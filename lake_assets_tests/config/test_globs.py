@@ -8,18 +8,9 @@ from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
+from lake_assets_tests.config.test_load import GOOD
 
-CONFIG = """
-lakes:
-  retail:
-    catalog: {type: sqlite, path: catalog.sqlite}
-    storage: data
-streams:
-  sales:
-    source: SOURCE
-    partitions: {region: {}, date: {type: date, start: 2026-01-01}}
-    destination: {table: sales}
-"""
+CONFIG = GOOD.replace("s3://landing/sales", "SOURCE")
 
 
 def stream(source: str, more: str = "") -> Stream:

@@ -14,6 +14,7 @@ from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, RegisteredBeforeError, Registration
 from lake_assets.lake.replacement import AUTHOR
+from lake_assets.partition import Partition
 
 
 def describe(session: LakeSession, name: TableName) -> tuple[Table, Partitioning]:
@@ -55,12 +56,25 @@ def register_directly(session: LakeSession, registration: Registration) -> list[
             raise RegisteredBeforeError(found)
         counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
         _add(database, transaction, table, partitioning, folder, registration.with_rows)
-        rows = registration.done(
-            rows_before={p: counts.get(tuple(key_values(partitioning, p)), 0) for p in registration.rows},
-            snapshot_id=transaction.snapshot_id,
-        )
-        append_records(database, transaction, session.config, registration.manifest_rows(), rows)
-        transaction.finish(AUTHOR, registration.message, registration.extra_info)
+        before = {p: counts.get(tuple(key_values(partitioning, p)), 0) for p in registration.rows}
+        return finish(session, database, transaction, registration, before)
+
+
+def finish(
+    session: LakeSession,
+    database: CatalogDatabase,
+    transaction: Transaction,
+    registration: Registration,
+    rows_before: dict[Partition, int],
+) -> list[LedgerRow]:
+    """Add the manifest and the ledger, and complete the snapshot.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the registration's.
+    """
+    rows = registration.done(rows_before=rows_before, snapshot_id=transaction.snapshot_id)
+    append_records(database, transaction, session.config, registration.manifest_rows(), rows)
+    transaction.finish(AUTHOR, registration.message, registration.extra_info)
     return rows
 
 

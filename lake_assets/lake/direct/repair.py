@@ -11,14 +11,14 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
 from lake_assets.lake.direct.footers import Addition
 from lake_assets.lake.direct.mapping import ensure_mapping
+from lake_assets.lake.direct.register import finish
 from lake_assets.lake.direct.registered import live_files, partition_rows
-from lake_assets.lake.direct.replace import append_records, key_values, refuse_deletes
+from lake_assets.lake.direct.replace import key_values, refuse_deletes
 from lake_assets.lake.direct.table import Partitioning, Table, read_partitioning, read_table
 from lake_assets.lake.direct.transaction import FILE_STATISTICS, Transaction, path_columns, statistics_rows
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, Repair
-from lake_assets.lake.replacement import AUTHOR
 
 
 def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
@@ -47,13 +47,8 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
         counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
         transaction.end_files(table, [ids[uri] for uri in repair.ended])
         _renew(database, transaction, table, partitioning, [(ids[file.uri], file) for file in repair.with_rows])
-        rows = repair.done(
-            rows_before={p: counts.get(tuple(key_values(partitioning, p)), 0) for p in repair.rows},
-            snapshot_id=transaction.snapshot_id,
-        )
-        append_records(database, transaction, session.config, repair.manifest_rows(), rows)
-        transaction.finish(AUTHOR, repair.message, repair.extra_info)
-    return rows
+        before = {p: counts.get(tuple(key_values(partitioning, p)), 0) for p in repair.rows}
+        return finish(session, database, transaction, repair, before)
 
 
 def _renew(
