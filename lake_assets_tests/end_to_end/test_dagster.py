@@ -35,6 +35,10 @@ STREAMS = {  # besides those of the demo; each with a table of its own, for one 
     }
     for name in ("broken", "crowded")
 }
+STREAMS["crowded"] |= {
+    "sensor": {"type": "objects", "interval": 5},
+    "schedule": {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"},
+}
 
 
 @dataclass(frozen=True)
@@ -163,12 +167,14 @@ def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
     ]
 
 
-def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:
+def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:
     site = shop.of("crowded")
+    site.dagster.start_schedule("refresh_crowded_schedule")
     for day in DAYS:
         site.land(day, 1, 2, 3)
     keys = [f"{day}|NW" for day in DAYS]
-    # A range, a single partition, and the command line, on the same partitions that do not exist yet.
+    # A range, a single partition, the command line, and what sensor and schedule start by themselves, all on the same
+    # partitions, which do not exist yet.
     launched = [site.dagster.backfill(site.stream, keys), site.dagster.backfill(site.stream, keys[:1])]
     while not site.dagster.runs(dagster__backfill=launched[0]):
         time.sleep(0.5)
@@ -181,10 +187,15 @@ def test_backfills_and_the_command_line_at_once_end_as_if_one_came_after_the_oth
     assert [site.dagster.wait(backfill, 600) for backfill in launched] == ["COMPLETED_SUCCESS"] * 2, [
         site.failures(backfill) for backfill in launched
     ]
+    by_itself = [
+        site.dagster.wait_for_run(200, dagster__sensor_name="crowded_sensor"),
+        site.dagster.wait_for_run(200, dagster__schedule_name="refresh_crowded_schedule"),
+    ]
+    assert [run.status for run in by_itself] == ["SUCCESS"] * 2, [site.dagster.failures(run) for run in by_itself]
     assert site.totals() == [(day, total) for day in DAYS for total in (1, 2, 3)]
     ((runs, commits, snapshots),) = site.query(
         "SELECT count(*), count(*) FILTER (status = 'committed'), count(DISTINCT snapshot_id) FROM lake.ingest_runs "
         "WHERE stream = 'crowded'"
     )
-    assert runs == 5
+    assert runs >= 5 + 1 + 2
     assert commits == snapshots  # each commit is a snapshot of its own

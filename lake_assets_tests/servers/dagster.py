@@ -35,6 +35,18 @@ query ($id: String!) {
   }
 }
 """
+_REPOSITORY = """
+query { repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }
+"""
+_START_SCHEDULE = """
+mutation ($selector: ScheduleSelector!) {
+  startSchedule(scheduleSelector: $selector) {
+    __typename
+    ... on PythonError { message }
+    ... on UnauthorizedError { message }
+  }
+}
+"""
 _RUNS = """
 query ($filter: RunsFilter!) {
   runsOrError(filter: $filter) {
@@ -100,6 +112,26 @@ class DagsterServer:
         launched = self.graphql(_LAUNCH, backfill=wanted)["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         return str(launched["backfillId"])
+
+    def start_schedule(self, name: str) -> None:
+        """Let a schedule tick."""
+        (repository,) = self.graphql(_REPOSITORY)["repositoriesOrError"]["nodes"]
+        selector = {
+            "repositoryName": repository["name"],
+            "repositoryLocationName": repository["location"]["name"],
+            "scheduleName": name,
+        }
+        started = self.graphql(_START_SCHEDULE, selector=selector)["startSchedule"]
+        assert started["__typename"] == "ScheduleStateResult", started
+
+    def wait_for_run(self, timeout: float, **tags: str) -> Run:
+        """The first run with these tags, when it has ended."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            if (runs := self.runs(**tags)) and runs[0].ended:
+                return runs[0]
+            time.sleep(1)
+        raise AssertionError(f"no run with {tags} has ended after {timeout} s")
 
     def wait(self, backfill: str, timeout: float) -> str:
         """How a backfill ended: its status."""
