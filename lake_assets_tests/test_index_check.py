@@ -9,7 +9,7 @@ from lake_assets.index_check import check_indexed, repair_indexed
 from lake_assets.index_plan import plan_index
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.plan import plan
-from lake_assets_tests.test_index import with_partition
+from lake_assets_tests.indexing import with_partition
 from lake_assets_tests.world import NW, SW, World, sales
 
 CATALOGS = pytest.mark.parametrize(

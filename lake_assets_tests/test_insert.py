@@ -4,96 +4,42 @@ import base64
 import datetime as dt
 import os
 import pickle
-import random
 import secrets
 import signal
-import string
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
-from unittest import mock
 
 import pyarrow as pa
 import pytest
-import yaml
 
-from lake_assets import staging
-from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, run_check
-from lake_assets.compact import compact
-from lake_assets.doctor import examine
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest import ingest_all
-from lake_assets.lake.direct.database import NotDirectError
-from lake_assets.lake.direct.replace import replace_directly
-from lake_assets.lake.extension import replace_by_extension
-from lake_assets.lake.replacement import Replacement, Staged
+from lake_assets.lake.replacement import Staged
 from lake_assets.maintain import maintain
-from lake_assets.manifest import Manifest
-from lake_assets.plan import plan as plan_of
 from lake_assets.spark import job as job_module
 from lake_assets.spark.job import Job, StagingKey
-from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.store import Store
-from lake_assets_tests.faults.writer import make_table, put, write
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.encrypted import (
+    NULL,
+    ODD,
+    assert_secret,
+    config_file,
+    nobody,
+    root,
+    rows_of,
+    staged,
+    stored,
+    telling,
+)
+from lake_assets_tests.world import NW, SW, World, sales
 
-NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
-ODD = "region=O'Hare %2F x,date=2026-02-11"
-ENCRYPTED = {"attach_options": {"encrypted": True}}
 # Each catalog and each storage; what is told apart by catalog does not depend on the storage.
 COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3"), ("sqlite", "s3")]
 
 everywhere = pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
-
-
-@pytest.fixture
-def encrypted(world: World) -> World:
-    world.lake_options = ENCRYPTED
-    return world
-
-
-@pytest.fixture
-def local_encrypted(local_world: World) -> World:
-    local_world.lake_options = ENCRYPTED
-    return local_world
-
-
-def telling(rows: int, seed: int = 1) -> pa.Table:
-    """Rows whose texts stand in any plain file that has them, compressed or not: they are random."""
-    chosen = random.Random(seed)
-    texts = ["".join(chosen.choices(string.ascii_letters, k=40)) for _ in range(rows)]
-    return pa.table({"id": range(rows), "total": [float(n) for n in range(rows)], "text": texts})
-
-
-def stored(world: World) -> Iterator[tuple[str, bytes]]:
-    """Every object below the lake's storage, hidden ones too, and its bytes."""
-    storage = world.config.lakes["test"].own_storage
-    for page in Store(storage).pages(tree=True):
-        for o in page:
-            with ArrowStore(storage).open(o.key) as file:
-                yield o.key, file.read()
-
-
-def staged(world: World) -> list[str]:
-    return [key for key, _ in stored(world) if "_staging" in key]
-
-
-def assert_secret(world: World, *tables: pa.Table) -> None:
-    """No file can be read without its key, and none has a value of these rows, were it compressed or not."""
-    texts = [text.encode() for table in tables for text in table["text"].to_pylist()]
-    for key, body in stored(world):
-        assert body[:4] == body[-4:] == b"PARE", key
-        assert not any(text in body for text in texts), key
-
-
-def rows_of(world: World) -> list[tuple[object, ...]]:
-    return world.query("SELECT id, total, text, region, date::VARCHAR FROM lake.sales ORDER BY region, id")
 
 
 @everywhere
@@ -241,10 +187,6 @@ def is_staged(storage: Path) -> bool:
     return False
 
 
-def nobody() -> NoReturn:
-    pytest.fail("Spark was asked for")
-
-
 def test_the_runs_key_is_told_and_kept_nowhere(
     local_encrypted: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -335,165 +277,3 @@ def test_files_are_as_large_and_compressed_as_the_stream_says(local_encrypted: W
         assert len(local_encrypted.totals()) == rows
     assert len(sizes["none"]) > 2
     assert sum(sizes["none"].values()) > 1.5 * sum(sizes["gzip"].values())
-
-
-def root(world: World) -> str:
-    return world.config.lakes["test"].own_storage.root
-
-
-def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> None:
-    table = telling(50)
-    for text in (NW, NULL, ODD, SW):
-        local_encrypted.land(text, table)
-        local_encrypted.ingest(text)
-    for text in (NW, NULL, ODD):
-        partition = local_encrypted.partition(text)
-        with local_encrypted.stream.lake.open() as lake:
-            for number in range(3):
-                lake.rows(
-                    "INSERT INTO lake.sales (id, total, region, date) VALUES (?, ?, ?, ?)",
-                    [number, -1.0 - number, *partition.values],
-                )
-    before = local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL")
-
-    done = compact(local_encrypted.stream, 3, nobody)
-
-    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
-    assert local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL") == before
-    assert_secret(local_encrypted, table)
-    row = local_encrypted.ledger(NW)[0]
-    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("compact", 53, 53, 1)
-    assert compact(local_encrypted.stream, 3, nobody) == []
-    assert local_encrypted.ingest(NW).row.status == "skipped"
-
-
-def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encrypted: World) -> None:
-    """It would have the fingerprint of the rows that were there before."""
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    partition = local_encrypted.partition(NW)
-    with local_encrypted.stream.lake.open() as lake:
-        for total in (-1.0, -2.0):
-            lake.rows(
-                "INSERT INTO lake.sales (id, total, region, date) VALUES (0, ?, ?, ?)", [total, *partition.values]
-            )
-    local_encrypted.land(NW, sales(7, 8))
-
-    def meanwhile() -> None:
-        """Called after the fingerprint was read, and before the rows are."""
-        local_encrypted.ingest(NW)
-
-    (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)
-
-    assert left.files_after is None
-    assert "was committed anew meanwhile" in str(left.why)
-    assert local_encrypted.totals() == [7, 8]
-    assert [row.mode for row in local_encrypted.ledger(NW)] == ["replace", "replace"]
-    assert local_encrypted.ingest(NW).row.status == "skipped"
-
-
-def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: World) -> None:
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    local_encrypted.land(NW, sales(2))
-    local_encrypted.ingest(NW)
-    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
-
-    done = maintain(local_encrypted.config, "test", nobody, now=later)
-
-    assert len(done.expired) > 1
-    assert len(done.cleaned.deleted) == 1
-    assert len(list(stored(local_encrypted))) == 1
-    assert local_encrypted.totals() == [2]
-
-
-def test_every_check_passes_and_a_file_that_is_gone_is_named(local_encrypted: World) -> None:
-    for text in (NW, SW):
-        local_encrypted.land(text, sales(1, 2))
-        local_encrypted.ingest(text)
-    stream = local_encrypted.stream
-
-    results = [run_check(stream, name, Scope()) for name in checks_of(stream)]
-
-    assert [result.name for result in results if not result.passed] == []
-    (key, *_) = [key for key, _ in stored(local_encrypted)]
-    Store(stream.lake_config.own_storage).delete((key,))
-    assert not run_check(stream, "data_files", Scope()).passed
-
-
-def test_the_plan_says_what_is_staged_and_inserted(local_encrypted: World) -> None:
-    local_encrypted.land(NW, sales(1))
-
-    plan = plan_of(local_encrypted.stream, local_encrypted.partition(NW))
-
-    delete, insert = plan.statements
-    assert delete[0].startswith('DELETE FROM "lake"."main"."sales"')
-    assert insert[0].startswith('INSERT INTO "lake"."main"."sales"')
-    assert plan.destination == f"{local_encrypted.storage['path']}/main/sales/"
-    assert f"{local_encrypted.storage['path']}/_staging/<random>/<run id>-<random>.parquet" in insert[1][2]  # type: ignore[operator]
-
-
-def test_a_plain_file_is_refused_by_every_other_lane(local_encrypted: World) -> None:
-    make_table(local_encrypted)
-    row = write(local_encrypted, SW)
-    file = put(local_encrypted, NW, sales(1))
-    stream = local_encrypted.stream
-    replacement = Replacement(stream.table, local_encrypted.partition(NW), (file,), Manifest(()), row)
-    with stream.lake.open() as lake:
-        with pytest.raises(NotDirectError, match="INSERT only"):
-            replace_directly(lake, replacement)
-        with pytest.raises(CatalogError, match="INSERT only"):
-            replace_by_extension(lake, replacement)
-    assert local_encrypted.totals(NW) == []
-
-
-def test_a_lake_that_encrypts_and_one_that_does_not_are_told_apart(local_encrypted: World) -> None:
-    local_encrypted.land(NW, sales(1))
-    local_encrypted.ingest(NW)
-    local_encrypted.land(SW, sales(2))
-    local_encrypted.lake_options = {}
-
-    with pytest.raises(CatalogError, match=r"the lake is encrypted.*attach_options: \{encrypted: true\}"):
-        local_encrypted.ingest(SW)
-
-
-def test_a_plain_lake_does_not_become_an_encrypted_one(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.ingest(NW)
-    local_world.lake_options = ENCRYPTED
-
-    with pytest.raises(CatalogError, match=r"was made without encryption.*attach_options"):
-        local_world.ingest(NW, force=True)
-
-
-def test_rows_can_be_staged_in_another_place(
-    local_encrypted: World, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
-    local_encrypted.lake_options = ENCRYPTED | {"staging": s3_location()}
-    local_encrypted.land(NW, sales(1, 2))
-    seen: list[str] = []
-    stage = staging.Staging.clear
-
-    def clear(self: staging.Staging) -> None:
-        seen.extend(o.uri for o in Store(self.storage).list(self.folder))
-        stage(self)
-
-    with mock.patch.object(staging.Staging, "clear", clear):
-        local_encrypted.ingest(NW)
-
-    bucket = Store(local_encrypted.stream.lake_config.staging_storage)
-    assert local_encrypted.totals() == [1, 2]
-    assert len(seen) == 1
-    assert seen[0].startswith(f"{bucket.root}/_staging/")
-    assert bucket.list("_staging/") == ()
-    assert not (tmp_path / "data" / "_staging").exists()
-    findings = {finding.subject: finding for finding in examine(config_file(local_encrypted, tmp_path))}
-    assert findings["staging of test"].status == "ok"
-
-
-def config_file(world: World, folder: Path) -> Path:
-    file = folder / "lake.yaml"
-    lake = {"catalog": world.catalog, "storage": world.storage, **world.lake_options}
-    stream = STREAM | {"source": world.source} | world.options
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
-    return file
