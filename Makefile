@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # A worker takes 2 GB. Half of the time a test waits for a JVM, a server or a daemon, so two cores serve two workers.
-WORKERS := -n auto --maxprocesses 4 --dist loadfile
+WORKERS := -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help install demo ui test quick lint format bench lock clean
 

@@ -3,6 +3,8 @@
 Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest that is not at its root folder.
 """
 
+import os
+
 from lake_assets_tests.encrypted import encrypted, local_encrypted
 from lake_assets_tests.indexing import indexed_world, lane
 from lake_assets_tests.servers.postgres import postgres
@@ -10,6 +12,9 @@ from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
 from lake_assets_tests.spark_fixture import spark
 from lake_assets_tests.world_fixtures import local_world, s3_location, sessions, world
+
+# A JVM that lives for a minute spends half of its time on compiling what it runs a few times.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 
 __all__ = [
     "encrypted",
