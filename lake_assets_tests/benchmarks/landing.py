@@ -87,12 +87,8 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
     out = folder / "out"
     count = max(int(RECORDS * scale), 10_000)
     table = pa.concat_tables(records(count)).combine_chunks()
-    arrow, lines, readings = folder / "records.arrow", folder / "records.jsonl", folder / "readings.arrow"
-    for path_of, rows in ((arrow, table), (readings, table.select(READING))):
-        with pa.ipc.new_file(str(path_of), rows.schema) as file:
-            file.write_table(rows, max_chunksize=65_536)
-    with duckdb.connect() as client:
-        client.from_arrow(table).query("t", f"COPY (FROM t) TO '{lines}' (FORMAT json)")
+    arrow, lines = _written(table, folder / "records")
+    readings, reading_lines = _written(table.select(READING), folder / "readings")
 
     def ours(source: Path, form: Form) -> None:
         with LandingWriter("transactions", stream_at(out)) as writer:
@@ -134,6 +130,7 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
             "Arrow, DuckDB": lambda: by_duckdb("FROM records"),
             "Arrow, Polars": lambda: by_polars(arrow),
             "JSON": lambda: ours(lines, "jsonl"),
+            "JSON, readings": lambda: ours(reading_lines, "jsonl"),
             "JSON, DuckDB": lambda: by_duckdb(f"FROM read_json('{lines}')"),
             "JSON, Polars": lambda: by_polars(lines),
         }
@@ -148,8 +145,19 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
         _rate("landing: Arrow, all cores", count, both, ARROW_AIM),
         _rate("landing: Arrow, readings of five columns, one core", count, timings["Arrow, readings"], ARROW_AIM),
         _rate("landing: JSON lines, one core", count, timings["JSON"], JSON_AIM),
+        _rate("landing: JSON lines, readings of five columns, one core", count, timings["JSON, readings"], JSON_AIM),
     ]
     clean()
+
+
+def _written(rows: pa.Table, path: Path) -> tuple[Path, Path]:
+    """The rows as a file of Arrow, and as one of JSON lines."""
+    arrow, lines = path.with_suffix(".arrow"), path.with_suffix(".jsonl")
+    with pa.ipc.new_file(str(arrow), rows.schema) as file:
+        file.write_table(rows, max_chunksize=65_536)
+    with duckdb.connect() as client:
+        client.from_arrow(rows).query("t", f"COPY (FROM t) TO '{lines}' (FORMAT json)")
+    return arrow, lines
 
 
 def _rate(what: str, count: int, timing: Timing, aim: int) -> Line:
