@@ -100,7 +100,7 @@ def ingest_all(
         force: read them even if their objects are those of the last commit.
         landed_only: pass over a partition that has no objects and was never committed, whatever `on_empty` says; of
             one that was committed and has lost its objects the policy decides. Where the rows say of which partition
-            they are, one that has no rows, neither here nor in the lake, is skipped.
+            they are, one that has no rows, neither there nor in the lake, is passed over.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between steps; what it raises ends the run.
@@ -184,12 +184,22 @@ class _Run:
             yield Outcome(passage.partition, passage.result, passage.error)
 
     def _list(self, passages: Sequence[Passage]) -> None:
-        def one(passage: Passage) -> None:
-            with passage.step("list"):
-                passage.listed(self.stream.manifest(passage.partition))
+        places: dict[Partition, list[Passage]] = {}
+        for passage in passages:
+            places.setdefault(passage.partition.place, []).append(passage)
+
+        def one(place: list[Passage]) -> None:
+            first, *others = place
+            with first.step("list"):
+                first.listed(self.stream.manifest(first.partition))
+            for passage in others:
+                with passage.step("list"):
+                    if first.error is not None:
+                        raise first.error
+                    passage.listed(first.manifest)
 
         with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(one, passages))
+            list(pool.map(one, places.values()))
         self.checkpoint()
 
     def _check(self, passages: Sequence[Passage]) -> None:
@@ -291,8 +301,9 @@ class _Run:
         """There is nothing to load: the stream's policy says what that means."""
         policy = self.stream.config.on_empty
         if self.landed_only and self.stream.config.selects_rows and not self._has_rows(lake, passage, exists=exists):
-            # Objects say nothing of what has landed where the rows say of which partition they are.
-            policy = "keep"
+            # That there are objects does not say that something has landed, where the rows say of which partition.
+            passage.is_passed_over = True
+            return
         passage.update(on_empty=policy)
         if policy == "fail":
             chosen = [f"{c.name}={passage.partition.texts()[c.name]}" for c in passage.partition.columns if c.in_rows]

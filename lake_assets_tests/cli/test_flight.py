@@ -90,7 +90,7 @@ def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) ->
     assert f"{folder}/*.parquet" in planned.stdout
     assert "committed  year=2025  3 rows (before: 2)" in below.stdout
     found = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
-    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,1", "2025,BIGINT,42"]
+    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,1.0", "2025,BIGINT,42.0"]
     assert none.exit_code == 1
     assert "the source partition has no rows of year=2023" in none.stderr
     assert "year=2023" in run("ledger").stdout
