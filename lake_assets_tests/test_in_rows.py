@@ -104,6 +104,16 @@ def test_one_column_in_the_path_narrows_what_is_read(world: World) -> None:
         world.ingest(LATER)
 
 
+def test_a_layout_may_name_other_folders(local_world: World) -> None:
+    local_world.options = both_in_rows() | {"layout": "in/{batch}"}
+    uri = put(local_world, "in/7/a.parquet", rows(*MIXED))
+    put(local_world, "in/stray.parquet", rows(*MIXED))
+
+    assert [o.uri for o in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
+    (strayed,) = read_state(local_world.stream).strangers
+    assert strayed.endswith("in/stray.parquet")
+
+
 @pytest.mark.parametrize(
     ("options", "totals"),
     [
