@@ -23,11 +23,6 @@ from lake_assets_tests.world import NW, SW, World
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 LATER = "region=NW,date=2026-02-12"
 
-# Where the catalog cannot matter: local files, and S3 with the catalog that differs most.
-ON_BOTH_STORAGES = pytest.mark.parametrize(
-    "world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join
-)
-
 
 def both_in_rows(**field: Any) -> dict[str, Any]:
     return {
@@ -64,7 +59,7 @@ def put(world: World, key: str, table: pa.Table, **writer: Any) -> str:
     return world.landing.uri(key)
 
 
-@ON_BOTH_STORAGES
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
 def test_each_partition_takes_its_own_rows_of_objects_that_have_several(world: World) -> None:
     world.options = both_in_rows()
     uris = {put(world, "a.parquet", rows(*MIXED)), put(world, "x/y/b.parquet", rows(("NW", "2026-02-11", 16)))}
@@ -86,22 +81,21 @@ def test_each_partition_takes_its_own_rows_of_objects_that_have_several(world: W
     assert world.totals() == [2, 4, 16, 32]
 
 
-@ON_BOTH_STORAGES
-def test_one_column_in_the_path_narrows_what_is_read(world: World) -> None:
-    world.options = date_in_rows()
-    north = put(world, "region=NW/a.parquet", rows(*MIXED).drop_columns("region"))
-    put(world, "region=NW/b.parquet", rows(("NW", "2026-02-11", 64)))  # the column of the path in the file too
-    with world.landing.create("region=SW/a.parquet") as file:
+def test_one_column_in_the_path_narrows_what_is_read(local_world: World) -> None:
+    local_world.options = date_in_rows()
+    north = put(local_world, "region=NW/a.parquet", rows(*MIXED).drop_columns("region"))
+    put(local_world, "region=NW/b.parquet", rows(("NW", "2026-02-11", 64)))  # the column of the path in the file too
+    with local_world.landing.create("region=SW/a.parquet") as file:
         file.write(b"no parquet, and not read")
 
-    row = world.ingest(LATER).row
+    row = local_world.ingest(LATER).row
 
-    assert world.totals() == [8]
+    assert local_world.totals() == [8]
     assert row.source_files == 2
-    assert plan(world.stream, world.partition(NW)).manifest.objects[0].uri == north
-    put(world, "region=NW/b.parquet", rows(("SW", "2026-02-12", 64)))
+    assert plan(local_world.stream, local_world.partition(NW)).manifest.objects[0].uri == north
+    put(local_world, "region=NW/b.parquet", rows(("SW", "2026-02-12", 64)))
     with pytest.raises(SchemaError, match="region='SW', and belongs to region=NW/date=2026-02-12"):
-        world.ingest(LATER)
+        local_world.ingest(LATER)
 
 
 def test_a_layout_may_name_other_folders(local_world: World) -> None:
