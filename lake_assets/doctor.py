@@ -227,7 +227,7 @@ def _storage(storage: AnyStorage) -> str:
 
 
 def _source(stream: OpenStream) -> Finding | str:
-    text = stream.source.uri(stream.layout.text)
+    text = stream.layout_uri
     if stream.source.probe():
         return text
     return Finding(f"source of {stream.name}", "warning", f"{text}: reachable, and nothing has landed yet.")

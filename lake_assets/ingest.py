@@ -20,7 +20,7 @@ from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
-from lake_assets.lake.replacement import Replacement, Staged
+from lake_assets.lake.replacement import Replacement, Staged, where
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
 from lake_assets.stream import OpenStream
@@ -99,7 +99,8 @@ def ingest_all(
         sessions: gives the Spark session.
         force: read them even if their objects are those of the last commit.
         landed_only: pass over a partition that has no objects and was never committed, whatever `on_empty` says; of
-            one that was committed and has lost its objects the policy decides.
+            one that was committed and has lost its objects the policy decides. Where the rows say of which partition
+            they are, one that has no rows, neither there nor in the lake, is passed over.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between steps; what it raises ends the run.
@@ -183,12 +184,22 @@ class _Run:
             yield Outcome(passage.partition, passage.result, passage.error)
 
     def _list(self, passages: Sequence[Passage]) -> None:
-        def one(passage: Passage) -> None:
-            with passage.step("list"):
-                passage.listed(self.stream.manifest(passage.partition))
+        places: dict[Partition, list[Passage]] = {}
+        for passage in passages:
+            places.setdefault(passage.partition.place, []).append(passage)
+
+        def one(place: list[Passage]) -> None:
+            first, *others = place
+            with first.step("list"):
+                first.listed(self.stream.manifest(first.partition))
+            for passage in others:
+                with passage.step("list"):
+                    if first.error is not None:
+                        raise first.error
+                    passage.listed(first.manifest)
 
         with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(one, passages))
+            list(pool.map(one, places.values()))
         self.checkpoint()
 
     def _check(self, passages: Sequence[Passage]) -> None:
@@ -289,10 +300,16 @@ class _Run:
     def _without_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> None:
         """There is nothing to load: the stream's policy says what that means."""
         policy = self.stream.config.on_empty
+        if self.landed_only and self.stream.config.selects_rows and not self._has_rows(lake, passage, exists=exists):
+            # That there are objects does not say that something has landed, where the rows say of which partition.
+            passage.is_passed_over = True
+            return
         passage.update(on_empty=policy)
         if policy == "fail":
+            chosen = [f"{c.name}={passage.partition.texts()[c.name]}" for c in passage.partition.columns if c.in_rows]
             raise EmptySourceError(
-                f"the source partition has no rows: {passage.row.source_glob}:",
+                f"the source partition has no rows{' of ' if chosen else ''}{', '.join(chosen)}: "
+                f"{passage.row.source_glob}:",
                 "check that it has landed, or set on_empty to keep or clear.",
             )
         if policy == "keep" or not exists:
@@ -301,6 +318,11 @@ class _Run:
         passage.files = []
         passage.update(status="committed", row_count=0, files_written=0, bytes_written=0)
         self._replace(lake, passage)
+
+    def _has_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> bool:
+        condition, parameters = where(passage.partition)
+        table = self.stream.table.sql
+        return exists and bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
 
     def _skip(self, lake: LakeSession, passages: Sequence[Passage]) -> None:
         now = dt.datetime.now(dt.UTC)

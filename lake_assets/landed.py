@@ -1,9 +1,12 @@
 """The landing zone as it is now: its objects by partition."""
 
-from collections.abc import Iterable, Sequence
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.expected import expected_values
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
@@ -12,55 +15,78 @@ from lake_assets.stream import OpenStream
 LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
-def list_landed(stream: OpenStream) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
+def list_landed(
+    stream: OpenStream, known: Iterable[Partition] = (), now: dt.datetime | None = None
+) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
     """All objects by partition, each as `OpenStream.manifest` would give it, and those that lie in no partition.
 
-    It is one listing of the whole landing zone.
+    It is one listing of the whole landing zone. Where a partition column is in the rows, only they say whose they
+    are: then the objects of a place are those of each of its partitions that the config promises by now.
+
+    Args:
+        stream: whose objects.
+        known: other partitions that have the objects of their places.
+        now: the moment that says how far the config's dates reach, with a time zone; the present when None.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    return sort_landed(stream, stream.source.list(files=stream.config.files))
+    by_place, outside = _by_place(stream, stream.source.list(files=stream.config.files))
+    now = now or dt.datetime.now(dt.UTC)
+    found = {partition: manifest for place, manifest in by_place.items() for partition in _at(stream, place, now)}
+    found |= {partition: by_place[partition.place] for partition in known if partition.place in by_place}
+    return found, outside
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-    """The objects of some partitions, by a listing of each one's prefix.
+    """The objects of some partitions, by a listing of each one's prefix; of those of one place, by the same.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
     wanted = list(partitions)
+    places = {partition.place: partition for partition in wanted}
     with ThreadPoolExecutor(LISTINGS) as pool:
-        return dict(zip(wanted, pool.map(stream.manifest, wanted), strict=True))
+        found = dict(zip(places, pool.map(stream.manifest, places.values()), strict=True))
+    return {partition: found[partition.place] for partition in wanted}
 
 
-def sort_landed(
+def _by_place(
     stream: OpenStream, objects: Sequence[LandedObject]
 ) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
-    """The objects of a listing as `list_landed` gives them."""
+    """The objects of a listing by their partition's place, and those that lie in none."""
     found: dict[Partition, list[LandedObject]] = {}
     outside = []
     by_folder: dict[str, Partition | None] = {}
     for landed in objects:
         folder = landed.key.rpartition("/")[0]
         if folder not in by_folder:
-            by_folder[folder] = _partition_of(stream, landed.key)
-        partition = by_folder[folder]
-        if partition is None:
+            by_folder[folder] = _place_of(stream, landed.key)
+        place = by_folder[folder]
+        if place is None:
             outside.append(landed)
         else:
-            found.setdefault(partition, []).append(landed)
-    return {partition: Manifest(tuple(some)) for partition, some in found.items()}, tuple(outside)
+            found.setdefault(place, []).append(landed)
+    return {place: Manifest(tuple(some)) for place, some in found.items()}, tuple(outside)
 
 
-def _partition_of(stream: OpenStream, key: str) -> Partition | None:
-    """The partition of a key; None if it has none, or one that an ingest would look for elsewhere."""
+def _place_of(stream: OpenStream, key: str) -> Partition | None:
+    """The place of a key; None if it has none, or one that an ingest would look for elsewhere."""
     try:
         texts = stream.layout.match(key, file=True)
         if texts is None:
             return None
-        named = {column.name: texts[column.name] for column in stream.config.columns}
-        partition = Partition.of(stream.config.columns, named)
+        columns = [column for column in stream.config.columns if not column.in_rows]
+        named = {column.name: texts[column.name] for column in columns}
+        place = Partition.of(columns, named)
     except (LayoutError, PartitionError):
         return None
-    return partition if partition.texts() == named else None
+    return place if place.texts() == named else None
+
+
+def _at(stream: OpenStream, place: Partition, now: dt.datetime) -> Iterator[Partition]:
+    """The partitions of a place."""
+    said = dict(zip(place.columns, place.values, strict=True))
+    columns = stream.config.columns
+    values = [[said[c]] if c in said else expected_values(stream.config, c, (), now) for c in columns]
+    return (Partition(columns, combination) for combination in product(*values))

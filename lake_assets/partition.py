@@ -31,10 +31,15 @@ _PICTURES = {"year": "YYYY", "month": "YYYY-MM", "date": "YYYY-MM-DD", "hour": "
 
 @dataclass(frozen=True, slots=True)
 class PartitionColumn:
-    """A partition column: its name (an SQL identifier) and the type of its values."""
+    """A partition column: its name (an SQL identifier) and the type of its values.
+
+    Attributes:
+        in_rows: the landing zone's files have it, and its paths do not.
+    """
 
     name: str
     type: PartitionType
+    in_rows: bool = False
 
     def parse(self, text: str) -> PartitionValue:
         """The typed value of a path's text for this column.
@@ -142,6 +147,12 @@ class Partition:
                 f"partition path {path!r} is not written as this package does:", f"use {partition.path}."
             )
         return partition
+
+    @property
+    def place(self) -> "Partition":
+        """What the landing zone's paths say of it: the partition without the columns that are in the rows."""
+        said = [(c, v) for c, v in zip(self.columns, self.values, strict=True) if not c.in_rows]
+        return Partition(tuple(column for column, _ in said), tuple(value for _, value in said))
 
     def texts(self) -> dict[str, str]:
         """Each column's value as a path writes it, by the column's name."""

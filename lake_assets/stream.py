@@ -42,11 +42,21 @@ class OpenStream:
 
     def prefix(self, partition: Partition) -> str:
         """The folder below the landing zone's root that holds the partition's objects and no others."""
-        return self.layout.prefix(partition.texts())
+        return self.layout.prefix(partition.place.texts())
 
     def source_glob(self, partition: Partition) -> str:
         """What is read for the partition, as a glob."""
-        return self.source.uri(self.prefix(partition) + self.config.files)
+        return self.source.uri(self.prefix(partition) + self.config.files.lstrip("/"))
+
+    @property
+    def layout_uri(self) -> str:
+        """The landing zone with the placeholders of its layout."""
+        return self.source.uri(self.layout.text).rstrip("/")
+
+    @property
+    def files_uri(self) -> str:
+        """The same with the pattern of the files."""
+        return f"{self.layout_uri}/{self.config.files.lstrip('/')}"
 
     def destination_folder(self, partition: Partition) -> str:
         """The folder below the lake's root for the partition's data files, in Hive's form, ending in a slash."""
@@ -73,9 +83,10 @@ class OpenStream:
             StorageError: the landing zone cannot be listed.
         """
         listed = self.source.list(self.prefix(partition), self.config.files)
-        wanted = partition.texts().items()
+        wanted = partition.place.texts().items()
         # A layout may say more than the partition does, and then its prefix holds other partitions too.
-        return Manifest(tuple(o for o in listed if wanted <= (self.layout.match(o.key, file=True) or {}).items()))
+        matched = ((o, self.layout.match(o.key, file=True)) for o in listed)
+        return Manifest(tuple(o for o, found in matched if found is not None and wanted <= found.items()))
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""

@@ -111,9 +111,7 @@ class Writer:
     def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller looked
-        names = {column.name.lower() for column in self.stream.config.columns}
-        columns = [column for column in self._source_schema(passage) if column.name.lower() not in names]
-        frame = source_frame(spark, self._job([passage]), pa.schema(columns))
+        frame = source_frame(spark, self._job([passage]), self._source_schema(passage))
         result = apply_transform(spark, transform, frame)
         if self.schema is None:
             self._create_table(result_schema(result))
@@ -125,11 +123,16 @@ class Writer:
         return transformed(job, result)
 
     def _source_schema(self, passage: Passage) -> pa.Schema:
-        """What a transform sees: the columns of the first object, or of all where they may differ."""
+        """What a transform sees beside the partition columns: those of the first object, or of all that may differ."""
         if self.stream.config.schema_policy == "strict":
-            return self._file_schema(passage)
+            return self._without_partition(self._file_schema(passage))
         keys = [o.key for o in passage.manifest.objects]
-        return united(read_schemas(ArrowStore(self.stream.config.source), keys))
+        found = read_schemas(ArrowStore(self.stream.config.source), keys)
+        return united([(origin, self._without_partition(schema)) for origin, schema in found])
+
+    def _without_partition(self, schema: pa.Schema) -> pa.Schema:
+        names = {column.name.lower() for column in self.stream.config.columns}
+        return pa.schema([field for field in schema if field.name.lower() not in names])
 
     def _file_schema(self, passage: Passage) -> pa.Schema:
         return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
@@ -159,4 +162,5 @@ class Writer:
                 for p in passages
             ),
             key=StagingKey(self.staging.key) if self.staging else None,
+            selects=config.selects_rows,
         )

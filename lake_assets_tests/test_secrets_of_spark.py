@@ -2,6 +2,7 @@
 
 import base64
 import json
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,16 @@ appender.stderr.layout.pattern = %p %c: %m%n%ex
 SCRIPT = """\
 import json, logging, sys, urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from lake_assets.config.load import load_config
+from lake_assets import staging
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest import ingest
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.stream import open_streams
 
+# The key under which rows are staged is drawn at random, and kept by nobody: this one we know.
+staging.secrets = SimpleNamespace(token_bytes=lambda size: bytes.fromhex(sys.argv[2]))
 logging.basicConfig(level=logging.DEBUG)
 # At DEBUG it writes down the wire between Python and the JVM: the pickled tasks, and what they take to the workers.
 logging.getLogger("py4j").setLevel(logging.INFO)
@@ -77,12 +82,21 @@ def config(tmp_path: Path, s3: S3Server, postgres: PostgresServer) -> dict[str, 
         "damaged": {"source": damaged.source},
         "failing": {"transform": {"function": "lake_assets_tests.transforms:failing"}},
     }
+    hidden = {"lake": "hidden"}
+    streams |= {f"staged_{name}": options | hidden for name, options in streams.items()}
     (tmp_path / "log4j2.properties").write_text(LOG4J)
     (tmp_path / "events").mkdir()
     config = {
-        "lakes": {"test": {"catalog": catalog, "storage": storage}},
+        "lakes": {
+            "test": {"catalog": catalog, "storage": storage},
+            "hidden": {
+                "catalog": database_on(postgres),
+                "storage": bucket_on(s3),
+                "attach_options": {"encrypted": True},
+            },
+        },
         "streams": {
-            name: STREAM | {"source": source, "destination": {"table": name}} | options
+            name: STREAM | {"lake": "test", "source": source, "destination": {"table": name}} | options
             for name, options in streams.items()
         },
         "spark": {
@@ -109,17 +123,27 @@ def forms(secret: str) -> Iterator[str]:
     yield base64.b64encode(secret.encode()).decode()
 
 
+def key_forms(key: bytes) -> Iterator[str]:
+    """How Python, SQL, JSON and files of any kind write a key of bytes."""
+    yield from (key.decode("latin-1"), key.hex(), key.hex().upper(), base64.b64encode(key).decode(), repr(key)[2:-1])
+    yield "".join(f"\\x{byte:02X}" for byte in key)  # DuckDB's form of a BLOB
+    yield str(list(key))
+
+
 def test_what_spark_says_and_leaves_holds_no_secret(
     config: dict[str, Any], tmp_path: Path, s3: S3Server, postgres: PostgresServer
 ) -> None:
-    done = run_python("-c", SCRIPT, NW, folder=tmp_path)
+    key = secrets.token_bytes(16)
+
+    done = run_python("-c", SCRIPT, NW, key.hex(), folder=tmp_path)
 
     assert done.returncode == 0, done.stderr[-4000:]
     told = json.loads((tmp_path / "told.json").read_text())
     ended = told["ended"]
-    assert (ended["passed"], ended["transformed"]) == ("committed", "committed")
-    assert "cannot be read as Parquet" in ended["damaged"]
-    assert "failed on purpose" in ended["failing"]
+    for staged in ("", "staged_"):
+        assert (ended[f"{staged}passed"], ended[f"{staged}transformed"]) == ("committed", "committed")
+        assert "cannot be read as Parquet" in ended[f"{staged}damaged"]
+        assert "failed on purpose" in ended[f"{staged}failing"]
     events = "".join(file.read_text() for file in (tmp_path / "events").rglob("*") if file.is_file())
     # Each place was talkative, and the search would find what it looks for.
     assert "DEBUG org.apache.spark" in done.stderr
@@ -133,6 +157,5 @@ def test_what_spark_says_and_leaves_holds_no_secret(
     said |= {name: str(text) for name, text in told.items()}
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lake.yaml"]
     said |= {str(path): path.read_bytes().decode("latin-1") for path in left}
-    for secret in (s3.secret_key, postgres.password):
-        for form in forms(secret):
-            assert [place for place, text in said.items() if form in text] == []
+    for form in (*forms(s3.secret_key), *forms(postgres.password), *key_forms(key)):
+        assert [place for place, text in said.items() if form in text] == []

@@ -28,7 +28,7 @@ def validate(options: Options) -> None:
     table = Table("stream", "from", "to", "partitions", box=None, pad_edge=False, header_style="bold")
     for name, stream in open_streams(config).items():
         columns = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
-        source = stream.source.uri(stream.layout.text)
+        source = stream.layout_uri
         cells = (name, source, f"{config.lake_name(name)}.{stream.table}", columns)
         table.add_row(*(Text(cell) for cell in cells))
     print_table(table)

@@ -124,7 +124,7 @@ def result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        why = "no source objects, on_empty: keep" if row.on_empty else "unchanged"
+        why = "no source rows, on_empty: keep" if row.on_empty else "unchanged"
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "

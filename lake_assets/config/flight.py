@@ -32,8 +32,8 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     """
     column = _identifier(environment, "PARTITION_COLUMN", "year")
     table = _identifier(environment, "DESTINATION_TABLE", None)
-    _refuse_other_layouts(environment)
-    root, files = _source(environment[SOURCE], column)
+    in_path = _is_in_path(environment)
+    root, files = _source(environment[SOURCE], column if in_path else None)
     value = environment.get("LOAD_PARTITION") or str(pendulum.now("UTC").year)
     # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
     kind = "integer" if _WHOLE_NUMBER.fullmatch(value) else "string"
@@ -43,7 +43,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
             table: {
                 "source": _storage(root, environment),
                 "files": files,
-                "partitions": {column: {"type": kind, "values": [value]}},
+                "partitions": {column: {"type": kind, "values": [value], "in": "path" if in_path else "rows"}},
                 "destination": {"schema": _identifier(environment, "DESTINATION_SCHEMA", "main"), "table": table},
             }
         },
@@ -80,20 +80,22 @@ def _identifier(environment: Mapping[str, str], name: str, default: str | None) 
         raise ConfigError(f"{name}: {error}.") from error
 
 
-def _refuse_other_layouts(environment: Mapping[str, str]) -> None:
+def _is_in_path(environment: Mapping[str, str]) -> bool:
+    """Whether folders say what partition files are of; if not, the column is in the files."""
     value = environment.get("HIVE_PARTITIONING") or "true"
     if value.lower() not in {"true", "false"}:
         raise ConfigError(f"HIVE_PARTITIONING is {value!r}:", "set it to true or false.")
-    if value.lower() == "false":
+    return value.lower() == "true"
+
+
+def _source(glob: str, column: str | None) -> tuple[str, str]:
+    """The folder that holds the column's folders, and the pattern of the files in them; of any files without one."""
+    found = split_glob(glob, [] if column is None else [f"{column}=*"])
+    if found is None and column is None:
         raise ConfigError(
-            "HIVE_PARTITIONING is false, and then no path says which files belong to the partition:",
-            "set it to true, or describe the paths by `layout` in a lake.yaml.",
+            f"{SOURCE} is {glob!r}, and must have a folder before its first wildcard, and files:",
+            "write it as s3://bucket/prefix/*.parquet, /data/**/*.parquet, or a path of that form.",
         )
-
-
-def _source(glob: str, column: str) -> tuple[str, str]:
-    """The folder that holds the partition's folders, and the pattern of the files' names in them."""
-    found = split_glob(glob, [f"{column}=*"])
     if found is None:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must say one folder for each value of {column}:",

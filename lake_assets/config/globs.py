@@ -16,6 +16,8 @@ def is_glob(text: str) -> bool:
 
 def folder_globs(template: Template) -> list[str]:
     """The layout's folders as a glob writes them, such as `region=*` and `date=*`."""
+    if not template.parts:
+        return []
     return "".join(part.text if isinstance(part, Static) else "*" for part in template.parts).strip("/").split("/")
 
 
@@ -26,6 +28,8 @@ def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
         glob: a URI or path. Each folder stands in it as in `folders` or as `*`; one `**` may stand for them all.
         folders: as `folder_globs` gives them.
     """
+    if not folders:
+        return _split_anywhere(glob)
     scheme, separator, path = glob.rpartition("://")
     *above, files = path.split("/")
     if above and above[-1] == "**" and is_glob(folders[0]):
@@ -38,3 +42,13 @@ def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
     if not fits or not any(root) or is_glob("/".join(root)) or files in {"", "**"}:
         return None
     return f"{scheme}{separator}{'/'.join(root)}", files
+
+
+def _split_anywhere(glob: str) -> tuple[str, str] | None:
+    """The folder above the first wildcard, and what is below it, from a slash on."""
+    scheme, separator, path = glob.rpartition("://")
+    *above, name = path.split("/")
+    depth = next((depth for depth, folder in enumerate(above) if is_glob(folder)), len(above))
+    if not any(above[:depth]) or name in {"", "**"}:
+        return None
+    return f"{scheme}{separator}{'/'.join(above[:depth])}", "/".join(["", *above[depth:], name])

@@ -1,6 +1,7 @@
 """A stream: one table's worth of landed files and how it reaches the lake."""
 
 import datetime as dt
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
@@ -9,7 +10,7 @@ from lake_assets.config.checks import Checks
 from lake_assets.config.fields import FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
-from lake_assets.config.layouts import Layout
+from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
@@ -36,6 +37,11 @@ class PartitionField(Model):
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: dt.date | None = Field(None, description="First date, for the types that are times.")
     end: dt.date | None = Field(None, description="Last date, for the types that are times; today when absent.")
+    where: Literal["path", "rows"] = Field(
+        "path",
+        alias="in",
+        description="What says of which partition a row is: its object's path, or this column of it.",
+    )
 
     @field_validator("values", mode="before")
     @classmethod
@@ -138,10 +144,16 @@ class Stream(Model):
             return data
         try:
             layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
-            folders = folder_globs(layout.parsed if layout else Template.hive(data["partitions"]))
+            partitions = TypeAdapter(dict[str, PartitionField]).validate_python(data["partitions"])
+            folders = folder_globs(_template(layout, partitions))
         except (ValueError, LookupError, TypeError, LayoutError):
             return data  # what is wrong with these is told where they stand
         found = split_glob(glob, folders)
+        if found is None and not folders:
+            raise ValueError(
+                f"source {glob!r} names no folder before its first wildcard, or no files: write it as a folder and "
+                "/*.parquet, or /**/*.parquet for all below it"
+            )
         if found is None:
             raise ValueError(
                 f"source {glob!r} is a glob of other folders than the layout's: write it as "
@@ -178,15 +190,43 @@ class Stream(Model):
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
             raise ValueError("two partition columns differ only in the case of their letters")
         template = self.template
-        if missing := [name for name in self.partitions if name not in template.columns]:
-            raise ValueError(f"the layout {template.text!r} has no {{{missing[0]}}}, which is a partition column")
         for column in self.columns:
-            check_time_type(template, column)
+            if column.in_rows and column.name in template.columns:
+                raise ValueError(
+                    f"partitions.{column.name} is in: rows, and the layout {template.text!r} has {{{column.name}}}: "
+                    "leave one of both out"
+                )
+            if not column.in_rows and column.name not in template.columns:
+                raise ValueError(f"the layout {template.text!r} has no {{{column.name}}}, which is a partition column")
+            if not column.in_rows:
+                check_time_type(template, column)
             for value in self.partitions[column.name].values or ():
                 try:
                     column.parse(column.text(value))
                 except PartitionError as error:
                     raise ValueError(str(error)) from error
+        return self
+
+    @model_validator(mode="after")
+    def _rows_say_partitions(self) -> Self:
+        if "/" in self.files and self.template.parts:
+            raise ValueError(
+                f"files {self.files!r} has a slash, and the folders are the layout's: write the files' names alone"
+            )
+        name = next((column.name for column in self.columns if column.in_rows), None)
+        if name is None:
+            return self
+        if self.mode == "index":
+            raise ValueError(
+                f"partitions.{name} is in: rows, and mode: index registers whole files, each of one partition: use "
+                "mode: replace"
+            )
+        for what in ("sensor", "automation"):
+            if getattr(self, what) is not None:
+                raise ValueError(
+                    f"partitions.{name} is in: rows, so an object's path does not say which partitions it is of, and "
+                    f"{what} cannot tell what to refresh: use schedule"
+                )
         return self
 
     @model_validator(mode="after")
@@ -225,12 +265,17 @@ class Stream(Model):
     @property
     def template(self) -> Template:
         """How partitions are written as paths in the landing zone."""
-        return self.layout.parsed if self.layout else Template.hive(self.partitions)
+        return _template(self.layout, self.partitions)
 
     @property
     def columns(self) -> tuple[PartitionColumn, ...]:
         """The partition columns in the order of the config, which is their order in the path."""
-        return tuple(PartitionColumn(name, field.type) for name, field in self.partitions.items())
+        return tuple(PartitionColumn(n, field.type, field.where == "rows") for n, field in self.partitions.items())
+
+    @property
+    def selects_rows(self) -> bool:
+        """Whether an object may hold rows of several partitions, told apart by a column."""
+        return any(column.in_rows for column in self.columns)
 
     def partition(self, text: str) -> Partition:
         """The partition that `region=NW,date=2026-02-11` names.
@@ -249,3 +294,10 @@ class Stream(Model):
             return Partition.at(self.columns, path)
         except PartitionError:
             return None
+
+
+def _template(layout: LayoutOptions | None, partitions: Mapping[str, PartitionField]) -> Template:
+    if layout is not None:
+        return layout.parsed
+    folders = [name for name, field in partitions.items() if field.where == "path"]
+    return Template.hive(folders) if folders else Template.root()

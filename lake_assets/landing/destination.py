@@ -56,7 +56,7 @@ class Destination:
 
     def _fault(self, path: str) -> str | None:
         found = self._layout.match(f"{path}/file", file=True) or {}
-        columns = self._stream.columns
+        columns = tuple(column for column in self._stream.columns if not column.in_rows)
         try:
             partition = Partition.of(columns, {c.name: found[c.name] for c in columns if c.name in found})
         except PartitionError as error:

@@ -232,7 +232,7 @@ class LandingWriter:
         if parts:
             self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
         for path, rows in parts:
-            key = f"{path}/{self._names.next()}.parquet"
+            key = f"{path}/{self._names.next()}.parquet".lstrip("/")
             self._delivery.send(key, partial(self._encoder.encode, rows), self._count(rows.num_rows, 0))
 
     def _reject(self, letter: Rejected) -> None:

@@ -58,7 +58,7 @@ def render_rows(
         written = [write(part, value) for value in values[part.column]]
         return [written[code] for code in keys[part.column].tolist()]
 
-    paths = [whole("".join(path)) for path in zip(*map(texts, parts), strict=True)]
+    paths = [whole("".join(path)) for path in zip(*map(texts, parts or (Static(""),)), strict=True)]
     # Two values may have one path, as NULL and a text that is no timestamp.
     distinct = pa.array(paths, pa.string()).dictionary_encode()
     indices = distinct.indices.to_numpy().astype(np.int32)[codes]

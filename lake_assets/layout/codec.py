@@ -68,6 +68,8 @@ def write_partition(
 
 def pattern(parts: Sequence[Part], *, nested: bool) -> re.Pattern[str]:
     """The template as a regular expression with one group a placeholder, for a path without a slash at its end."""
+    if not parts:
+        return re.compile(".*", re.DOTALL)
     # Each value ends where its separator first occurs, so the shortest reading is the one that was written.
     whole = "(.+?)" if nested else "([^/]+?)"
     text = "".join(

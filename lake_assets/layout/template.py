@@ -76,6 +76,11 @@ class Template:
         """
         return cls.parse("/".join(f"{escape(column)}={{{grammar.quoted(column)}}}" for column in columns))
 
+    @classmethod
+    def root(cls) -> "Template":
+        """The layout of files that lie anywhere below the source's root, where paths say nothing."""
+        return cls("", ())
+
     @cached_property
     def placeholders(self) -> tuple[Placeholder, ...]:
         """The placeholders in the order of the path."""

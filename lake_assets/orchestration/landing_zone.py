@@ -38,9 +38,7 @@ def landing_asset(stream: OpenStream) -> dg.SourceAsset:
             name=landing_name(stream.name),
             description=f"What lands at `{stream.source.root}`. Observe it to see what waits to be ingested.",
             group_name=stream.config.group,
-            metadata={
-                "source": dg.MetadataValue.path(stream.source.uri(f"{stream.layout.text}/{stream.config.files}"))
-            },
+            metadata={"source": dg.MetadataValue.path(stream.files_uri)},
             partitions_def=partitions_definition(stream),
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:

@@ -36,7 +36,7 @@ def definition_metadata(stream: OpenStream) -> Metadata:
     """What the asset shows before it has run: where its rows come from, where they go, and the rules between."""
     return {
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
-        "source": dg.MetadataValue.path(stream.source.uri(f"{stream.layout.text}/{stream.config.files}")),
+        "source": dg.MetadataValue.path(stream.files_uri),
         "destination": dg.MetadataValue.path(stream.table_uri),
         "catalog": dg.MetadataValue.text(stream.lake.place),
         "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),

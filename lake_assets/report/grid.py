@@ -15,8 +15,8 @@ import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from lake_assets.expected import time_key
 from lake_assets.partition import TIME_FORMATS, PartitionType, PartitionValue
-from lake_assets.report.expected import time_key
 from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
 from lake_assets.report.state import PartitionState, StreamState
 

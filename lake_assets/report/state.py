@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from lake_assets.errors import NoLakeError
+from lake_assets.expected import expected_partitions, sort_key
 from lake_assets.lake.history import LastRuns, last_runs
 from lake_assets.landed import list_landed
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition, PartitionColumn
-from lake_assets.report.expected import expected_partitions, sort_key
 from lake_assets.stream import OpenStream
 
 State = Literal["committed", "stale", "failed", "missing", "absent"]
@@ -80,8 +80,8 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         CatalogError: the lake cannot be read; one that does not exist yet has committed nothing.
     """
     now = now or dt.datetime.now(dt.UTC)
-    landed, strangers = list_landed(stream)
     ledger = _read_ledger(stream)
+    landed, strangers = list_landed(stream, ledger, now)
     known = sorted({*landed, *ledger}, key=sort_key)
     partitions = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
     nothing = Manifest(())

@@ -5,21 +5,37 @@ row is read. (Parquet readers that match by position, or cast as they can, are h
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.errors import SchemaDriftError, SchemaError
-from lake_assets.partition import Partition
+from lake_assets.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
 _STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+_NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
+
+# Beside texts, what a column of the files may be whose values choose the rows of a partition column of this type.
+_CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
+    {
+        "string": (t.is_integer, t.is_date),
+        "integer": _NUMBERS,
+        "year": _NUMBERS,
+        "month": (),
+        "date": (t.is_date, lambda data_type: t.is_timestamp(data_type) and data_type.tz is None),
+        "hour": (),
+    }
+)
 
 
 class Fitter:
     """Fits batches of one schema to a target schema, checking partition columns that the rows carry as well.
+
+    Of a partition column that is in the rows, with `selects`, only the rows with the partition's value are kept.
 
     Args:
         source: the schema of the batches.
@@ -27,6 +43,7 @@ class Fitter:
         partition: whose rows these are.
         origin: the object or result that they come from, for errors.
         evolves: let a missing column be NULL, and tell of unknown and wider ones by an error of their own.
+        selects: choose rows by the partition columns that are in the rows, as of landed files.
 
     Raises:
         SchemaDriftError: the table lacks a column, or has a narrower one, and `evolves` is set.
@@ -34,7 +51,14 @@ class Fitter:
     """
 
     def __init__(
-        self, source: pa.Schema, target: pa.Schema, partition: Partition, origin: str, *, evolves: bool = False
+        self,
+        source: pa.Schema,
+        target: pa.Schema,
+        partition: Partition,
+        origin: str,
+        *,
+        evolves: bool = False,
+        selects: bool = False,
     ) -> None:
         self._target = target
         self._partition = partition
@@ -45,6 +69,8 @@ class Fitter:
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
+        self.chosen = _chosen(source, by_name, partition, origin) if selects else {}
+        """The value of each column by which rows are chosen, by its name in the source."""
         missing = [name for name in target.names if name.lower() not in by_name]
         unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
         if evolves:
@@ -73,6 +99,7 @@ class Fitter:
         Raises:
             SchemaError: a value does not fit its column, or a row belongs to another partition.
         """
+        batch = self._choose(batch)
         self._check_partition(batch)
         if self._same:
             return batch
@@ -90,10 +117,23 @@ class Fitter:
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
+    def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        for name, value in self.chosen.items():
+            try:
+                values = _read_as(batch.column(name), value.type)
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} says to which partition a row belongs, and has a value that is "
+                    f"no {value.type}: {error}:",
+                    "correct the value, or the type of this partition column in the config.",
+                ) from error
+            batch = batch.filter(pc.equal(values, value) if value.is_valid else pc.is_null(values))
+        return batch
+
     def _check_partition(self, batch: pa.RecordBatch) -> None:
         for column, value in zip(self._partition.columns, self._partition.values, strict=True):
             name = self._partition_names.get(column.name)
-            if name is None:
+            if name is None or name in self.chosen:
                 continue
             array = _cast(batch.column(name), pa.string())
             wrong = (
@@ -105,6 +145,13 @@ class Fitter:
                     f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:",
                     "land the row in its own partition, or correct the transform.",
                 )
+
+
+def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
+    """A partition's value as Arrow has it; NULL has the column's type too."""
+    return pa.scalar(
+        value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
+    )
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
@@ -178,6 +225,37 @@ def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whos
         f"column {name!r} of {origin} is {given}, and {whose} is {there}, which cannot hold all of it:",
         "cast it in a transform, or widen the table's column.",
     )
+
+
+def _chosen(source: pa.Schema, by_name: Mapping[str, str], partition: Partition, origin: str) -> dict[str, pa.Scalar]:
+    """The values that rows must have in the columns that say to which partition they belong."""
+    chosen = {}
+    for column, value in zip(partition.columns, partition.values, strict=True):
+        if not column.in_rows:
+            continue
+        name = by_name.get(column.name.lower())
+        if name is None:
+            raise SchemaError(
+                f"{origin} has no column {column.name!r}, which says to which partition a row belongs:",
+                "land it again with that column, or correct `partitions` in the config.",
+            )
+        given = source.field(name).type
+        data_type = given.value_type if t.is_dictionary(given) else given
+        if not any(is_kind(data_type) for is_kind in (t.is_null, *_STRING_KINDS, *_CHOOSING[column.type])):
+            raise SchemaError(
+                f"column {name!r} of {origin} is {given}, by which no partition of type {column.type} is found:",
+                "correct the type of this partition column in the config, or land the column as text.",
+            )
+        chosen[name] = typed_value(column, value)
+    return chosen
+
+
+def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The values as ones of this type; those that are not equal to one are refused, where a cast would cut them."""
+    values = _cast(array, data_type)
+    if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
+        raise pa.ArrowInvalid("a time of day")
+    return values
 
 
 def _type(source: pa.Schema, by_name: Mapping[str, str], field: pa.Field) -> pa.DataType:

@@ -57,6 +57,7 @@ class Job:
     partitions: tuple[PartitionJob, ...]
     evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
     key: StagingKey | None = None  # the files are staged under it, not the table's own
+    selects: bool = False  # of the objects' rows, those of the partition, by the columns that are in the rows
 
 
 @dataclass(frozen=True, slots=True)

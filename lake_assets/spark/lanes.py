@@ -27,7 +27,7 @@ from lake_assets.errors import (
     TransformError,
 )
 from lake_assets.partition import Partition
-from lake_assets.spark.fit import Fitter
+from lake_assets.spark.fit import Fitter, typed_value
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
 from lake_assets.spark.read import read_shares
 from lake_assets.spark.stage import stage_files
@@ -127,7 +127,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in read_shares(job.source, bins[number], target, partition.partition, evolves=job.evolves):
+                for rows in _read(job, bins[number], target, partition.partition):
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
@@ -193,8 +193,11 @@ def first_sentence(error: Exception) -> str:
 
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
     partition = job.partitions[index]
-    rows = read_shares(job.source, mine, job.schema, partition.partition, evolves=job.evolves)
-    return _write(rows, job, partition.destination)
+    return _write(_read(job, mine, job.schema, partition.partition), job, partition.destination)
+
+
+def _read(job: Job, mine: tuple[Share, ...], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:
+    return read_shares(job.source, mine, schema, partition, evolves=job.evolves, selects=job.selects)
 
 
 def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
@@ -268,11 +271,7 @@ def _job_error(error: PySparkException | Py4JJavaError) -> LakeAssetsError:
 
 
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:
-    arrow = {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}
-    return {
-        column.name: pa.scalar(value, arrow.get(column.type, pa.string()))
-        for column, value in zip(partition.columns, partition.values, strict=True)
-    }
+    return {c.name: typed_value(c, value) for c, value in zip(partition.columns, partition.values, strict=True)}
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:

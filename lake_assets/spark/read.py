@@ -1,8 +1,9 @@
 """Reading landed Parquet inside a task, as Arrow record batches, with memory bound by a row group."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +12,7 @@ from obstore import Bytes
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
-from lake_assets.partition import Partition
+from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
 from lake_assets.storage.arrow import ArrowStore
@@ -26,9 +27,23 @@ _TRANSPORT = ("aws error", "azure error", "google::cloud::status", "curl")
 
 
 def read_shares(
-    storage: AnyStorage, shares: Sequence[Share], schema: pa.Schema, partition: Partition, *, evolves: bool = False
+    storage: AnyStorage,
+    shares: Sequence[Share],
+    schema: pa.Schema,
+    partition: Partition,
+    *,
+    evolves: bool = False,
+    selects: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
+
+    Args:
+        storage: the landing zone.
+        shares: of its objects.
+        schema: of the rows that are given.
+        partition: whose rows these are.
+        evolves: as for `Fitter`.
+        selects: as for `Fitter`; row groups that have no such row, by their statistics, are not read.
 
     Raises:
         SchemaDriftError: with `evolves`, an object has columns that the schema lacks or wider ones. It tells of all
@@ -47,7 +62,8 @@ def read_shares(
             with _readable(uri):
                 try:
                     parquet = pq.ParquetFile(file, pre_buffer=True)
-                    fitter = Fitter(parquet.schema_arrow, schema, partition, f"the object {uri}", evolves=evolves)
+                    origin = f"the object {uri}"
+                    fitter = Fitter(parquet.schema_arrow, schema, partition, origin, evolves=evolves, selects=selects)
                 except SchemaDriftError as error:
                     drift = error if drift is None else drift.with_more(error.found)
                 if drift is None:
@@ -116,12 +132,39 @@ def _opened(
 
 def _batches(parquet: pq.ParquetFile, share: Share, fitter: Fitter) -> Iterator[pa.RecordBatch]:
     groups = parquet.num_row_groups
-    mine = list(range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts))
+    mine = range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts)
     columns = [*fitter.columns, *fitter.partition_columns]
     # One row group after the other: pre-buffering takes memory for all that are asked for.
-    for group in mine:
+    for group in _with_rows(parquet, mine, fitter):
         for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
-            yield fitter.fit(batch.select(columns))
+            fitted = fitter.fit(batch.select(columns))
+            if fitted.num_rows:
+                yield fitted
+
+
+def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
+    """The row groups that may have chosen rows, as far as their statistics tell."""
+    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))] if fitter.chosen else []
+    chosen = [(names.index(name), value.as_py()) for name, value in fitter.chosen.items()]
+    for group in groups:
+        facts = parquet.metadata.row_group(group)
+        if not any(_rules_out(facts.column(index).statistics, value) for index, value in chosen):
+            yield group
+
+
+def _rules_out(statistics: pq.Statistics | None, value: PartitionValue) -> bool:
+    if statistics is None:
+        return False
+    if value is None:
+        return bool(statistics.has_null_count and statistics.null_count == 0)
+    if not statistics.has_min_max:
+        return False
+    wanted: Any = value
+    try:
+        # Texts of numbers or dates do not sort as these do.
+        return type(statistics.min) is type(wanted) and not statistics.min <= wanted <= statistics.max
+    except (OverflowError, ValueError):  # a date that Python does not have, a text that is none
+        return False
 
 
 def _damaged(uri: str, error: Exception) -> SourceError:

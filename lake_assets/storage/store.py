@@ -76,7 +76,8 @@ class Store:
 
         Args:
             prefix: folder below the root.
-            files: pattern that the last part of the key must match.
+            files: pattern that the last part of the key must match; one with a slash is of the whole key below the
+                folder, where `*` stays within a name and `**` stands for any number of folders.
 
         Raises:
             StorageError: the store is unreachable, refuses, or the bucket or root folder does not exist.
@@ -244,7 +245,18 @@ def _landed(root: str, meta: "ObjectMeta") -> LandedObject:
 
 def is_data(below: Sequence[str], files: str) -> bool:
     """Whether an object, by the parts of its key below the listed folder, is data and fits the pattern."""
-    return not is_hidden(below) and fnmatch.fnmatchcase(below[-1], files)
+    if is_hidden(below):
+        return False
+    return _fits(below, files.lstrip("/").split("/")) if "/" in files else fnmatch.fnmatchcase(below[-1], files)
+
+
+def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, both by their parts."""
+    if not names or not patterns:
+        return not names and not patterns
+    if patterns[0] == "**":
+        return _fits(names, patterns[1:]) or _fits(names[1:], patterns)
+    return fnmatch.fnmatchcase(names[0], patterns[0]) and _fits(names[1:], patterns[1:])
 
 
 def is_hidden(names: Iterable[str]) -> bool:

@@ -60,6 +60,43 @@ def test_a_partition_is_loaded_and_loaded_again(run: Run, tmp_path: Path) -> Non
     assert found.stdout.splitlines()[1:] == ["2024,BIGINT,5", "2025,BIGINT,16"]
 
 
+def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "exports"
+    (folder / "old").mkdir(parents=True)
+    pq.write_table(
+        pa.table({"year": pa.array([2024, 2025, None], pa.int32()), "total": [1.0, 2, 4]}), folder / "a.parquet"
+    )
+    pq.write_table(pa.table({"total": [8.0, 16], "year": ["2025", "2026"]}), folder / "b.parquet")
+    pq.write_table(pa.table({"year": [2025], "total": [32.0]}), folder / "old" / "c.parquet")
+    variables = {
+        "SOURCE_GLOB": f"{folder}/*.parquet",
+        "DESTINATION_TABLE": "stats",
+        "HIVE_PARTITIONING": "false",
+        "LOAD_PARTITION": "2025",
+    }
+
+    validated = run("validate", **variables)
+    first = run("ingest")
+    again = run("ingest")
+    planned = run("plan", LOAD_PARTITION="2024")
+    other = run("ingest")
+    below = run("ingest", SOURCE_GLOB=f"{folder}/**/*.parquet", LOAD_PARTITION="2025")
+    none = run("ingest", LOAD_PARTITION="2023")
+
+    assert [r.exit_code for r in (validated, first, again, planned, other, below)] == [0] * 6, first.output
+    assert "committed  year=2025  2 rows (before: 0)" in first.stdout
+    assert "skipped    year=2025  unchanged" in again.stdout
+    assert "2 objects" in planned.stdout
+    assert f"{folder}/*.parquet" in planned.stdout
+    assert "committed  year=2025  3 rows (before: 2)" in below.stdout
+    found = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
+    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,1.0", "2025,BIGINT,42.0"]
+    assert none.exit_code == 1
+    assert "the source partition has no rows of year=2023" in none.stderr
+    assert "year=2023" in run("ledger").stdout
+    assert run("check").exit_code == 0
+
+
 def test_a_text_of_digits_stays_what_it_is(run: Run, tmp_path: Path) -> None:
     land(tmp_path, "007", 1)
 

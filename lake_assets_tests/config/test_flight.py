@@ -68,6 +68,36 @@ def test_canonical_digits_are_a_number_and_all_else_is_text(value: str, kind: st
     assert column.text(column.parse(value)) == value
 
 
+@pytest.mark.parametrize(
+    ("glob", "root", "files"),
+    [
+        ("s3://bucket/x/*.parquet", "s3://bucket/x", "/*.parquet"),
+        ("s3://bucket/*/2026-??/part-[0-9].parquet", "s3://bucket", "/*/2026-??/part-[0-9].parquet"),
+        ("/data/**/*.parquet", "/data", "/**/*.parquet"),
+        ("/data/one.parquet", "/data", "/one.parquet"),
+        ("./*.parquet", str(Path.cwd()), "/*.parquet"),
+        ("gs://bucket/*", "gs://bucket", "/*"),
+    ],
+)
+def test_the_column_in_the_files_takes_any_glob(glob: str, root: str, files: str) -> None:
+    stream = flight_config(LEAST | {"SOURCE_GLOB": glob, "HIVE_PARTITIONING": "False"}).streams["stats"]
+
+    assert (stream.source.root, stream.files) == (root, files)
+    assert stream.selects_rows
+    assert stream.template.text == ""
+
+
+@pytest.mark.parametrize("glob", ["*.parquet", "s3://*/x.parquet", "/data/", "/data/**", "s3://bucket"])
+def test_a_glob_of_no_folder_or_no_files_is_refused(glob: str) -> None:
+    with pytest.raises(ConfigError, match="a folder before its first wildcard, and files"):
+        flight_config(LEAST | {"SOURCE_GLOB": glob, "HIVE_PARTITIONING": "false"})
+
+
+def test_a_web_server_cannot_be_listed() -> None:
+    with pytest.raises(ConfigError, match="https:// is not a storage that is known here"):
+        flight_config(LEAST | {"SOURCE_GLOB": "https://host/x/*.parquet", "HIVE_PARTITIONING": "false"})
+
+
 def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
     variables = LEAST | {"MOTHERDUCK_TOKEN": "a-secret-token", "DESTINATION_STORAGE": "s3://mine/lake"}
 
@@ -108,7 +138,6 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("DESTINATION_TABLE", "", "DESTINATION_TABLE is not set"),
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
-        ("HIVE_PARTITIONING", "false", "no path says"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
     ],
 )

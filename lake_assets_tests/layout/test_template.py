@@ -4,6 +4,7 @@ import datetime as dt
 import pickle
 from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.errors import LayoutError
@@ -276,3 +277,13 @@ def test_a_template_is_a_value_that_travels() -> None:
     assert copy == template
     assert hash(copy) == hash(template)
     assert copy.match("region=NW/2026/") == {"region": "NW", "ts": "2026"}
+
+
+def test_the_layout_of_a_root_says_nothing() -> None:
+    root = Template.root()
+
+    assert root.columns == ()
+    assert [root.match(path, file=True) for path in ("a.parquet", "x/y=1/a.parquet")] == [{}, {}]
+    assert root.prefix({}) == ""
+    assert root.render(pa.table({"a": [1, 2]})).to_pylist() == ["", ""]
+    assert root.render_row({"a": 1}) == ""

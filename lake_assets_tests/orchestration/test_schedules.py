@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
@@ -156,3 +158,21 @@ def test_a_tick_outside_start_and_end_is_skipped_with_the_reason(local_world: Wo
 @pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])
 def test_whether_it_runs_at_once_is_said_in_the_config(local_world: World, status: str, expected: str) -> None:
     assert Scheduled(local_world, status=status).schedule.default_status.value == expected
+
+
+@pytest.mark.usefixtures("spark")
+def test_dates_that_only_the_rows_know_are_refreshed(local_world: World) -> None:
+    local_world.options["partitions"] = {
+        "region": PARTITIONS["region"],
+        "date": {"type": "date", "start": "2026-02-01", "in": "rows"},
+    }
+    days = pa.array(["2026-02-09", "2026-02-10", "2026-02-11"])
+    with local_world.landing.create("region=NW/a.parquet") as file:
+        pq.write_table(pa.table({"date": days, "total": [1.0, 2, 4]}), file)
+    scheduled = Scheduled(local_world, lookback=2)
+
+    result = scheduled.run(scheduled.request("2026-02-12T06:00+00:00"))
+
+    assert result.success
+    assert partitions(result) == {"2026-02-10|NW", "2026-02-11|NW"}
+    assert local_world.totals() == [2, 4]

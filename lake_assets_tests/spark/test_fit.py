@@ -1,10 +1,11 @@
 import datetime as dt
+import decimal
 
 import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError
-from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.spark.fit import Fitter, widens
 
 NW = Partition.of(
@@ -114,3 +115,83 @@ def test_columns_that_sql_cannot_tell_apart_are_refused() -> None:
     batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
     with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
         fit(batch, pa.schema([("total", pa.float64())]))
+
+
+def chosen(column: PartitionColumn, text: str, values: pa.Array) -> list[int]:
+    """The numbers of the rows that are chosen as those of a partition."""
+    source = pa.RecordBatch.from_arrays([pa.array(range(len(values))), values], ["n", "Key"])
+    partition = Partition.of([column], {column.name: text})
+    fitter = Fitter(source.schema, pa.schema([("n", pa.int64())]), partition, "the object x", selects=True)
+    assert fitter.partition_columns == ["Key"]
+    numbers: list[int] = fitter.fit(source).column("n").to_pylist()
+    return numbers
+
+
+MIDNIGHT, NOON = dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 12)  # noqa: DTZ001 - without a zone
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "values"),
+    [
+        ("string", "NW", pa.array(["NW", "SW", None, "NW "])),
+        ("string", "NW", pa.array(["NW", "SW", None]).dictionary_encode()),
+        ("string", "NW", pa.array(["NW", "SW"], pa.large_string())),
+        ("string", "7", pa.array([7, 70, None], pa.int8())),
+        ("string", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12)])),
+        ("integer", "7", pa.array([7, 8, None], pa.uint8())),
+        ("integer", "7", pa.array(["7", "8", None])),
+        ("integer", "7", pa.array(["07", "8"])),
+        ("integer", "7", pa.array([7.0, 8.0, None])),
+        ("integer", "7", pa.array([decimal.Decimal("7.00"), decimal.Decimal("8.00")])),
+        ("integer", "-7", pa.array([-7, 7])),
+        ("year", "2026", pa.array([2026, 2025, None], pa.int32())),
+        ("year", "0033", pa.array([33, 3])),
+        ("month", "2026-02", pa.array(["2026-02", "2026-03", None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None]).cast(pa.date64())),
+        ("date", "2026-02-11", pa.array(["2026-02-11", "2026-02-12", None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT, MIDNIGHT + dt.timedelta(days=1), None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT, None], pa.timestamp("ns"))),
+        ("hour", "2026-02-11-13", pa.array(["2026-02-11-13", "2026-02-11-14"])),
+        ("string", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "", "x"])),
+        ("integer", "__HIVE_DEFAULT_PARTITION__", pa.array([None, 0])),
+        ("date", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "2026-02-11"])),
+        ("date", "__HIVE_DEFAULT_PARTITION__", pa.nulls(1)),
+    ],
+    ids=str,
+)
+def test_the_rows_of_a_value_are_chosen_whatever_type_the_source_has(
+    kind: PartitionType, text: str, values: pa.Array
+) -> None:
+    assert chosen(PartitionColumn("key", kind, in_rows=True), text, values) == [0]
+
+
+def test_none_of_the_rows_may_be_the_partitions() -> None:
+    column = PartitionColumn("key", "integer", in_rows=True)
+    assert chosen(column, "7", pa.nulls(3)) == []
+    assert chosen(column, "7", pa.array([8, None])) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        ("integer", pa.array(["seven"]), "has a value that is no int64"),
+        ("integer", pa.array([7.5]), "has a value that is no int64"),
+        ("date", pa.array(["11.2.2026"]), "has a value that is no date32"),
+        ("date", pa.array([NOON]), r"has a value that is no date32\[day\]: a time of day:"),
+        ("date", pa.array([NOON], pa.timestamp("us", "UTC")), "by which no partition of type date is found"),
+        ("date", pa.array([20495]), "is int64, by which no partition of type date"),
+        ("year", pa.array([MIDNIGHT.date()]), "is date32.* by which no partition of type year"),
+        ("month", pa.array([MIDNIGHT.date()]), "by which no partition of type month"),
+        ("hour", pa.array([NOON]), "by which no partition of type hour"),
+        ("string", pa.array([NOON]), "by which no partition of type string"),
+        ("string", pa.array([1.5]), "by which no partition of type string"),
+        ("string", pa.array([["x"]]), "by which no partition of type string"),
+    ],
+    ids=str,
+)
+def test_a_value_that_is_none_of_the_columns_type_is_refused(
+    kind: PartitionType, values: pa.Array, message: str
+) -> None:
+    with pytest.raises(SchemaError, match=f"column 'Key' of the object x .*{message}"):
+        chosen(PartitionColumn("key", kind, in_rows=True), "__HIVE_DEFAULT_PARTITION__", values)

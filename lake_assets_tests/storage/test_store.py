@@ -46,6 +46,29 @@ def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: Any
     assert all(o.uri == store.uri(o.key) == ArrowStore(storage).uri(o.key) for o in found)
 
 
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ("*.parquet", ["a.parquet", "in/a.parquet", "in/x/b.parquet", "in/x/y/b.parquet"]),
+        ("/*.parquet", ["a.parquet"]),
+        ("in/*.parquet", ["in/a.parquet"]),
+        ("/in/**/*.parquet", ["in/a.parquet", "in/x/b.parquet", "in/x/y/b.parquet"]),
+        ("**/b.*", ["in/x/b.parquet", "in/x/y/b.parquet"]),
+        ("/**/x/**/b.parquet", ["in/x/b.parquet", "in/x/y/b.parquet"]),
+        ("/*/?/*", ["in/x/b.parquet"]),
+        ("/i[mn]/*", ["in/a.parquet"]),
+        ("/a.parquet", ["a.parquet"]),
+        ("/in", []),
+        ("/in/x/**", []),
+    ],
+)
+def test_a_pattern_with_a_slash_is_of_the_whole_path(tmp_path: Path, files: str, found: list[str]) -> None:
+    keys = ["a.parquet", "in/a.parquet", "in/x/b.parquet", "in/x/y/b.parquet", "_in/x/b.parquet", "in/_b.parquet"]
+    store = fill(LocalStorage(path=str(tmp_path)), *keys)
+
+    assert [o.key for o in store.list(files=files)] == found
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_is_read_as_it_was_listed(storage: AnyStorage, key: str) -> None:
     store = fill(storage, *KEYS)

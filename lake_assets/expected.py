@@ -22,7 +22,9 @@ def expected_partitions(stream: Stream, known: Sequence[Partition], now: dt.date
         now: the moment, with a time zone.
     """
     columns = stream.columns
-    values = [_values(stream, column, [p.values[index] for p in known], now) for index, column in enumerate(columns)]
+    values = [
+        expected_values(stream, column, [p.values[index] for p in known], now) for index, column in enumerate(columns)
+    ]
     return (Partition(columns, combination) for combination in product(*values))
 
 
@@ -45,9 +47,10 @@ def time_key(kind: PartitionType, value: PartitionValue) -> dt.datetime:
     return dt.datetime.strptime(str(value), TIME_FORMATS[kind])  # noqa: DTZ007
 
 
-def _values(
+def expected_values(
     stream: Stream, column: PartitionColumn, known: Sequence[PartitionValue], now: dt.datetime
 ) -> list[PartitionValue]:
+    """The values of one column that there should be by now, each once; see `expected_partitions`."""
     field = stream.partitions[column.name]
     if field.start is not None:
         zone = ZoneInfo("UTC" if column.type == "hour" else stream.time_zone)

@@ -4,7 +4,7 @@ import datetime as dt
 from typing import Any
 
 from lake_assets.config.streams import Stream
-from lake_assets.report.expected import expected_partitions
+from lake_assets.expected import expected_partitions
 
 NOON = dt.datetime(2026, 2, 11, 12, 30, tzinfo=dt.UTC)
 
