@@ -41,7 +41,7 @@ def sales(*totals: float) -> pa.Table:
 @cache
 def _client(*names: str) -> duckdb.DuckDBPyConnection:
     """A plain client with these extensions, one a process: they take long to load."""
-    client = duckdb.connect()
+    client = duckdb.connect(config={"threads": 1})
     for name in names:
         client.execute(f"LOAD '{extension_file(name)}'")
     return client

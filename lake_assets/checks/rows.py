@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.config.secrets import masking
-from lake_assets.engine import identifier
+from lake_assets.engine import all_threads, identifier
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.history import LastRuns, last_runs
 from lake_assets.lake.ledger import ledger_table
@@ -66,7 +66,8 @@ def _count(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition
     """The rows of each partition in the lake."""
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in stream.config.columns)
-        counted = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
+        with all_threads(lake.connection):
+            counted = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
         found = {row[:-1]: row[-1] for row in counted}
         return {partition: found.get(partition.values, 0) for partition in partitions}
     rows = {}
@@ -100,7 +101,7 @@ def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa:
         CatalogError: the lake cannot be read.
     """
     condition = " OR ".join(f"{identifier(column.name)} IS NULL" for column in stream.config.columns)
-    with stream.lake.open(read_only=True) as lake:
+    with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
         ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}")  # noqa: S608
     names = [column.name for column in stream.config.columns]
     return CheckResult(

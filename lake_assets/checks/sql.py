@@ -3,7 +3,7 @@
 import duckdb
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.engine import identifier
+from lake_assets.engine import all_threads, identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.stream import OpenStream
@@ -18,7 +18,7 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
     Raises:
         CatalogError: the query fails.
     """
-    with stream.lake.open(read_only=True) as lake:
+    with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
         lake.rows(f"USE {identifier(lake.alias)}")
         try:
             _make_view(lake, stream, scope)

@@ -47,12 +47,14 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     """
     import duckdb
 
+    from lake_assets.engine import all_threads
+
     if sql == "-":
         sql = sys.stdin.read()
     ducklake = lake_named(options.load(), lake)
     with ducklake.open(read_only=True) as session:
         _check_reads_only(sql)
-        with current(session):
+        with current(session), all_threads(session.connection):
             try:
                 _write(session.connection.sql(sql), chosen(form))
             except duckdb.Error as error:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import duckdb
 
-from lake_assets.engine import identifier
+from lake_assets.engine import all_threads, identifier
 from lake_assets.errors import CatalogError, SchemaChangedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.conflicts import is_conflict
@@ -55,7 +55,7 @@ def replace_in_transaction(
     # Those of MotherDuck's server are not ours to set, so there a claim has any overlap refused.
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
-    with session.transaction():
+    with all_threads(session.connection), session.transaction():
         if session.config.is_managed:
             claim(session, replacement.row)
         if first is not None:
@@ -94,7 +94,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
     current = session.current_snapshot()
     _refuse_known(session, registration)
     counts = _partition_rows(session, registration.table, registration.rows)
-    with session.transaction():
+    with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
             with translated(session.config):
                 raise duckdb.TransactionException("Transaction conflict: another writer was faster")

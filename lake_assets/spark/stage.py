@@ -42,7 +42,6 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary,
         open_engine(("httpfs",)) as engine,  # which has the cryptography with which DuckDB writes
     ):
-        engine.execute("SET threads = 1")
         path = Path(temporary, "staged.parquet")
         for group in row_groups(batches):
             # A COPY of more keeps some memory of each row group to its end.

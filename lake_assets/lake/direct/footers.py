@@ -2,15 +2,28 @@
 
 import struct
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import duckdb
 
-from lake_assets.engine import glob_literal
+from lake_assets.engine import all_threads, glob_literal
 from lake_assets.lake.direct.bounds import Bounds, duckdb_type, merged
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.table import Column
+
+_FEW = 8  # files whose footers one thread reads
+
+# One opening of each file; `parquet_metadata` and `parquet_file_metadata` would take one each.
+_FOOTERS = (
+    "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
+    "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value FROM "
+    "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.num_children, e.converted_type, e.scale, "
+    "e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
+    "unnest(CASE WHEN len(parquet_metadata) = 0 THEN [NULL] ELSE parquet_metadata END) AS c "
+    "FROM parquet_full_metadata(?))"
+)
 
 
 class Addition(NamedTuple):
@@ -121,16 +134,8 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
     Raises:
         duckdb.Error: a file is absent or is no Parquet file.
     """
-    # One opening of each file; `parquet_metadata` and `parquet_file_metadata` would take one each.
-    rows = engine.execute(
-        "SELECT f.file_name, f.num_rows, f.file_size_bytes, f.footer_size, shape, c.path_in_schema, c.type, "
-        "c.total_compressed_size, c.num_values, c.stats_null_count, c.stats_min_value, c.stats_max_value FROM "
-        "(SELECT parquet_file_metadata[1] AS f, hash([(e.name, e.type, e.num_children, e.converted_type, e.scale, "
-        "e.precision, e.logical_type) for e in parquet_schema]) AS shape, "
-        "unnest(CASE WHEN len(parquet_metadata) = 0 THEN [NULL] ELSE parquet_metadata END) AS c "
-        "FROM parquet_full_metadata(?))",
-        [[glob_literal(uri) for uri in uris]],
-    ).fetchall()
+    with all_threads(engine) if len(uris) > _FEW else nullcontext():
+        rows = engine.execute(_FOOTERS, [[glob_literal(uri) for uri in uris]]).fetchall()
     files: dict[str, Footer] = {}
     for uri, num_rows, size, footer_size, shape, path, *chunk in rows:
         chunks: dict[str, list[_Chunk]]

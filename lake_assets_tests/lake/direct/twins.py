@@ -167,7 +167,7 @@ class Twin:
 
     @contextmanager
     def client(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with duckdb.connect() as client:
+        with duckdb.connect(config={"threads": 1}) as client:
             for name in extensions(self.lake):
                 client.execute(f"LOAD '{extension_file(name)}'")
             for statement in secret_statements(self.lake):
