@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
-# A worker takes 2 GB. Half of the time a test waits for a JVM, a server or a daemon, so two cores serve two workers.
+# A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help install demo ui test quick lint format bench lock clean

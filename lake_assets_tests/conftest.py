@@ -15,6 +15,8 @@ from lake_assets_tests.world_fixtures import local_world, s3_location, sessions,
 
 # A JVM that lives for a minute spends half of its time on compiling what it runs a few times.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Nor does a process for a test or two need a pool of threads for matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 __all__ = [
     "encrypted",
@@ -30,3 +32,8 @@ __all__ = [
     "spark",
     "world",
 ]
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a worker often waits, for a daemon's next tick or a server that is away."""
+    return (os.cpu_count() or 1) + 1
