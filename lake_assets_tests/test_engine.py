@@ -1,0 +1,32 @@
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from lake_assets.engine import all_threads, open_engine
+
+
+@pytest.fixture
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    with open_engine(()) as connection:
+        yield connection
+
+
+def threads(engine: duckdb.DuckDBPyConnection) -> int:
+    ((count,),) = engine.execute("SELECT current_setting('threads')").fetchall()
+    return int(count)
+
+
+def test_small_statements_have_one_thread_and_those_of_many_rows_every_core(engine: duckdb.DuckDBPyConnection) -> None:
+    with duckdb.connect() as plain:
+        every = threads(plain)
+    assert threads(engine) == 1
+    with all_threads(engine):
+        assert threads(engine) == every
+    assert threads(engine) == 1
+
+
+def test_a_statement_that_fails_leaves_one_thread(engine: duckdb.DuckDBPyConnection) -> None:
+    with pytest.raises(duckdb.BinderException, match="nowhere"), all_threads(engine):
+        engine.execute("SELECT nowhere")
+    assert threads(engine) == 1
