@@ -1,5 +1,6 @@
 """What a machine needs, checked one thing at a time; nothing is written but a file in the cache folder for a moment."""
 
+import datetime as dt
 import importlib.util
 import os
 import platform
@@ -22,6 +23,7 @@ from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.engine import open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
+from lake_assets.expected import expected_partitions
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.lock import commit_lock
@@ -228,6 +230,10 @@ def _storage(storage: AnyStorage) -> str:
 
 def _source(stream: OpenStream) -> Finding | str:
     text = stream.layout_uri
+    if not stream.source.is_listable:
+        newest = list(expected_partitions(stream.config, (), dt.datetime.now(dt.UTC)))[-1:]
+        absent = [stream.source_glob(partition) for partition in newest if not stream.manifest(partition).objects]
+        return Finding(f"source of {stream.name}", "warning", f"{absent[0]} is not there.") if absent else text
     if stream.source.probe():
         return text
     return Finding(f"source of {stream.name}", "warning", f"{text}: reachable, and nothing has landed yet.")

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 from lake_assets.errors import LayoutError, PartitionError
-from lake_assets.expected import expected_values
+from lake_assets.expected import expected_partitions, expected_values
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
@@ -20,7 +20,8 @@ def list_landed(
 ) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
     """All objects by partition, each as `OpenStream.manifest` would give it, and those that lie in no partition.
 
-    It is one listing of the whole landing zone. Where a partition column is in the rows, only they say whose they
+    It is one listing of the whole landing zone; a web server is asked for the object of each partition that the config
+    promises. Where a partition column is in the rows, only they say whose they
     are: then the objects of a place are those of each of its partitions that the config promises by now.
 
     Args:
@@ -31,8 +32,11 @@ def list_landed(
     Raises:
         StorageError: the landing zone cannot be listed.
     """
+    now, known = now or dt.datetime.now(dt.UTC), tuple(known)
+    if not stream.source.is_listable:
+        asked = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
+        return {partition: found for partition, found in list_landed_in(stream, asked).items() if found.objects}, ()
     by_place, outside = _by_place(stream, stream.source.list(files=stream.config.files))
-    now = now or dt.datetime.now(dt.UTC)
     found = {partition: manifest for place, manifest in by_place.items() for partition in _at(stream, place, now)}
     found |= {partition: by_place[partition.place] for partition in known if partition.place in by_place}
     return found, outside

@@ -10,6 +10,7 @@ from lake_assets_tests.indexing import indexed_world, lane
 from lake_assets_tests.servers.postgres import postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
+from lake_assets_tests.servers.web import web
 from lake_assets_tests.spark_fixture import spark
 from lake_assets_tests.world_fixtures import local_world, s3_location, sessions, world
 
@@ -30,6 +31,7 @@ __all__ = [
     "s3_proxy",
     "sessions",
     "spark",
+    "web",
     "world",
 ]
 

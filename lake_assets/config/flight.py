@@ -12,10 +12,11 @@ import pendulum
 from pydantic import ValidationError
 
 from lake_assets.config.fields import check_identifier
-from lake_assets.config.globs import split_glob
+from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
 from lake_assets.errors import ConfigError
+from lake_assets.layout.hive import escape
 
 SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
@@ -33,8 +34,9 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     column = _identifier(environment, "PARTITION_COLUMN", "year")
     table = _identifier(environment, "DESTINATION_TABLE", None)
     in_path = _is_in_path(environment)
-    root, files = _source(environment[SOURCE], column if in_path else None)
     value = environment.get("LOAD_PARTITION") or str(pendulum.now("UTC").year)
+    glob = environment[SOURCE]
+    root, files = _source(_of_all_values(glob, column, value) if in_path else glob, column if in_path else None)
     # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
     kind = "integer" if _WHOLE_NUMBER.fullmatch(value) else "string"
     data = {
@@ -44,7 +46,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
                 "source": _storage(root, environment),
                 "files": files,
                 "partitions": {column: {"type": kind, "values": [value], "in": "path" if in_path else "rows"}},
-                "destination": {"schema": _identifier(environment, "DESTINATION_SCHEMA", "main"), "table": table},
+                "destination": {"schema": _schema(environment), "table": table},
             }
         },
     }
@@ -58,16 +60,23 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
 def _lake(environment: Mapping[str, str]) -> dict[str, Any]:
     database = _identifier(environment, "DESTINATION_DATABASE", "flights_demo")
     storage = environment.get("DESTINATION_STORAGE")
-    ledger = _identifier(environment, "RUN_LEDGER_TABLE", "ingest_runs")
+    ledger = {
+        "ledger": _identifier(environment, "RUN_LEDGER_TABLE", "ingest_runs"),
+        "ledger_schema": _schema(environment),
+    }
     if environment.get(TOKEN):
         # Without a bucket of one's own MotherDuck manages the files.
         own = {"storage": _storage(storage, environment)} if storage else {}
-        return {"catalog": {"type": "motherduck", "database": database}, **own, "ledger": ledger}
+        return {"catalog": {"type": "motherduck", "database": database}, **own, **ledger}
     return {
         "catalog": {"type": "sqlite", "path": f"{database}.sqlite"},
         "storage": _storage(storage or database, environment),
-        "ledger": ledger,
+        **ledger,
     }
+
+
+def _schema(environment: Mapping[str, str]) -> str:
+    return _identifier(environment, "DESTINATION_SCHEMA", "main")
 
 
 def _identifier(environment: Mapping[str, str], name: str, default: str | None) -> str:
@@ -86,6 +95,21 @@ def _is_in_path(environment: Mapping[str, str]) -> bool:
     if value.lower() not in {"true", "false"}:
         raise ConfigError(f"HIVE_PARTITIONING is {value!r}:", "set it to true or false.")
     return value.lower() == "true"
+
+
+def _of_all_values(glob: str, column: str, value: str) -> str:
+    """The glob with a wildcard where it names the folder of the one value that is loaded."""
+    above, _, files = glob.rpartition("/")
+    root, separator, folder = above.rpartition("/")
+    name, _, only = folder.partition("=")
+    if name != column or is_glob(only):
+        return glob
+    if only != escape(value):
+        raise ConfigError(
+            f"{SOURCE} {glob!r} is of {folder} alone, and LOAD_PARTITION is {value}:",
+            f"write {column}=* in its place, or load {only}.",
+        )
+    return f"{root}{separator}{column}=*/{files}"
 
 
 def _source(glob: str, column: str | None) -> tuple[str, str]:

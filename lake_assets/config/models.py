@@ -36,6 +36,7 @@ class Lake(Model):
     )
     ledger: Identifier = Field("ingest_runs", description="Table with one row a run and partition.")
     manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
+    ledger_schema: Identifier = Field("main", description="Schema of these two tables.")
     commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
     maintenance: Maintenance | None = Field(None, description="Its schedule and rules; not scheduled when absent.")
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Of DuckLake's ATTACH.")

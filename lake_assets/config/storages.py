@@ -217,7 +217,34 @@ class AzureStorage(Model):
         return _uri("az", self.container, self.prefix)
 
 
-AnyStorage = LocalStorage | S3Storage | R2Storage | GcsStorage | AzureStorage
+def _plain_url(url: str) -> str:
+    parts = urlsplit(url)
+    if "@" in parts.netloc:
+        raise ValueError("a URL holds no user or password: only public files are read from a web server")
+    if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"{url!r} is not of the form https://host/path, without a query")
+    if ".." in parts.path.split("/"):
+        raise ValueError("a URL may not climb with '..'")
+    return url.rstrip("/")
+
+
+class WebStorage(Model):
+    """A folder of a web server, from which public files are read: a landing zone, and never a lake.
+
+    A server tells of a file that is asked for by its name, and has no listing.
+    """
+
+    type: Literal["web"] = "web"
+    url: Annotated[str, AfterValidator(_plain_url)] = Field(description="https://host/path")
+
+    @property
+    def root(self) -> str:
+        """The URL."""
+        return self.url
+
+
+LakeStorage = LocalStorage | S3Storage | R2Storage | GcsStorage | AzureStorage
+AnyStorage = LakeStorage | WebStorage
 
 _FORMS = "a path, s3://bucket/prefix, gs://bucket/prefix, r2://account_id/bucket/prefix or abfss://container@account…"
 
@@ -243,6 +270,8 @@ def _storage_from_text(value: object) -> object:
         return {"type": "r2", "account_id": account_id, "bucket": bucket, "prefix": prefix}
     if scheme in {"abfss", "abfs", "azure", "az"}:
         return _azure_from_text(bucket, prefix)
+    if scheme in {"http", "https"}:
+        raise ValueError("a web server can be a stream's source, and no more: nothing can be written there")
     raise ValueError(f"{scheme}:// is not a storage that is known here: use {_FORMS}")
 
 
@@ -261,8 +290,19 @@ def _azure_from_text(authority: str, path: str) -> object:
     return {"type": "azure", "account": account, "container": container, "prefix": path}
 
 
+def _source_from_text(value: object) -> object:
+    if isinstance(value, str) and value.partition("://")[0] in {"http", "https"}:
+        return {"type": "web", "url": value}
+    return _storage_from_text(value)
+
+
 Storage = Annotated[
+    LakeStorage,
+    Field(discriminator="type"),
+    BeforeValidator(_storage_from_text, json_schema_input_type=str | LakeStorage),
+]
+Source = Annotated[
     AnyStorage,
     Field(discriminator="type"),
-    BeforeValidator(_storage_from_text, json_schema_input_type=str | AnyStorage),
+    BeforeValidator(_source_from_text, json_schema_input_type=str | AnyStorage),
 ]

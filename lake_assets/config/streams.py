@@ -14,7 +14,8 @@ from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
-from lake_assets.config.storages import S3Storage, Storage
+from lake_assets.config.storages import S3Storage, Source, WebStorage
+from lake_assets.config.web import check_names
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
@@ -98,7 +99,7 @@ class Stream(Model):
     """One table's worth of landed files and how it reaches the lake."""
 
     lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
-    source: Storage = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
+    source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
@@ -260,6 +261,12 @@ class Stream(Model):
     def _sensor_fits(self) -> Self:
         if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
             raise ValueError("sensor type sqs reads the notifications of an S3 bucket: take type objects here")  # noqa: TRY004 - pydantic takes ValueError
+        return self
+
+    @model_validator(mode="after")
+    def _asks_a_web_server_by_names(self) -> Self:
+        if isinstance(self.source, WebStorage):
+            check_names(self)
         return self
 
     @property

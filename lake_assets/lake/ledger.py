@@ -75,17 +75,17 @@ MANIFEST_COLUMNS = {
 
 def ledger_table(config: Lake) -> TableName:
     """The ledger's name in this lake."""
-    return TableName("main", config.ledger, alias(config))
+    return TableName(config.ledger_schema, config.ledger, alias(config))
 
 
 def manifest_table(config: Lake) -> TableName:
     """The manifest table's name in this lake."""
-    return TableName("main", config.manifest, alias(config))
+    return TableName(config.ledger_schema, config.manifest, alias(config))
 
 
 def claim_table(config: Lake) -> TableName:
     """The name of the table of one row that every commit to a managed lake updates."""
-    return TableName("main", config.claim, alias(config))
+    return TableName(config.ledger_schema, config.claim, alias(config))
 
 
 def claim(session: LakeSession, row: LedgerRow) -> None:
@@ -110,6 +110,8 @@ def create_ledger(session: LakeSession) -> None:
         return
     with session.commit_lock():
         with session.transaction():
+            schema = f"{identifier(session.alias)}.{identifier(session.config.ledger_schema)}"
+            session.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
             for table, columns in tables.items():
                 listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
                 session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")

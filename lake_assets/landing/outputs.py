@@ -8,7 +8,7 @@ import pyarrow as pa
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from lake_assets.config.landing import Landing
-from lake_assets.config.storages import LocalStorage
+from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, StorageUnreachableError
 from lake_assets.landing.buffer import output_name
@@ -83,6 +83,11 @@ def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
     """The stream's outputs, the primary first; nothing is connected yet.
 
     Raises:
-        LandingError: a local folder cannot be made.
+        LandingError: a local folder cannot be made; or the stream's source is a web server, and there are no outputs.
     """
+    if not options.outputs and isinstance(stream.source, WebStorage):
+        raise LandingError(
+            f"{stream.source.root} is a web server, to which nothing can be written:",
+            "name a folder or bucket in `landing.outputs`.",
+        )
     return [Output(Store(storage), options) for storage in options.outputs or (stream.source,)]

@@ -5,11 +5,23 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pyarrow as pa
+from obstore.store import HTTPStore
 from pyarrow import fs
 
 from lake_assets.config.secrets import masking
-from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.config.storages import (
+    AnyStorage,
+    AzureStorage,
+    GcsStorage,
+    LakeStorage,
+    LocalStorage,
+    R2Storage,
+    S3Storage,
+    WebStorage,
+)
 from lake_assets.errors import StorageError
+from lake_assets.storage import web
+from lake_assets.storage.clients import web_client
 
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
@@ -25,7 +37,7 @@ class ArrowStore:
         # pyarrow's paths begin with the bucket, where there is one.
         self._folder = storage.root.split("://", 1)[-1]
         with masking(self.storage):
-            self._fs = filesystem(storage)
+            self._client = web_client(storage) if isinstance(storage, WebStorage) else filesystem(storage)
 
     def uri(self, key: str) -> str:
         """The key as a URI, the same as `Store.uri` gives."""
@@ -38,7 +50,9 @@ class ArrowStore:
             OSError: the object is absent or the store fails.
         """
         with masking(self.storage):
-            return self._fs.open_input_file(f"{self._folder}/{key}")
+            if isinstance(self._client, HTTPStore):
+                return web.open_file(self._client, key)
+            return self._client.open_input_file(f"{self._folder}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:
         """A new object; nothing is visible under the key until the stream is closed (but in a local folder).
@@ -46,14 +60,15 @@ class ArrowStore:
         Raises:
             OSError: the store fails.
         """
+        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config sees to it
         path = f"{self._folder}/{key}"
         if isinstance(self.storage, LocalStorage):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         with masking(self.storage):
-            return self._fs.open_output_stream(path)
+            return self._client.open_output_stream(path)
 
 
-def filesystem(storage: AnyStorage) -> fs.FileSystem:
+def filesystem(storage: LakeStorage) -> fs.FileSystem:
     """Arrow's client of a storage; nothing is connected yet, but for a token where a service account asks for it.
 
     Raises:

@@ -3,15 +3,23 @@
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
-from obstore.store import AzureStore, GCSStore, LocalStore, S3Store
+from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 
-from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.config.storages import (
+    AnyStorage,
+    AzureStorage,
+    GcsStorage,
+    LocalStorage,
+    R2Storage,
+    S3Storage,
+    WebStorage,
+)
 from lake_assets.errors import StorageError
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-Client = LocalStore | S3Store | GCSStore | AzureStore
+Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
 _RETRY: "RetryConfig" = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=30)}
 _HTTP: "ClientConfig" = {"allow_http": True, "connect_timeout": dt.timedelta(seconds=5)}
@@ -30,6 +38,8 @@ def client(storage: AnyStorage) -> Client:
         return _gcs(storage)
     if isinstance(storage, AzureStorage):
         return _azure(storage)
+    if isinstance(storage, WebStorage):
+        return web_client(storage)
     return _s3(storage)
 
 
@@ -68,6 +78,11 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
         ) from error
     provider.config = {}  # the region is the storage's, not the profile's
     return provider
+
+
+def web_client(storage: WebStorage) -> HTTPStore:
+    """A client of a web server."""
+    return HTTPStore.from_url(storage.url, client_options=_HTTP, retry_config=_RETRY)
 
 
 def _gcs(storage: GcsStorage) -> GCSStore:

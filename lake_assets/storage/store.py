@@ -18,11 +18,12 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 from obstore.exceptions import BaseError as ObstoreError
+from obstore.store import HTTPStore
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.storage import local, walk
+from lake_assets.storage import local, walk, web
 from lake_assets.storage.clients import Client, client
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class LandedObject:
 
     uri: str
     key: str  # below the storage's root
-    etag: str  # without quotes; of a local file: inode, time and size
+    etag: str  # without quotes; of a local file: inode, time and size; of a server without ETags: time
     size: int  # bytes
     last_modified: dt.datetime  # with time zone
 
@@ -58,6 +59,11 @@ class Store:
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
         self._client: Client | None = None
+
+    @property
+    def is_listable(self) -> bool:
+        """Whether it tells which objects there are; a web server tells only of those that are named to it."""
+        return not isinstance(self.storage, WebStorage)
 
     @property
     def root(self) -> str:
@@ -77,13 +83,18 @@ class Store:
         Args:
             prefix: folder below the root.
             files: pattern that the last part of the key must match; one with a slash is of the whole key below the
-                folder, where `*` stays within a name and `**` stands for any number of folders.
+                folder, where `*` stays within a name and `**` stands for any number of folders. Of a store that is
+                not listable, it is the name of one.
 
         Raises:
             StorageError: the store is unreachable, refuses, or the bucket or root folder does not exist.
         """
         with self._errors():
-            found = obstore.list(self._open(), prefix=prefix or None).collect()
+            client = self._open()
+            if isinstance(client, HTTPStore):
+                meta = web.find(client, f"{prefix}{files.lstrip('/')}")
+                return () if meta is None else (_landed(self.root, meta),)
+            found = obstore.list(client, prefix=prefix or None).collect()
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
@@ -133,11 +144,25 @@ class Store:
         """
         with self._errors():
             try:
-                return obstore.get(self._open(), key, options={"if_match": f'"{etag}"'}).bytes()
+                client = self._open()
+                if isinstance(client, HTTPStore):
+                    return self._get_from_web(client, key, etag)
+                return obstore.get(client, key, options={"if_match": f'"{etag}"'}).bytes()
             except (NotFoundError, FileNotFoundError, PreconditionError) as error:
-                raise SourceChangedError(
-                    f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
-                ) from error
+                raise self._changed(key) from error
+
+    def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
+        """As `get`, by comparing afterwards: a server's ETag may be a weak one, which `If-Match` never matches."""
+        found = obstore.get(client, key)
+        body = found.bytes()
+        if web.version(client, found.meta).strip('"') != etag:
+            raise self._changed(key)
+        return body
+
+    def _changed(self, key: str) -> SourceChangedError:
+        return SourceChangedError(
+            f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
+        )
 
     def put_new(self, key: str, body: bytes, *, multipart_above: int) -> bool:
         """Write an object whole, unless the key is taken; no reader sees a part of it.
@@ -221,6 +246,10 @@ class Store:
         # The client leaves the store's own code inside the text of most errors of a listing.
         code = _CODE.search(str(error))
         coded = code[1] in _REFUSED_CODES if code else bool(_REFUSED_STATUS.search(str(error)))
+        if (isinstance(error, _REFUSED) or coded) and not self.is_listable:
+            return StorageError(
+                f"{self.root} refuses access:", "read public files by https://, and others from the bucket behind it."
+            )
         if isinstance(error, _REFUSED) or coded:
             return StorageError(
                 f"{self.root} refuses access:", f"check {_keys_of(self.storage)}, or the role of the credential chain."

@@ -28,9 +28,11 @@ class S3Server:
 
     Args:
         endpoint: `http://127.0.0.1:port`, without a trailing slash.
+        filer: as the endpoint, of the web server that has the same objects below `/buckets/<bucket>/`.
     """
 
     endpoint: str
+    filer: str
     access_key: str
     secret_key: str
     region: str
@@ -87,7 +89,8 @@ def _seaweedfs(weed: Path) -> Iterator[S3Server]:
     ports = free_ports(2 * len(_SERVICES))
     http = dict(zip(_SERVICES, ports[::2], strict=True))
     grpc = dict(zip(_SERVICES, ports[1::2], strict=True))
-    server = S3Server(f"http://127.0.0.1:{http['s3']}", "lake-assets-tests", secrets.token_hex(20), "us-east-1")
+    endpoint, filer = (f"http://127.0.0.1:{http[service]}" for service in ("s3", "filer"))
+    server = S3Server(endpoint, filer, "lake-assets-tests", secrets.token_hex(20), "us-east-1")
     (folder / "identities.json").write_text(json.dumps({"identities": [_identity(server)]}))
     options = {
         "ip": "127.0.0.1",

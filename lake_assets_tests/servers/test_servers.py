@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 import boto3
@@ -151,7 +152,7 @@ def test_a_conditional_put_does_not_overwrite(s3_proxy: S3Proxy, bucket: str) ->
 
 
 def test_a_wrong_secret_is_refused(s3_proxy: S3Proxy, bucket: str) -> None:
-    intruder = S3Server(s3_proxy.s3.endpoint, s3_proxy.s3.access_key, "wrong", s3_proxy.s3.region)
+    intruder = replace(s3_proxy.s3, secret_key="wrong")
     with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
         intruder.put(bucket, "k", b"1")
 

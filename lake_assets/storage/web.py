@@ -1,0 +1,120 @@
+"""A web server as a landing zone: objects are asked for by name, for servers have no listing that all agree on."""
+
+import errno
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import BaseError as ObstoreError
+from obstore.exceptions import NotFoundError, NotSupportedError
+from obstore.store import HTTPStore
+
+from lake_assets.errors import StorageError
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+
+def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
+    """What the server says of an object, by one HEAD request; None if there is none.
+
+    Raises:
+        StorageError: it does not say by what a change of the object could be seen.
+        ObstoreError: the server cannot be reached, or refuses.
+    """
+    try:
+        meta = obstore.head(store, key)
+    except (NotFoundError, FileNotFoundError):
+        return None
+    return {**meta, "e_tag": version(store, meta)}
+
+
+def version(store: HTTPStore, meta: "ObjectMeta") -> str:
+    """By what a changed object is known: its ETag, or the time of its last change where the server has no ETags.
+
+    Raises:
+        StorageError: the server tells neither.
+    """
+    if meta["e_tag"]:
+        return meta["e_tag"]
+    changed = meta["last_modified"].timestamp()
+    if changed <= 0:  # what the client makes of a header that is not there
+        raise StorageError(
+            f"{store.url}/{meta['path']} comes with neither ETag nor Last-Modified, so a change could not be seen:",
+            "let the server send one of them, or land the file in a folder or bucket.",
+        )
+    return f"{changed:.0f}"
+
+
+def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
+    """An object for random access: by ranges, or from a copy in a temporary file where the server has no ranges.
+
+    Raises:
+        OSError: the object is gone, or the server cannot be reached, or refuses.
+    """
+    with _os_errors():
+        size = obstore.head(store, key)["size"]
+        try:
+            obstore.get_range(store, key, start=0, length=1)
+        except NotSupportedError:
+            return pa.PythonFile(_copy(store, key), "r")
+    return pa.PythonFile(_Ranges(store, key, size), "r")
+
+
+@contextmanager
+def _os_errors() -> Iterator[None]:
+    """The client's errors as the system's, which is what those who read files expect of them."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, str(error).split("\n", 1)[0]) from error
+    except ObstoreError as error:
+        raise OSError(errno.EIO, str(error).split("\n", 1)[0]) from error
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file whose every read is a request."""
+
+    def __init__(self, store: HTTPStore, key: str, size: int) -> None:
+        self._store = store
+        self._key = key
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Let the next read begin elsewhere."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer that can be written to
+        """Fill the buffer, as far as the object goes."""
+        length = max(min(len(buffer), self._size - self._at), 0)
+        if length:
+            with _os_errors():
+                buffer[:length] = obstore.get_range(self._store, self._key, start=self._at, length=length)
+            self._at += length
+        return length
+
+
+def _copy(store: HTTPStore, key: str) -> IO[bytes]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whom it is given to
+    for chunk in obstore.get(store, key):
+        file.write(chunk)
+    file.seek(0)
+    return file

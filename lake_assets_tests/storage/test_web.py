@@ -1,0 +1,117 @@
+"""A web server as a landing zone: asked by names, whether it has ranges and ETags or not."""
+
+import io
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.config.storages import WebStorage
+from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.process import free_ports
+from lake_assets_tests.servers.web import WebServer, plain_web_server
+
+KEYS = ["year=2026/a.parquet", "region=N%2FA x/a.parquet", "region=ünïcode/a.parquet"]
+
+
+def parquet(rows: int) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"n": range(rows), "text": ["x" * 20] * rows}), sink, row_group_size=1000)
+    return sink.getvalue()
+
+
+def zone(web: WebServer) -> WebStorage:
+    return WebStorage(url=web.url)
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_an_object_is_found_by_its_name_alone(web: WebServer, key: str) -> None:
+    folder, _, name = key.rpartition("/")
+    web.put(key, b"12345")
+    store = Store(zone(web))
+
+    (found,) = store.list(f"{folder}/", name)
+
+    assert (found.key, found.uri, found.size) == (key, f"{web.url}/{key}", 5)
+    assert found.etag
+    assert '"' not in found.etag
+    assert store.get(key, found.etag) == b"12345"
+    assert store.list(f"{folder}/", "b.parquet") == ()
+    assert not store.is_listable
+
+
+def test_a_changed_object_is_told(web: WebServer) -> None:
+    web.put("a.parquet", b"12345")
+    store = Store(zone(web))
+    (before,) = store.list("", "a.parquet")
+    time.sleep(1.1)  # a time in a header has whole seconds
+    web.put("a.parquet", b"54321")
+
+    (after,) = store.list("", "a.parquet")
+
+    assert after.etag != before.etag
+    assert store.get("a.parquet", after.etag) == b"54321"
+    with pytest.raises(SourceChangedError, match=r"a\.parquet changed while"):
+        store.get("a.parquet", before.etag)
+    with pytest.raises(SourceChangedError, match=r"b\.parquet changed while"):
+        store.get("b.parquet", before.etag)
+
+
+def test_an_object_is_read_at_any_place(web: WebServer) -> None:
+    body = parquet(5000)
+    web.put("a.parquet", body)
+
+    with ArrowStore(zone(web)).open("a.parquet") as file:
+        table = pq.ParquetFile(file, pre_buffer=True).read(["n"])
+        file.seek(len(body) - 4)
+        end = file.read(100)
+
+    assert table.column("n").to_pylist() == list(range(5000))
+    assert end == b"PAR1"
+    with pytest.raises(FileNotFoundError):
+        ArrowStore(zone(web)).open("b.parquet")
+
+
+def test_parts_of_an_object_are_asked_for_where_the_server_has_ranges(web: WebServer) -> None:
+    web.put("a.parquet", parquet(5000))
+
+    with ArrowStore(zone(web)).open("a.parquet") as file:
+        assert pq.read_metadata(file).num_rows == 5000
+
+    methods = [method for method, _ in web.requests]
+    assert methods in (["HEAD", "GET", "GET"], [])  # of the plain one: the whole comes where a byte was asked for
+
+
+def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    (port,) = free_ports(1)
+    away = WebStorage(url=f"http://127.0.0.1:{port}/x")
+    with pytest.raises(StorageUnreachableError, match=f"http://127.0.0.1:{port}/x cannot be reached"):
+        Store(away).list("", "a.parquet")
+    with pytest.raises(OSError, match="HEAD"):
+        ArrowStore(away).open("a.parquet")
+    with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files by"):
+        Store(zone(web)).list("", "a.parquet")
+
+
+def test_a_server_that_tells_of_no_change_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"12345")
+    with (
+        plain_web_server(tmp_path, hidden=("Last-Modified",)) as web,
+        pytest.raises(StorageError, match="neither ETag"),
+    ):
+        Store(zone(web)).list("", "a.parquet")
+
+
+def test_a_weak_etag_is_one_too(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"12345")
+    with plain_web_server(tmp_path, headers={"ETag": 'W/"one"'}) as web:
+        store = Store(zone(web))
+        (found,) = store.list("", "a.parquet")
+
+        assert found.etag == 'W/"one'
+        assert store.get("a.parquet", found.etag) == b"12345"
