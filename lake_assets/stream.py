@@ -91,7 +91,10 @@ class OpenStream:
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
-        return manifest.fingerprint(json.dumps(transform.model_dump() if transform else None, sort_keys=True))
+        job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
+        if self.config.path_columns:
+            job.append(json.dumps(self.config.path_columns))
+        return manifest.fingerprint("\n".join(job))
 
 
 def _not_null(text: str) -> str:

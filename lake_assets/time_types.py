@@ -16,12 +16,13 @@ def time_type(template: Template, column: str) -> PartitionType | None:
     return next((type_ for type_, form in TIME_FORMATS.items() if f"{_SAMPLE:{form}}" == found), None)
 
 
-def check_time_type(template: Template, column: PartitionColumn) -> None:
+def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
     """Refuse a column type whose values the layout's paths do not hold.
 
     Args:
         template: names the column.
         column: with its type.
+        field: of the config, where the type stands.
 
     Raises:
         ValueError: the paths hold parts of a time, and these are no value of the type; or they hold the hours of a
@@ -30,7 +31,6 @@ def check_time_type(template: Template, column: PartitionColumn) -> None:
     found = _sample(template, column.name)
     if found is None:
         return
-    field = f"partitions.{column.name}.type"
     if column.type == "hour" and template.time_zone != "UTC":
         raise ValueError(
             f"{field} is hour, and hours are those of UTC: leave time_zone {template.time_zone} out of the layout"
@@ -40,7 +40,7 @@ def check_time_type(template: Template, column: PartitionColumn) -> None:
     )
     if not fits:
         other = time_type(template, column.name)
-        mend = f"write type: {other}" if other else "leave type out, or write other parts in the layout"
+        mend = f"write {other}" if other else "write string, or other parts in the layout"
         written = TIME_FORMATS.get(column.type)
         example = f", not {_SAMPLE:{written}}" if written else ""
         raise ValueError(

@@ -10,10 +10,12 @@ from lake_assets.errors import LakeAssetsError, SchemaDriftError, SparkUnavailab
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
+from lake_assets.partition import PartitionColumn
 from lake_assets.passage import Passage
 from lake_assets.spark.fit import Fitter, united
 from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
+from lake_assets.spark.path_columns import PathColumns
 from lake_assets.spark.read import read_schema, read_schemas
 from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
@@ -33,6 +35,8 @@ class Writer:
         self.stream = stream
         self.schema: pa.Schema | None = None
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
+        columns = tuple(PartitionColumn(name, type_) for name, type_ in stream.config.path_columns.items())
+        self._paths = PathColumns(stream.layout, columns) if columns else None
         self._checkpoint = checkpoint
         self._has_staged = False
 
@@ -127,7 +131,7 @@ class Writer:
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._file_schema(passage))
         keys = [o.key for o in passage.manifest.objects]
-        found = read_schemas(ArrowStore(self.stream.config.source), keys)
+        found = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
         return united([(origin, self._without_partition(schema)) for origin, schema in found])
 
     def _without_partition(self, schema: pa.Schema) -> pa.Schema:
@@ -135,7 +139,8 @@ class Writer:
         return pa.schema([field for field in schema if field.name.lower() not in names])
 
     def _file_schema(self, passage: Passage) -> pa.Schema:
-        return read_schema(ArrowStore(self.stream.config.source), passage.manifest.objects[0].key)
+        store, key = ArrowStore(self.stream.config.source), passage.manifest.objects[0].key
+        return read_schema(store, key, self._paths)
 
     def _create_table(self, schema: pa.Schema) -> None:
         with self.stream.lake.open() as lake:
@@ -162,5 +167,6 @@ class Writer:
                 for p in passages
             ),
             key=StagingKey(self.staging.key) if self.staging else None,
+            paths=self._paths,
             selects=config.selects_rows,
         )

@@ -5,7 +5,7 @@ the same here and what is better.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pendulum
@@ -15,13 +15,16 @@ from lake_assets.config.fields import check_identifier
 from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
+from lake_assets.config.web import has_query
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import escape
+from lake_assets.layout.template import Template
 
 SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
 LAKE = "flight"
 
+_FOLDER = re.compile(r"([^=]+)=\*")
 _WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
 
 
@@ -35,8 +38,13 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     table = _identifier(environment, "DESTINATION_TABLE", None)
     in_path = _is_in_path(environment)
     value = environment.get("LOAD_PARTITION") or str(pendulum.now("UTC").year)
-    glob = environment[SOURCE]
-    root, files = _source(_of_all_values(glob, column, value) if in_path else glob, column if in_path else None)
+    glob, names = environment[SOURCE], []
+    if has_query(glob):
+        raise ConfigError(f"{SOURCE} has a query:", "leave it out; only public files are read from a web server.")
+    if in_path:
+        glob = _of_all_values(glob, column, value)
+        names = _names(glob, column)
+    root, files = _source(glob, names)
     # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
     kind = "integer" if _WHOLE_NUMBER.fullmatch(value) else "string"
     data = {
@@ -45,6 +53,8 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
             table: {
                 "source": _storage(root, environment),
                 "files": files,
+                "layout": Template.hive(names).text if names else None,
+                "path_columns": {name: "string" for name in names if name != column},
                 "partitions": {column: {"type": kind, "values": [value], "in": "path" if in_path else "rows"}},
                 "destination": {"schema": _schema(environment), "table": table},
             }
@@ -83,6 +93,10 @@ def _identifier(environment: Mapping[str, str], name: str, default: str | None) 
     value = environment.get(name) or default
     if value is None:
         raise ConfigError(f"{name} is not set:", "set it to the name of the table to fill.")
+    return _checked(name, value)
+
+
+def _checked(name: str, value: str) -> str:
     try:
         return check_identifier(value)
     except ValueError as error:
@@ -99,31 +113,39 @@ def _is_in_path(environment: Mapping[str, str]) -> bool:
 
 def _of_all_values(glob: str, column: str, value: str) -> str:
     """The glob with a wildcard where it names the folder of the one value that is loaded."""
-    above, _, files = glob.rpartition("/")
-    root, separator, folder = above.rpartition("/")
-    name, _, only = folder.partition("=")
-    if name != column or is_glob(only):
-        return glob
-    if only != escape(value):
-        raise ConfigError(
-            f"{SOURCE} {glob!r} is of {folder} alone, and LOAD_PARTITION is {value}:",
-            f"write {column}=* in its place, or load {only}.",
-        )
-    return f"{root}{separator}{column}=*/{files}"
+    *folders, files = glob.split("/")
+    for index, folder in enumerate(folders):
+        name, equals, only = folder.partition("=")
+        if name != column or not equals or is_glob(only):
+            continue
+        if only != escape(value):
+            raise ConfigError(
+                f"{SOURCE} {glob!r} is of {folder} alone, and LOAD_PARTITION is {value}:",
+                f"write {column}=* in its place, or load {only}.",
+            )
+        folders[index] = f"{column}=*"
+    return "/".join([*folders, files])
 
 
-def _source(glob: str, column: str | None) -> tuple[str, str]:
-    """The folder that holds the column's folders, and the pattern of the files in them; of any files without one."""
-    found = split_glob(glob, [] if column is None else [f"{column}=*"])
-    if found is None and column is None:
+def _names(glob: str, column: str) -> list[str]:
+    """The columns that the glob's folders are named after."""
+    names = [found[1] for folder in glob.split("/")[:-1] if (found := _FOLDER.fullmatch(folder))]
+    return [_checked(SOURCE, name) for name in names] if column in names else [column]
+
+
+def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
+    """The folder that holds the columns' folders, and the pattern of the files in them; of any files without one."""
+    found = split_glob(glob, [f"{column}=*" for column in columns])
+    if found is None and not columns:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must have a folder before its first wildcard, and files:",
             "write it as s3://bucket/prefix/*.parquet, /data/**/*.parquet, or a path of that form.",
         )
     if found is None:
+        folders = "/".join(f"{column}=*" for column in columns)
         raise ConfigError(
-            f"{SOURCE} is {glob!r}, and must say one folder for each value of {column}:",
-            f"write it as s3://bucket/prefix/{column}=*/*.parquet, or a path of that form.",
+            f"{SOURCE} is {glob!r}, and must say one folder for each value of {', '.join(columns)}:",
+            f"write it as s3://bucket/prefix/{folders}/*.parquet, or a path of that form.",
         )
     return found
 

@@ -222,7 +222,7 @@ def _plain_url(url: str) -> str:
     if "@" in parts.netloc:
         raise ValueError("a URL holds no user or password: only public files are read from a web server")
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
-        raise ValueError(f"{url!r} is not of the form https://host/path, without a query")
+        raise ValueError("not of the form https://host/path, without a query: only public files are read there")
     if ".." in parts.path.split("/"):
         raise ValueError("a URL may not climb with '..'")
     return url.rstrip("/")

@@ -15,7 +15,7 @@ from lake_assets.config.model import Model
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Source, WebStorage
-from lake_assets.config.web import check_names
+from lake_assets.config.web import check_names, has_query
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
@@ -31,10 +31,13 @@ def _day_is_date(value: object) -> object:
     return "date" if value == "day" else value
 
 
+ColumnType = Annotated[PartitionType, BeforeValidator(_day_is_date)]
+
+
 class PartitionField(Model):
     """A partition column of a stream and the values it may take."""
 
-    type: Annotated[PartitionType, BeforeValidator(_day_is_date)] = "string"
+    type: ColumnType = "string"
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: dt.date | None = Field(None, description="First date, for the types that are times.")
     end: dt.date | None = Field(None, description="Last date, for the types that are times; today when absent.")
@@ -103,6 +106,9 @@ class Stream(Model):
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
+    path_columns: dict[Identifier, ColumnType] = Field(
+        default_factory=dict, description="Other columns of the layout that the rows get from their object's path."
+    )
     destination: Destination
     mode: Mode = "replace"
     owns_source: bool = Field(default=False, description="With mode index: maintenance may delete landed objects.")
@@ -143,6 +149,8 @@ class Stream(Model):
     def _source_of_a_glob(cls, data: object) -> object:
         if not isinstance(data, dict) or not isinstance(glob := data.get("source"), str) or not is_glob(glob):
             return data
+        if has_query(glob):
+            return data  # as a URL it is refused without being repeated
         try:
             layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
             partitions = TypeAdapter(dict[str, PartitionField]).validate_python(data["partitions"])
@@ -200,12 +208,25 @@ class Stream(Model):
             if not column.in_rows and column.name not in template.columns:
                 raise ValueError(f"the layout {template.text!r} has no {{{column.name}}}, which is a partition column")
             if not column.in_rows:
-                check_time_type(template, column)
+                check_time_type(template, column, f"partitions.{column.name}.type")
             for value in self.partitions[column.name].values or ():
                 try:
                     column.parse(column.text(value))
                 except PartitionError as error:
                     raise ValueError(str(error)) from error
+        return self
+
+    @model_validator(mode="after")
+    def _path_columns_fit(self) -> Self:
+        template, partitions = self.template, {name.lower() for name in self.partitions}
+        for name, type_ in self.path_columns.items():
+            if name.lower() in partitions:
+                raise ValueError(f"path_columns.{name} is a partition column, which the table has anyway: remove it")
+            if name not in template.columns:
+                raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
+            check_time_type(template, PartitionColumn(name, type_), f"path_columns.{name}")
+        if self.path_columns and self.mode == "index":
+            raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
         return self
 
     @model_validator(mode="after")

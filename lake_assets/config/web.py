@@ -11,6 +11,11 @@ _WHY = "a web server cannot be listed"
 _MEND = "or name the bucket behind it as source (s3://bucket/prefix), which can be"
 
 
+def has_query(url: str) -> bool:
+    """Whether it is a URL of a web server with a query, in which a signature may stand."""
+    return url.startswith(("http://", "https://")) and "?" in url
+
+
 def check_names(stream: "Stream") -> None:
     """Refuse a stream of which it is not known, without a listing, what the files of each partition are called.
 
@@ -18,10 +23,12 @@ def check_names(stream: "Stream") -> None:
         ValueError: it is one.
     """
     if is_glob(stream.files):
-        raise ValueError(f"{_WHY}, so files {stream.files!r} must be the name of a partition's one file, {_MEND}")
+        raise ValueError(f"{_WHY}, and files is a pattern: give the name of a partition's one file, {_MEND}")
     places = {column.name for column in stream.columns if not column.in_rows}
     if any(placeholder.name not in places for placeholder in stream.template.placeholders):
-        raise ValueError(f"{_WHY}, so the layout {stream.template.text!r} may name partition columns only, {_MEND}")
+        raise ValueError(
+            f"{_WHY}, and folders of the layout {stream.template.text!r} are of no partition: leave them out, {_MEND}"
+        )
     for name in places:
         field = stream.partitions[name]
         if field.values is None and field.start is None:

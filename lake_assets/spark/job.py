@@ -7,6 +7,7 @@ import pyarrow as pa
 from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import Compression
 from lake_assets.partition import Partition
+from lake_assets.spark.path_columns import PathColumns
 from lake_assets.storage.store import LandedObject
 
 # A file of a task's share is split when it is larger than the target; smaller ones share a task.
@@ -57,6 +58,7 @@ class Job:
     partitions: tuple[PartitionJob, ...]
     evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
     key: StagingKey | None = None  # the files are staged under it, not the table's own
+    paths: PathColumns | None = None  # columns that the objects' paths say
     selects: bool = False  # of the objects' rows, those of the partition, by the columns that are in the rows
 
 

@@ -197,7 +197,7 @@ def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
 
 
 def _read(job: Job, mine: tuple[Share, ...], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:
-    return read_shares(job.source, mine, schema, partition, evolves=job.evolves, selects=job.selects)
+    return read_shares(job.source, mine, schema, partition, evolves=job.evolves, selects=job.selects, paths=job.paths)
 
 
 def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:

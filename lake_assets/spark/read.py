@@ -1,6 +1,6 @@
 """Reading landed Parquet inside a task, as Arrow record batches, with memory bound by a row group."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +15,7 @@ from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
 from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
+from lake_assets.spark.path_columns import PathColumns, with_types, with_values
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 
@@ -34,6 +35,7 @@ def read_shares(
     *,
     evolves: bool = False,
     selects: bool = False,
+    paths: PathColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
 
@@ -44,6 +46,7 @@ def read_shares(
         partition: whose rows these are.
         evolves: as for `Fitter`.
         selects: as for `Fitter`; row groups that have no such row, by their statistics, are not read.
+        paths: columns that the objects' paths say.
 
     Raises:
         SchemaDriftError: with `evolves`, an object has columns that the schema lacks or wider ones. It tells of all
@@ -62,34 +65,40 @@ def read_shares(
             with _readable(uri):
                 try:
                     parquet = pq.ParquetFile(file, pre_buffer=True)
-                    origin = f"the object {uri}"
-                    fitter = Fitter(parquet.schema_arrow, schema, partition, origin, evolves=evolves, selects=selects)
+                    found = parquet.schema_arrow
+                    said = paths.values(share.key, uri, found) if paths else {}
+                    found = with_types(found, said)
+                    fitter = Fitter(found, schema, partition, f"the object {uri}", evolves=evolves, selects=selects)
                 except SchemaDriftError as error:
                     drift = error if drift is None else drift.with_more(error.found)
                 if drift is None:
-                    yield from _batches(parquet, share, fitter)
+                    yield from _batches(parquet, share, fitter, said)
     if drift is not None:
         raise drift
 
 
-def read_schema(store: ArrowStore, key: str) -> pa.Schema:
-    """The Arrow schema of one object, from its footer.
+def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None) -> pa.Schema:
+    """The Arrow schema of one object, from its footer, with the columns that its path says.
 
     Raises:
         SourceError: as `read_shares`.
     """
-    with masking(store.storage), _readable(store.uri(key)), store.open(key) as file:
-        return pq.read_schema(file).remove_metadata()
+    uri = store.uri(key)
+    with masking(store.storage), _readable(uri), store.open(key) as file:
+        found = pq.read_schema(file).remove_metadata()
+    return with_types(found, paths.values(key, uri, found)) if paths else found
 
 
-def read_schemas(store: ArrowStore, keys: Sequence[str]) -> list[tuple[str, pa.Schema]]:
+def read_schemas(
+    store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None
+) -> list[tuple[str, pa.Schema]]:
     """The Arrow schemas of objects, with what an error says of where each comes from; read side by side.
 
     Raises:
         SourceError: as `read_shares`.
     """
     with ThreadPoolExecutor(FOOTERS) as pool:
-        schemas = pool.map(lambda key: read_schema(store, key), keys)
+        schemas = pool.map(lambda key: read_schema(store, key, paths), keys)
         return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
 
 
@@ -130,14 +139,17 @@ def _opened(
             raise _gone(whole.uri(share.key)) from error
 
 
-def _batches(parquet: pq.ParquetFile, share: Share, fitter: Fitter) -> Iterator[pa.RecordBatch]:
+def _batches(
+    parquet: pq.ParquetFile, share: Share, fitter: Fitter, said: Mapping[str, pa.Scalar]
+) -> Iterator[pa.RecordBatch]:
     groups = parquet.num_row_groups
     mine = range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts)
     columns = [*fitter.columns, *fitter.partition_columns]
+    stored = [name for name in columns if name not in said]
     # One row group after the other: pre-buffering takes memory for all that are asked for.
     for group in _with_rows(parquet, mine, fitter):
-        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=columns, use_threads=False):
-            fitted = fitter.fit(batch.select(columns))
+        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False):
+            fitted = fitter.fit(with_values(batch, said).select(columns))
             if fitted.num_rows:
                 yield fitted
 

@@ -1,5 +1,6 @@
 """The environment alone: the command line and Dagster find its one stream."""
 
+import io
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
 from lake_assets.definitions import defs
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets_tests.servers.web import WebServer
 
 Run = Callable[..., Result]
 
@@ -154,6 +156,59 @@ def test_the_bucket_of_a_server_is_reached_by_the_usual_variables(
 
     assert done.exit_code == 0, done.output
     assert run("query", "SELECT year, total FROM stats").stdout.splitlines()[1:] == ["2025,1.0"]
+
+
+def test_files_of_a_web_server(run: Run, web: WebServer) -> None:
+    for year, totals in {"2024": [1.0], "2025": [2.0, 4.0]}.items():
+        body = io.BytesIO()
+        pq.write_table(pa.table({"total": totals}), body)
+        web.put(f"stats/year={year}/all.parquet", body.getvalue())
+
+    done = [
+        run("ingest", SOURCE_GLOB=glob, DESTINATION_TABLE="stats", LOAD_PARTITION=year)
+        for year, glob in (
+            ("2024", f"{web.url}/stats/year=*/all.parquet"),
+            ("2025", f"{web.url}/stats/year=2025/all.parquet"),
+            ("2024", f"{web.url}/stats/year=*/all.parquet"),
+        )
+    ]
+    absent = run("ingest", LOAD_PARTITION="2019")
+    checked = run("check", LOAD_PARTITION="2025")
+    report = run("report")
+
+    assert [r.exit_code for r in done] == [0, 0, 0], done[0].output
+    assert "skipped    year=2024  unchanged" in done[2].stdout
+    assert run("query", "SELECT year, sum(total) FROM stats GROUP BY 1 ORDER BY 1").stdout.splitlines()[1:] == [
+        "2024,1.0",
+        "2025,6.0",
+    ]
+    assert absent.exit_code == 1
+    assert "the source partition has no rows" in absent.stderr
+    assert (checked.exit_code, report.exit_code) == (0, 0), checked.output + report.output
+    refused = run("land", "stats", "-")
+    assert "is a web server, to which nothing can be written" in refused.stderr
+
+
+def test_other_folders_and_the_ledgers_schema(run: Run, tmp_path: Path) -> None:
+    for region, month in (("NW", "01"), ("SW", "02")):
+        place = tmp_path / "in" / f"region={region}" / "year=2025" / f"month={month}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"total": [1.0]}), place / "a.parquet")
+
+    done = run(
+        "ingest",
+        SOURCE_GLOB=f"{tmp_path}/in/region=*/year=*/month=*/*.parquet",
+        DESTINATION_TABLE="stats",
+        DESTINATION_SCHEMA="raw",
+        LOAD_PARTITION="2025",
+    )
+
+    assert done.exit_code == 0, done.output
+    found = run("query", "SELECT region, month, year, total FROM raw.stats ORDER BY 1")
+    assert found.stdout.splitlines()[1:] == ["NW,01,2025,1.0", "SW,02,2025,1.0"]
+    assert run("query", "SELECT row_count FROM raw.ingest_runs").stdout.splitlines()[1:] == ["2"]
+    assert "committed" in run("ledger").stdout
+    assert run("check").exit_code == 0
 
 
 def test_dagster_finds_the_stream_too(run: Run, tmp_path: Path) -> None:

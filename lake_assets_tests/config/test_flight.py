@@ -6,8 +6,9 @@ import pytest
 from lake_assets.config.catalogs import MotherDuckCatalog, SqliteCatalog
 from lake_assets.config.flight import flight_config
 from lake_assets.config.load import load_config
-from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
+from lake_assets.lake.ledger import ledger_table, manifest_table
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
 
@@ -93,9 +94,42 @@ def test_a_glob_of_no_folder_or_no_files_is_refused(glob: str) -> None:
         flight_config(LEAST | {"SOURCE_GLOB": glob, "HIVE_PARTITIONING": "false"})
 
 
-def test_a_web_server_cannot_be_listed() -> None:
-    with pytest.raises(ConfigError, match="https:// is not a storage that is known here"):
+def test_a_web_servers_files_are_named() -> None:
+    named = flight_config(LEAST | {"SOURCE_GLOB": "https://host/x/year=*/all.parquet"}).streams["stats"]
+    alone = flight_config(LEAST | {"SOURCE_GLOB": "https://host/x.parquet", "HIVE_PARTITIONING": "false"})
+
+    assert (named.source, named.files) == (WebStorage(url="https://host/x"), "all.parquet")
+    assert (alone.streams["stats"].source.root, alone.streams["stats"].files) == ("https://host", "/x.parquet")
+    with pytest.raises(ConfigError, match="a web server cannot be listed, and files is a pattern"):
         flight_config(LEAST | {"SOURCE_GLOB": "https://host/x/*.parquet", "HIVE_PARTITIONING": "false"})
+
+
+def test_the_folder_of_the_one_value_that_is_loaded_may_be_named() -> None:
+    glob = LEAST | {"SOURCE_GLOB": "s3://landing/stats/year=2024/*.parquet"}
+
+    assert flight_config(glob | {"LOAD_PARTITION": "2024"}).streams["stats"].template.text == "year={year}"
+    with pytest.raises(ConfigError, match=r"is of year=2024 alone, and LOAD_PARTITION is 2025: write year=\*"):
+        flight_config(glob | {"LOAD_PARTITION": "2025"})
+
+
+def test_other_folders_of_the_glob_are_columns_of_the_rows() -> None:
+    glob = {"SOURCE_GLOB": "s3://landing/region=*/year=*/month=*/*.parquet", "DESTINATION_TABLE": "stats"}
+
+    stream = flight_config(glob).streams["stats"]
+
+    assert (stream.source.root, stream.files) == ("s3://landing", "*.parquet")
+    assert stream.template.text == "region={region}/year={year}/month={month}"
+    assert stream.path_columns == {"region": "string", "month": "string"}
+    assert [column.name for column in stream.columns] == ["year"]
+    with pytest.raises(ConfigError, match="SOURCE_GLOB: 'a-b' is not an identifier"):
+        flight_config(glob | {"SOURCE_GLOB": "s3://landing/a-b=*/year=*/*.parquet"})
+
+
+def test_ledger_and_manifest_are_in_the_schema_of_the_table() -> None:
+    lake = flight_config(LEAST | {"DESTINATION_SCHEMA": "raw"}).lakes["flight"]
+
+    assert str(ledger_table(lake)) == "raw.ingest_runs"
+    assert str(manifest_table(lake)) == "raw.ingest_files"
 
 
 def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
@@ -125,11 +159,13 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("SOURCE_GLOB", "s3://landing/*/*/*.parquet", "one folder for each value of year"),
         ("SOURCE_GLOB", "s3://landing/month=*/*.parquet", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "s3://landing/year=*/", "year=\\*/\\*.parquet"),
+        ("SOURCE_GLOB", "https://me:secret@host/year=*/a.parquet", "a URL holds no user or password"),
+        ("SOURCE_GLOB", "https://host/year=*/a.parquet?sig=1", "SOURCE_GLOB has a query"),
         ("SOURCE_GLOB", "ftp://host/year=*/*.parquet", "ftp://"),
         (
             "SOURCE_GLOB",
             "https://host/x/year=*/*.parquet",
-            "https:// is not a storage that is known here: use a path, s3",
+            "a web server cannot be listed, and files is a pattern",
         ),
         ("PARTITION_COLUMN", "year; DROP", "PARTITION_COLUMN: 'year; DROP' is not an identifier"),
         ("DESTINATION_DATABASE", "a-b", "DESTINATION_DATABASE: 'a-b'"),
@@ -138,6 +174,7 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("DESTINATION_TABLE", "", "DESTINATION_TABLE is not set"),
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
+        ("DESTINATION_STORAGE", "https://host/lake", "a web server can be a stream's source, and no more"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
     ],
 )

@@ -1,0 +1,48 @@
+"""What a stream must say where its source is a web server."""
+
+import pytest
+
+from lake_assets.config.load import parse_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.storages import WebStorage
+from lake_assets.errors import ConfigError
+from lake_assets_tests.config.test_load import FILE, GOOD
+
+WEB = GOOD.replace("source: s3://landing/sales", "source: https://host/in/\n    files: all.parquet")
+
+
+def test_a_folder_of_a_web_server_is_a_source() -> None:
+    config = parse_config(WEB, FILE, {})
+
+    assert config.streams["sales"].source == WebStorage(url="https://host/in")
+    assert LakeConfig.model_validate_json(config.model_dump_json(by_alias=True)) == config
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("files: all.parquet", "files: '*.parquet'", "files is a pattern: give the name of a partition's one file"),
+        ("files: all.parquet", "tags: {}", "files is a pattern"),
+        ("https://host/in/", "https://host/in?sig=secret", "not of the form https://host/path, without a query"),
+        ("https://host/in/", "https://me:secret@host/in", "a URL holds no user or password"),
+        ("https://host/in/", "https://host/../in", "a URL may not climb"),
+        ('region: {values: [NW, "NO"]}', "region: {}", "partitions.region needs its values"),
+        ("files: all.parquet", "files: a.parquet\n    layout: '{region}/{date}/{batch}'", "are of no partition"),
+        ("files: all.parquet", "files: a.parquet\n    layout: '{region}/{date}/{now(),,HH}'", "are of no partition"),
+        ("files: all.parquet", "files: a.parquet\n    mode: index", "mode: index registers the files of a bucket"),
+        ("files: all.parquet", "files: a.parquet\n    sensor: {type: objects}", "a sensor sees nothing there"),
+        ("files: all.parquet", "files: a.parquet\n    landing: {}", "landing without outputs writes to the source"),
+    ],
+)
+def test_what_a_server_cannot_do_is_refused(old: str, new: str, message: str) -> None:
+    assert old in WEB
+
+    with pytest.raises(ConfigError, match=message) as caught:
+        parse_config(WEB.replace(old, new), FILE, {})
+
+    assert "secret" not in str(caught.value)
+
+
+def test_a_lake_is_no_web_servers() -> None:
+    with pytest.raises(ConfigError, match="a web server can be a stream's source, and no more"):
+        parse_config(GOOD.replace("storage: data", "storage: https://host/lake"), FILE, {})
