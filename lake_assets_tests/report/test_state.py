@@ -174,6 +174,19 @@ def test_a_value_written_in_another_way_lies_where_no_ingest_looks(local_world: 
     assert len(local_world.stream.manifest(local_world.partition("store=7")).objects) == 1
 
 
+def test_a_value_encoded_in_another_way_lies_where_no_ingest_looks(local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {}}
+    local_world.land("region=a%2Fb", sales(1))
+    root = Path(local_world.source["path"])
+    (root / "region=a%2fb").mkdir()
+    shutil.copy(root / "region=a%2Fb" / "batch_1.parquet", root / "region=a%2fb" / "batch_1.parquet")
+
+    state = read_state(local_world.stream, NOW)
+
+    assert [(one.partition.path, one.objects) for one in state.partitions] == [("region=a%2Fb", 1)]
+    assert state.strangers == (str(root / "region=a%2fb" / "batch_1.parquet"),)
+
+
 def test_the_ledger_in_numbers(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         assert ledger_figures(lake) is None
