@@ -23,8 +23,9 @@ from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.insert import rewrite_by_insert
-from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger, last_fingerprints
+from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
 from lake_assets.lake.tables import data_schema, prepare_table
@@ -126,7 +127,7 @@ def compact(
             return []
         create_ledger(session)
         # Read after the files: if a commit comes between, their files are others than these, and nothing is done.
-        last = last_fingerprints(session, stream.table, [one.partition.path for one in some])
+        last = committed_fingerprints(session, stream.table, [one.partition.path for one in some])
     spark = None if stream.lake_config.inserts_only else sessions()
     results = []
     for one in some:

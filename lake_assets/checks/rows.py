@@ -12,6 +12,7 @@ from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.history import LastRuns, last_runs
 from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import where
+from lake_assets.lake.table_files import named_since
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
@@ -144,9 +145,10 @@ def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequ
     ((snapshot, newest),) = lake.rows(
         "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)), max(snapshot_id) FROM "  # noqa: S608
         "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
-        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND status = 'committed' AS wanted "
-        f"FROM {ledger_table(lake.config).sql}) WHERE wanted IS TRUE)",
-        [scope.run_id, stream.name],
+        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND destination_table = ? "
+        f"AND status = 'committed' AND snapshot_id >= ? AS wanted FROM {ledger_table(lake.config).sql}) "
+        "WHERE wanted IS TRUE)",
+        [scope.run_id, stream.name, str(stream.table), named_since(lake, stream.table)],
     )
     if snapshot is None or newest is None:
         return None

@@ -138,6 +138,32 @@ def test_columns_that_changed_since_the_run_before_are_told(filled: World) -> No
     assert set(found.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
 
 
+def test_columns_of_another_destination_are_none_of_the_run_before(filled: World) -> None:
+    filled.options |= {"destination": {"table": "other"}}
+    filled.ingest(NW)
+    assert check(filled, "schema").description == "There is no run before to compare with."
+
+
+def test_commits_to_a_table_that_was_dropped_are_not_held_against_the_new_one(filled: World) -> None:
+    sql(filled, "DROP TABLE lake.sales")
+    for text in (NW, SW):
+        filled.ingest(text)
+    assert [name for name in checks_of(filled.stream) if not check(filled, name).passed] == []
+    assert check(filled, "ledger").numbers["commits"] == 2
+
+
+def test_the_files_of_a_table_that_was_renamed_are_there(filled: World) -> None:
+    sql(filled, "ALTER TABLE lake.sales RENAME TO other")
+    filled.options |= {"destination": {"table": "other"}}
+    filled.land(SW, sales(5), "later.parquet")
+    filled.ingest(SW)  # into a folder of the new name
+
+    found = check(filled, "data_files")
+
+    assert found.passed
+    assert found.numbers == {"files": 4, "missing": 0, "elsewhere": 0}
+
+
 def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> None:
     sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
     found = check(filled, "ledger")
