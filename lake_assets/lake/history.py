@@ -39,27 +39,30 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
         "SELECT load_partition, "  # noqa: S608 - a quoted name
         "arg_max(struct_pack(status, finished_at, error), moment), "
         # What was skipped as unchanged is what was committed, and no more than that.
-        "arg_max(source_fingerprint, moment) FILTER (is_commit OR "
-        "(status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index'))), "
+        "arg_max(struct_pack(moment, source_fingerprint), moment) "
+        "FILTER (status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), "
+        # By the snapshots, for the clocks of two writers differ.
+        "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
         "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (is_commit) "
         "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, destination_table = ? AND mode <> ? AS wanted, "
         f"status = 'committed' AND snapshot_id >= ? AS is_commit FROM {ledger.sql}) "
         "WHERE wanted IS TRUE GROUP BY load_partition",
         [str(table), COMPACT, named_since(session, table)],
     )
+    nothing = {"source_fingerprint": None}
     return {
         path: LastRuns(
             newest["status"],
             newest["finished_at"],
             newest["error"] if newest["status"] == "failed" else None,
-            settled,
+            max((one for one in settled if one), key=lambda one: one["moment"], default=nothing)["source_fingerprint"],
             *(
                 (committed["finished_at"], committed["row_count"], committed["snapshot_id"])
                 if committed
                 else [None] * 3
             ),
         )
-        for path, newest, settled, committed in found
+        for path, newest, *settled, committed in found
     }
 
 

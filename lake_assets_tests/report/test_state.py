@@ -99,6 +99,18 @@ def test_a_commit_mends_what_failed(local_world: World) -> None:
     assert states(local_world)[region("NW")].state == "committed"
 
 
+def test_a_commit_of_a_writer_whose_clock_is_ahead_is_not_newer_than_the_next(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE lake.ingest_runs SET finished_at = finished_at + INTERVAL 1 HOUR")
+    local_world.land(NW, sales(2))
+    local_world.ingest(NW)
+
+    (one,) = (one for one in read_state(local_world.stream, NOW).partitions if one.objects)
+    assert (one.state, one.is_waiting) == ("committed", False)
+
+
 def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
