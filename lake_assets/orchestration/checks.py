@@ -80,6 +80,9 @@ def evaluations_of_failed_run(
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")
             continue
+        except Exception:  # whatever it is, the run's own failure is what must be seen
+            context.log.exception(f"Check {name} was not made")
+            continue
         yield dg.AssetCheckEvaluation(
             asset_key=context.asset_key,
             check_name=name,

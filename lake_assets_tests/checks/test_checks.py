@@ -7,6 +7,9 @@ from lake_assets.checks.run import checks_of, run_check, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.index_check import repair_indexed
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.stream import OpenStream
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -93,6 +96,25 @@ def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -
     assert found.named == ["region=NW/date=2026-02-11: stale"]
     of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
     assert (of_run.passed, of_run.named) == (False, found.named)
+
+
+def test_objects_that_go_while_they_are_counted_are_left_to_the_other_check(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = OpenStream.manifest
+
+    def and_gone(stream: OpenStream, partition: Partition) -> Manifest:
+        found = manifest(stream, partition)
+        if partition == filled.partition(SW) and found.objects:
+            filled.unland(SW)
+        return found
+
+    monkeypatch.setattr(OpenStream, "manifest", and_gone)
+
+    found = check(filled, "row_counts")
+
+    assert found.passed
+    assert found.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
 
 
 def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:

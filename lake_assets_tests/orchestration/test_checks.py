@@ -7,9 +7,12 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.run import run_check
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.stream import OpenStream
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -188,3 +191,23 @@ def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
     assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
     assert {"row_counts", "positive"} < evaluations_of(result).keys()
     assert "check typo of stream sales" in capfd.readouterr().err
+
+
+def test_a_check_that_breaks_leaves_the_failure_as_it_is(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
+        if name == "row_counts":
+            raise OSError("nobody foresaw this")
+        return run_check(stream, name, scope)
+
+    monkeypatch.setattr("lake_assets.orchestration.checks.run_check", broken)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+
+    result = run(local_world, SALES, **BOTH)
+
+    (failure,) = result.get_step_failure_events()
+    assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
+    assert "ledger" in evaluations_of(result)
+    assert "nobody foresaw this" in capfd.readouterr().err
