@@ -117,6 +117,17 @@ def test_objects_that_go_while_they_are_counted_are_left_to_the_other_check(
     assert found.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
 
 
+@pytest.mark.parametrize("policy", ["keep", "clear"])
+def test_a_partition_that_lost_its_objects_has_the_rows_that_the_policy_left(filled: World, policy: str) -> None:
+    filled.options |= {"on_empty": policy}
+    filled.unland(SW)
+    filled.ingest(SW)
+    assert check(filled, "row_counts").passed
+
+    sql(filled, "INSERT INTO lake.sales (total, region, date) VALUES (9, 'SW', '2026-02-11')")
+    assert not check(filled, "row_counts").passed
+
+
 def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:
     filled.land("region=NE,date=2026-02-12", sales(9))
     assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
