@@ -82,6 +82,17 @@ def read_schema(store: ArrowStore, key: str) -> pa.Schema:
         return pq.read_schema(file).remove_metadata()
 
 
+def read_schemas(store: ArrowStore, keys: Sequence[str]) -> list[tuple[str, pa.Schema]]:
+    """The Arrow schemas of objects, with what an error says of where each comes from; read side by side.
+
+    Raises:
+        SourceError: as `read_shares`.
+    """
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        schemas = pool.map(lambda key: read_schema(store, key), keys)
+        return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
+
+
 def count_rows(store: ArrowStore, key: str) -> int:
     """How many rows one object has, by its footer.
 
@@ -97,17 +108,6 @@ def count_rows(store: ArrowStore, key: str) -> int:
         raise StorageError(
             f"the footer of {uri} cannot be read: {' '.join(str(error).split()).rstrip('.')}:", "run it again."
         ) from error
-
-
-def read_schemas(store: ArrowStore, keys: Sequence[str]) -> list[tuple[str, pa.Schema]]:
-    """The Arrow schemas of objects, with what an error says of where each comes from; read side by side.
-
-    Raises:
-        SourceError: as `read_shares`.
-    """
-    with ThreadPoolExecutor(FOOTERS) as pool:
-        schemas = pool.map(lambda key: read_schema(store, key), keys)
-        return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
 
 
 @contextmanager
