@@ -23,8 +23,9 @@ from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.replace import replace_directly
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.insert import rewrite_by_insert
-from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger, last_fingerprints
+from lake_assets.lake.ledger import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.replacement import Replacement
 from lake_assets.lake.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
 from lake_assets.lake.tables import data_schema, prepare_table
@@ -64,7 +65,10 @@ class Compacted:
 
 
 def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[Candidate]:
-    """The partitions of so many files or more, which would fit into fewer of the stream's target size.
+    """The partitions of so many files or more, which would fit into half as many of the stream's target size.
+
+    Files do not fill their size to the byte, so a rewrite may make up to twice as many as would hold the rows: with
+    any fewer than that, the same partition would be written anew every night.
 
     Left out are files that were written under other columns or another partitioning than the table has now, and files
     outside the lake's storage, which are the landing zone's.
@@ -91,7 +95,7 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     for _, group in groupby(by_values, key=_values):
         some = tuple(group)
         target = -(-sum(file.size for file in some) // stream.config.target_file_size)
-        if len(some) < at_least or len(some) <= target:
+        if len(some) < max(at_least, 2 * target):
             continue
         if any(
             f.partition_id != partitioning or f.begin_snapshot < changed or not f.uri.startswith(root) for f in some
@@ -126,7 +130,7 @@ def compact(
             return []
         create_ledger(session)
         # Read after the files: if a commit comes between, their files are others than these, and nothing is done.
-        last = last_fingerprints(session, stream.table, [one.partition.path for one in some])
+        last = committed_fingerprints(session, stream.table, [one.partition.path for one in some])
     spark = None if stream.lake_config.inserts_only else sessions()
     results = []
     for one in some:
@@ -171,7 +175,7 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
         target_file_size=stream.config.target_file_size,
         partitions=(PartitionJob(one.partition, objects, folder),),
     )
-    (result,) = pass_through(spark, job)
+    (result,) = pass_through(spark, job, cores=1)  # more would each write a file
     if result.error is not None:
         raise result.error
     _check_rows(one, result.files)

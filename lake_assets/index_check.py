@@ -76,7 +76,7 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
             if not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
                 return IndexedState(0)
             live = {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}
-            known = known_objects(lake, stream.name, None if wanted is None else [p.path for p in wanted])
+            known = known_objects(lake, stream.name, stream.table, None if wanted is None else [p.path for p in wanted])
     except NoLakeError:
         return IndexedState(0)
     # Listed after the lake was read: what another process registers meanwhile is there.

@@ -80,7 +80,7 @@ def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[st
         with stream.lake.open(read_only=True) as lake:
             # Without its table, what the manifest remembers of the stream is in no table any more.
             if lake.exists(stream.table) and lake.exists(manifest_table(lake.config)):
-                return known_objects(lake, stream.name, load_partitions)
+                return known_objects(lake, stream.name, stream.table, load_partitions)
     except NoLakeError:
         pass
     return {}

@@ -19,7 +19,8 @@ from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftErr
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import create_ledger, last_fingerprints, record
+from lake_assets.lake.history import committed_fingerprints
+from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.lake.replacement import Replacement, Staged, where
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
@@ -211,7 +212,7 @@ class _Run:
             exists = lake.exists(self.stream.table)
             paths = [passage.partition.path for passage in passages]
             # What was committed to a table that somebody has dropped is no reason to skip anything.
-            last = last_fingerprints(lake, self.stream.table, paths) if exists else {}
+            last = committed_fingerprints(lake, self.stream.table, paths) if exists else {}
             if exists:
                 self.writer.prepare(lake)
             unchanged = []

@@ -83,9 +83,9 @@ def _place_of(stream: OpenStream, key: str) -> Partition | None:
         columns = [column for column in stream.config.columns if not column.in_rows]
         named = {column.name: texts[column.name] for column in columns}
         place = Partition.of(columns, named)
+        return place if key.startswith(stream.prefix(place)) else None
     except (LayoutError, PartitionError):
         return None
-    return place if place.texts() == named else None
 
 
 def _at(stream: OpenStream, place: Partition, now: dt.datetime) -> Iterator[Partition]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
 from lake_assets.index_plan import plan_index
+from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.insert import insert_statement
-from lake_assets.lake.ledger import last_fingerprints, ledger_table
+from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import Statement, add_files_statement, delete_statement, where
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
@@ -45,7 +46,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     manifest.check()
     fingerprint = stream.fingerprint(manifest)
     exists, rows_before, last = _look(stream, partition)
-    action = _action(stream, manifest, unchanged=last == fingerprint and not force)
+    action = _action(stream, manifest, unchanged=last == fingerprint and not force, exists=exists)
     writes = action.startswith("replace")
     destination = stream.destination_uri(partition)
     statements: tuple[Statement, ...] = ()
@@ -92,7 +93,7 @@ def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:
     elif part.objects:
         action = _ALL_REGISTERED
     else:
-        action = _action(stream, manifest, unchanged=False)
+        action = _action(stream, manifest, unchanged=False, exists=exists)
     return Plan(
         stream.name,
         partition,
@@ -121,18 +122,20 @@ def _look(stream: OpenStream, partition: Partition) -> tuple[bool, int, str | No
             condition, parameters = where(partition)
             ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
             ledger = lake.exists(ledger_table(lake.config))
-            last = last_fingerprints(lake, stream.table, [partition.path]) if ledger else {}
+            last = committed_fingerprints(lake, stream.table, [partition.path]) if ledger else {}
             return True, rows, last.get(partition.path)
     except NoLakeError:
         return False, 0, None
 
 
-def _action(stream: OpenStream, manifest: Manifest, *, unchanged: bool) -> str:
+def _action(stream: OpenStream, manifest: Manifest, *, unchanged: bool, exists: bool) -> str:
     if unchanged:
         return "skip: the objects are those of the last commit"
     if manifest.objects:
         return "replace the partition"
     policy = stream.config.on_empty
+    if policy == "clear" and not exists:
+        return "skip: its source has no objects, and there is no table to clear it from"
     return {
         "fail": "fail: the source partition has no objects, and on_empty is fail",
         "keep": "keep the partition: its source has no objects, and on_empty is keep",

@@ -156,6 +156,32 @@ def test_files_that_would_not_become_fewer_are_let_alone(local_world: World) -> 
     assert len(compacted(local_world)) == 1
 
 
+def test_a_partition_is_compacted_once_however_many_cores_there_are(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.spark.lanes.spark_cores", lambda _: 16)
+    monkeypatch.setattr("lake_assets.spark.job.MIN_SHARE", 500)  # bytes
+    for number in range(12):
+        local_world.land(NW, sales(number), f"{number}.parquet")
+    local_world.ingest(NW)
+    assert len(files_of(local_world)) == 12  # one a core, for the sake of speed
+
+    assert [one.files_after for one in compacted(local_world)] == [1]
+    assert compacted(local_world) == []
+
+
+def test_files_that_nearly_fill_their_size_are_not_written_anew_every_night(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 9)
+    # Ten files of two thirds of the target size: seven would hold them, and a rewrite may make ten again.
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = 700000")
+    local_world.options["target_file_size"] = "1MiB"
+
+    assert compacted(local_world, at_least=10) == []
+
+
 def test_a_data_file_that_is_gone_is_named_and_the_others_go_on(local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))

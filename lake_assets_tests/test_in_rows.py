@@ -250,9 +250,10 @@ def test_a_date_is_found_whatever_an_object_has_it_as(local_world: World) -> Non
         "date": pa.array([day, None]),
         "text": pa.array(["2026-02-11", "2026-02-12"]),
         "time": pa.array([day, day + dt.timedelta(days=1)]).cast(pa.timestamp("us")),
+        "view": pa.array(["2026-02-11", "2026-02-12"]).cast(pa.string_view()),
     }.items():
         put(local_world, f"region=NW/{name}.parquet", pa.table({"DATE": dates, "total": [float(len(name)), 0]}))
 
     local_world.ingest(NW)
 
-    assert local_world.totals() == [4, 4, 4]
+    assert local_world.totals() == [4, 4, 4, 4]

@@ -293,3 +293,15 @@ def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> 
     assert len(indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")) == 1
     indexed_world.options = {"mode": "index"}
     assert index(indexed_world) == {}
+
+
+def test_objects_of_a_table_that_was_dropped_are_named_by_every_run(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1), "a.parquet")
+    index(indexed_world)
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+    indexed_world.land(NW, sales(2), "b.parquet")
+
+    for _ in range(2):
+        ((_, outcome),) = index(indexed_world).items()
+        assert "a.parquet was registered before and has ended" in str(outcome.error)

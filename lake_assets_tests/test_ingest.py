@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError, TransformError
 from lake_assets.passage import TRIES
 from lake_assets.plan import plan
+from lake_assets.report.state import read_state
+from lake_assets.waiting import waiting_partitions
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -161,6 +163,27 @@ def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
 
     assert local_world.ingest(NW).row.status == "committed"
     assert local_world.totals() == [1]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_a_table_that_was_dropped_comes_back_whole_by_several_runs(world: World) -> None:
+    for text, total in ((NW, 1), (SW, 2)):
+        world.land(text, sales(total))
+        world.ingest(text)
+        world.ingest(text)  # skipped, which says nothing of the table that comes
+    with world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+
+    assert world.ingest(NW).row.status == "committed"
+    assert {str(one.partition): one.state for one in read_state(world.stream).partitions if one.objects} == {
+        "region=NW/date=2026-02-11": "committed",
+        "region=SW/date=2026-02-11": "missing",
+    }
+    assert set(waiting_partitions(world.stream)) == {world.partition(SW)}
+    assert plan(world.stream, world.partition(SW)).action == "replace the partition"
+    assert world.ingest(SW).row.status == "committed"
+    assert world.totals() == [1, 2]
+    assert world.ingest(SW).row.status == "skipped"
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
@@ -329,6 +352,14 @@ def test_a_plan_tells_what_ingest_then_does_and_writes_nothing(local_world: Worl
     after = plan(local_world.stream, local_world.partition(NW))
     assert after.action.startswith("skip")
     assert after.rows_before == 2
+
+
+def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    local_world.landing  # noqa: B018 - makes the folder
+
+    assert plan(local_world.stream, local_world.partition(NW)).action.startswith("skip")
+    assert local_world.ingest(NW).row.status == "skipped"
 
 
 def test_a_plan_tells_the_files_of_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,25 @@ def test_time_travel_reaches_back_as_far_as_the_config_says(local_world: World) 
         assert local_world.query(f"SELECT total FROM lake.sales AT (VERSION => {snapshot})") == [(total,)]
 
 
+def test_no_snapshot_expires_before_an_earlier_one(local_world: World) -> None:
+    for total in (1, 2, 3):
+        local_world.land(NW, sales(total))
+        local_world.ingest(NW)
+    oldest, middle, _ = sorted(row.snapshot_id or 0 for row in local_world.ledger())
+    # The clock of this commit's writer was ahead by a month.
+    with local_world.stream.lake.open() as lake:
+        lake.rows(
+            "UPDATE __ducklake_metadata_lake.ducklake_snapshot SET snapshot_time = ? WHERE snapshot_id = ?",
+            [(dt.datetime.now(dt.UTC) + 30 * DAY).isoformat(sep=" "), oldest],
+        )
+    local_world.land(SW, sales(10))
+    local_world.ingest(SW)
+
+    assert tidy(local_world, 8).expired == tuple(range(oldest))
+    assert run_check(local_world.stream, "ledger", Scope()).passed
+    assert tidy(local_world, 40).expired[:2] == (oldest, middle)
+
+
 def test_a_young_file_that_nobody_names_may_be_a_runs_at_work(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)

@@ -59,6 +59,13 @@ class Admission:
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
         for column, value in zip(self._columns, partition.values, strict=True):
             self._check(column, self._stream.partitions[column.name], column.text(value), is_null=value is None)
+        prefix = self._template.prefix(partition.texts())
+        if not key.startswith(prefix):
+            # 07 is 7, and %2f is %2F; but a run lists one folder, the one that it would write itself.
+            raise PartitionError(
+                f"the path is of partition {partition}, written otherwise than its folder {prefix}:",
+                "move the object there.",
+            )
         return partition
 
     def _check(self, column: PartitionColumn, field: PartitionField, text: str, *, is_null: bool) -> None:

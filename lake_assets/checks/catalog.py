@@ -5,7 +5,14 @@ from collections.abc import Iterable, Sequence
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import ledger_table
-from lake_assets.lake.table_files import CatalogFile, Deletes, all_deletes, all_files, partition_columns
+from lake_assets.lake.table_files import (
+    CatalogFile,
+    Deletes,
+    all_deletes,
+    all_files,
+    named_since,
+    partition_columns,
+)
 from lake_assets.partition import Partition
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
@@ -54,7 +61,9 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
 
 
 def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every file
-    """Whether every data file that a snapshot names is there, by one listing of the table's folder.
+    """Whether every data file that a snapshot names is there, by a listing of the table's folder.
+
+    A table that was renamed has files in the folder of its old name too.
 
     Raises:
         LakeAssetsError: the lake or its storage cannot be read.
@@ -64,8 +73,9 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
     there: set[str] = set()
     elsewhere = 0
     storage = Store(stream.lake_config.own_storage)
-    if files:
-        there |= {o.uri for o in storage.list(f"{stream.table.schema}/{stream.table.table}/")}
+    keys = [file.uri.removeprefix(f"{storage.root}/") for file in files if file.uri.startswith(f"{storage.root}/")]
+    for folder in {"".join(f"{name}/" for name in key.split("/")[:-1][:2]) for key in keys}:
+        there |= {o.uri for o in storage.list(folder)}
     if any(file.uri.startswith(f"{stream.source.root}/") for file in files):
         there |= {o.uri for o in stream.source.list()}
     missing = []
@@ -88,16 +98,16 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
 
 
 def _committed(lake: LakeSession, stream: OpenStream) -> list[tuple[int, str, int]]:
-    """Snapshot, partition and rows after it of every committed row of the ledger."""
-    # As in `last_fingerprints`: no condition that DuckLake could use to pass over files.
+    """Snapshot, partition and rows after it of every committed row of the ledger that is of the table as it is."""
+    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
     return lake.rows(
         "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
-        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AS wanted, "
+        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AND snapshot_id >= ? AS wanted, "
         "max(snapshot_id) FILTER (mode = 'repair' AND wanted) OVER (PARTITION BY load_partition) AS repaired "
         f"FROM {ledger_table(lake.config).sql}) "
         "WHERE wanted IS TRUE AND mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
         "ORDER BY snapshot_id",
-        [str(stream.table), stream.name],
+        [str(stream.table), stream.name, named_since(lake, stream.table)],
     )
 
 

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow.parquet as pq
-
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.config.secrets import masking
 from lake_assets.engine import all_threads, identifier
+from lake_assets.errors import SourceError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.history import LastRuns, last_runs
 from lake_assets.lake.ledger import ledger_table
 from lake_assets.lake.replacement import where
-from lake_assets.manifest import Manifest
+from lake_assets.lake.table_files import named_since
 from lake_assets.partition import Partition
+from lake_assets.spark.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.stream import OpenStream
 
@@ -83,15 +82,16 @@ def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int |
     manifest = stream.manifest(partition)
     if stream.fingerprint(manifest) != last.settled:
         return None
-    return _footer_rows(ArrowStore(stream.config.source), manifest)
-
-
-def _footer_rows(store: ArrowStore, manifest: Manifest) -> int:
-    rows = 0
-    for landed in manifest.objects:
-        with masking(store.storage), store.open(landed.key) as file:
-            rows += pq.read_metadata(file).num_rows
-    return rows
+    store = ArrowStore(stream.config.source)
+    try:
+        rows = sum(count_rows(store, landed.key) for landed in manifest.objects)
+    except SourceError:
+        # It was read once. So its writer is at work again, or it is damaged now.
+        if stream.fingerprint(stream.manifest(partition)) != last.settled:
+            return None
+        raise
+    # Of a source without rows the stream's policy said what the lake has, and the ledger what that came to.
+    return last.rows if rows == 0 and stream.config.mode == "replace" else rows
 
 
 def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - a NULL is in no partition of a run
@@ -144,9 +144,10 @@ def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequ
     ((snapshot, newest),) = lake.rows(
         "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)), max(snapshot_id) FROM "  # noqa: S608
         "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
-        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND status = 'committed' AS wanted "
-        f"FROM {ledger_table(lake.config).sql}) WHERE wanted IS TRUE)",
-        [scope.run_id, stream.name],
+        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND destination_table = ? "
+        f"AND status = 'committed' AND snapshot_id >= ? AS wanted FROM {ledger_table(lake.config).sql}) "
+        "WHERE wanted IS TRUE)",
+        [scope.run_id, stream.name, str(stream.table), named_since(lake, stream.table)],
     )
     if snapshot is None or newest is None:
         return None

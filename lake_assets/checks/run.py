@@ -80,7 +80,7 @@ def _paths(lake: LakeSession, stream: OpenStream, run_id: str) -> list[str]:
     ledger = ledger_table(lake.config)
     if not lake.exists(ledger):
         return []
-    # As in `last_fingerprints`: no condition that DuckLake could use to pass over files.
+    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
     rows = lake.rows(
         "SELECT DISTINCT load_partition FROM (SELECT *, run_id = ? AND stream = ? AND status <> 'failed' AS wanted "  # noqa: S608
         f"FROM {ledger.sql}) WHERE wanted IS TRUE ORDER BY load_partition",

@@ -57,6 +57,8 @@ class Cleaned:
 def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
     """Let the snapshots of before that time be queried no more; the newest always stays.
 
+    No younger one lies before them: where the clocks of two writers differ, a snapshot waits for those before it.
+
     Returns:
         Their ids.
 
@@ -72,7 +74,8 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
                 snapshot
                 for (snapshot,) in session.rows(
                     "SELECT snapshot_id FROM ducklake_snapshots('lake') "
-                    "WHERE snapshot_time < ? AND snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) "
+                    "WHERE snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) AND snapshot_id < ALL "
+                    "(SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time >= ?) "
                     "ORDER BY snapshot_id",
                     [before],
                 )

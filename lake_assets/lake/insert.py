@@ -17,7 +17,8 @@ from lake_assets.engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, PartitionMovedError
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.extension import replace_in_transaction
-from lake_assets.lake.ledger import LedgerRow, last_fingerprints
+from lake_assets.lake.history import committed_fingerprints
+from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.replacement import Replacement, Staged, Statement, where
 from lake_assets.partition import Partition
 from lake_assets.spark.job import Job, StagingKey
@@ -131,7 +132,7 @@ def _stage_partition(session: LakeSession, replacement: Replacement, folder: Pat
     """The replacement with the partition's rows staged in a folder of this machine."""
     path = replacement.partition.path
     # Its rows may be others than when it was chosen, and would get the fingerprint of those.
-    if last_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
+    if committed_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
         raise PartitionMovedError(
             f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
             "nothing was changed; run it again.",

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import ledger_table, manifest_table
+from lake_assets.lake.table_files import named_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,18 @@ class KnownObject:
 
 
 def known_objects(
-    session: LakeSession, stream: str, load_partitions: Sequence[str] | None = None
+    session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
-    """The objects of a stream that the lake took note of and has not let go since, by URI.
+    """The objects of a stream that its table took note of and has not let go since, by URI.
 
-    What a replacement of the partition did not read any more it let go. What a repair took out is still here, and is
-    no object that there can be: its path must not be registered again.
+    What a table of the same name had that was dropped is not among them. What a replacement of the partition did not
+    read any more it let go. What a repair took out is still here, and is no object that there can be: its path must not
+    be registered again.
 
     Args:
         session: an open lake.
         stream: whose objects.
+        table: the stream's.
         load_partitions: of these partitions only, in the path's form.
 
     Raises:
@@ -55,7 +58,7 @@ def known_objects(
         f"FROM (SELECT rowid AS number, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
         "LEFT JOIN runs USING (run_id, load_partition) LEFT JOIN latest USING (load_partition) "
         # Where the ledger has been emptied, nothing says that the lake let the object go.
-        "WHERE wanted IS TRUE AND coalesce(snapshot_id >= latest.replaced, TRUE) GROUP BY uri",
-        [stream, *parameters],
+        "WHERE wanted IS TRUE AND coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
+        [stream, *parameters, named_since(session, table)],
     )
     return {row[0]: KnownObject(*row) for row in rows}

@@ -117,6 +117,30 @@ def columns_changed_at(session: LakeSession, table: TableName) -> int:
     return int(changed or 0)
 
 
+def named_since(session: LakeSession, table: TableName) -> int:
+    """The snapshot with which the table that has this name now got it.
+
+    What the ledger tells of before is of a table that was dropped or renamed since. 0 where there is no table, and
+    where MotherDuck keeps the catalog's own tables to itself.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.config.is_managed:
+        return 0
+    ((since,),) = session.rows(
+        f"SELECT min(named.begin_snapshot) FROM {session.metadata}.ducklake_table t "  # noqa: S608
+        f"JOIN {session.metadata}.ducklake_schema s ON s.schema_id = t.schema_id "
+        # A table may have an entry for each of its changes.
+        f"JOIN {session.metadata}.ducklake_table named ON named.table_id = t.table_id "
+        "AND named.schema_id = t.schema_id AND lower(named.table_name) = lower(t.table_name) "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        [table.schema, table.table],
+    )
+    return int(since or 0)
+
+
 def _files(session: LakeSession, table: TableName, condition: str) -> list[CatalogFile]:
     table_id = _table_id(session, table)
     if table_id is None:

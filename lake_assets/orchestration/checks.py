@@ -37,7 +37,7 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
     def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         tags = context.run.tags
         of_run = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in tags)
-        scope = scope_of_run(stream, context.run.run_id) if of_run else Scope()
+        scope = _scope(stream, context) if of_run else Scope()
         selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
         for name in names:
             if name in selected:
@@ -54,6 +54,17 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
     return check
 
 
+def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext) -> Scope:
+    """What the run refreshed; if it is one that does only the rest of a run that failed, what that one refreshed."""
+    run: dg.DagsterRun | None = context.run
+    while run is not None:
+        scope = scope_of_run(stream, run.run_id)
+        if scope.partitions:
+            return scope
+        run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
+    return Scope(context.run.run_id, ())
+
+
 def evaluations_of_failed_run(
     stream: OpenStream, context: dg.AssetExecutionContext
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -68,6 +79,9 @@ def evaluations_of_failed_run(
             found = run_check(stream, name, scope_of_run(stream, context.run.run_id))
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")
+            continue
+        except Exception:  # whatever it is, the run's own failure is what must be seen
+            context.log.exception(f"Check {name} was not made")
             continue
         yield dg.AssetCheckEvaluation(
             asset_key=context.asset_key,

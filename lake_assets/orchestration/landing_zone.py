@@ -110,11 +110,16 @@ def _add_values(instance: dg.DagsterInstance, stream: OpenStream, partitions: di
 def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
     """When Dagster refreshes a partition by itself: its landing zone has a new version; None without `automation`.
 
-    Unlike `AutomationCondition.eager` it does not stop at the newest dates.
+    Unlike `AutomationCondition.eager` it does not stop at the newest dates. And only a request handles a version, not
+    any materialization: that of a run that listed the partition before the version was seen may come after it. A
+    request too many costs a listing.
     """
     if stream.config.automation is None:
         return None
-    changed = dg.AutomationCondition.any_deps_updated().since_last_handled()
+    landed = dg.AutomationCondition.any_deps_updated()
+    # What is new since the request is more than was requested.
+    requested = dg.AutomationCondition.newly_requested() & ~landed
+    changed = landed.since(requested | dg.AutomationCondition.initial_evaluation())
     return (changed & ~dg.AutomationCondition.in_progress()).with_label("landed")
 
 

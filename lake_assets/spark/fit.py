@@ -118,6 +118,8 @@ class Fitter:
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.chosen:
+            batch = _without_views(batch)
         for name, value in self.chosen.items():
             try:
                 values = _read_as(batch.column(name), value.type)
@@ -248,6 +250,13 @@ def _chosen(source: pa.Schema, by_name: Mapping[str, str], partition: Partition,
             )
         chosen[name] = typed_value(column, value)
     return chosen
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with texts and bytes as Arrow can filter them, and read numbers and dates out of: views it cannot."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    fields = [field.with_type(plain.get(field.type, field.type)) for field in batch.schema]
+    return batch.cast(pa.schema(fields)) if any(field.type in plain for field in batch.schema) else batch
 
 
 def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:

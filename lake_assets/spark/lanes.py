@@ -49,8 +49,13 @@ _REPORT_ARROW = pa.schema(
 )
 
 
-def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
+def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
     """Rewrite each partition's objects as data files of the table, in one Spark job for all of them.
+
+    Args:
+        spark: the session.
+        job: what is to be done.
+        cores: over how many a partition is spread that would fit into fewer files; all of the session's when None.
 
     Returns:
         A result for each partition of the job, in order. One that fails does not touch the others.
@@ -60,7 +65,7 @@ def pass_through(spark: SparkSession, job: Job) -> list[JobResult]:
         SparkUnavailableError: Spark ended while it was at work.
     """
     with _spark_errors():
-        cores = spark_cores(spark)
+        cores = cores or spark_cores(spark)
     bins = [
         (index, tuple(share))
         for index, partition in enumerate(job.partitions)

@@ -11,7 +11,7 @@ from obstore import Bytes
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
+from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError, StorageError
 from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
@@ -100,6 +100,23 @@ def read_schemas(
     with ThreadPoolExecutor(FOOTERS) as pool:
         schemas = pool.map(lambda key: read_schema(store, key, paths), keys)
         return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
+
+
+def count_rows(store: ArrowStore, key: str) -> int:
+    """How many rows one object has, by its footer.
+
+    Raises:
+        SourceError, SourceChangedError: as `read_shares`.
+        StorageError: the store fails.
+    """
+    uri = store.uri(key)
+    try:
+        with masking(store.storage), _readable(uri), store.open(key) as file:
+            return int(pq.read_metadata(file).num_rows)
+    except OSError as error:
+        raise StorageError(
+            f"the footer of {uri} cannot be read: {' '.join(str(error).split()).rstrip('.')}:", "run it again."
+        ) from error
 
 
 @contextmanager

@@ -100,3 +100,22 @@ def test_awkward_values_are_values(region: str) -> None:
     (request,) = seen.look().requests
 
     assert request.first.values == (None if region.startswith("__") else region, dt.date(2026, 2, 11))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "folder", "due"),
+    [
+        ({"n": {"type": "integer"}}, "n=07", "n=7"),
+        ({"region": {}}, "region=a%2fb", "region=a%2Fb"),
+    ],
+)
+def test_a_value_written_in_another_way_lies_where_no_run_looks(
+    partitions: dict[str, Any], folder: str, due: str
+) -> None:
+    seen = Watch(stream_of(partitions=partitions), Bucket.of([f"{folder}/a.parquet"]))
+
+    found = seen.look()
+
+    assert found.requests == ()
+    assert [stray.key for stray in found.strays] == [f"{folder}/a.parquet"]
+    assert f"{due}/: move the object there" in found.strays[0].reason

@@ -7,6 +7,9 @@ from lake_assets.checks.run import checks_of, run_check, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.index_check import repair_indexed
+from lake_assets.manifest import Manifest
+from lake_assets.partition import Partition
+from lake_assets.stream import OpenStream
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -95,6 +98,36 @@ def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -
     assert (of_run.passed, of_run.named) == (False, found.named)
 
 
+def test_objects_that_go_while_they_are_counted_are_left_to_the_other_check(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = OpenStream.manifest
+
+    def and_gone(stream: OpenStream, partition: Partition) -> Manifest:
+        found = manifest(stream, partition)
+        if partition == filled.partition(SW) and found.objects:
+            filled.unland(SW)
+        return found
+
+    monkeypatch.setattr(OpenStream, "manifest", and_gone)
+
+    found = check(filled, "row_counts")
+
+    assert found.passed
+    assert found.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
+
+
+@pytest.mark.parametrize("policy", ["keep", "clear"])
+def test_a_partition_that_lost_its_objects_has_the_rows_that_the_policy_left(filled: World, policy: str) -> None:
+    filled.options |= {"on_empty": policy}
+    filled.unland(SW)
+    filled.ingest(SW)
+    assert check(filled, "row_counts").passed
+
+    sql(filled, "INSERT INTO lake.sales (total, region, date) VALUES (9, 'SW', '2026-02-11')")
+    assert not check(filled, "row_counts").passed
+
+
 def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:
     filled.land("region=NE,date=2026-02-12", sales(9))
     assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
@@ -136,6 +169,32 @@ def test_columns_that_changed_since_the_run_before_are_told(filled: World) -> No
     found = check(filled, "schema")
     assert not found.passed
     assert set(found.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
+
+
+def test_columns_of_another_destination_are_none_of_the_run_before(filled: World) -> None:
+    filled.options |= {"destination": {"table": "other"}}
+    filled.ingest(NW)
+    assert check(filled, "schema").description == "There is no run before to compare with."
+
+
+def test_commits_to_a_table_that_was_dropped_are_not_held_against_the_new_one(filled: World) -> None:
+    sql(filled, "DROP TABLE lake.sales")
+    for text in (NW, SW):
+        filled.ingest(text)
+    assert [name for name in checks_of(filled.stream) if not check(filled, name).passed] == []
+    assert check(filled, "ledger").numbers["commits"] == 2
+
+
+def test_the_files_of_a_table_that_was_renamed_are_there(filled: World) -> None:
+    sql(filled, "ALTER TABLE lake.sales RENAME TO other")
+    filled.options |= {"destination": {"table": "other"}}
+    filled.land(SW, sales(5), "later.parquet")
+    filled.ingest(SW)  # into a folder of the new name
+
+    found = check(filled, "data_files")
+
+    assert found.passed
+    assert found.numbers == {"files": 4, "missing": 0, "elsewhere": 0}
 
 
 def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> None:

@@ -1,6 +1,7 @@
 """A stream as a Dagster asset, materialized in process from landed files to the lake."""
 
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -121,6 +122,39 @@ def test_a_range_is_one_run_with_a_materialization_for_each_partition(
     }
     assert local_world.totals() == [11, 11, 11, 12, 12, 12]
     assert {row.run_id for row in local_world.ledger()} == {shown["2026-02-11|NW"]["ledger"]["run_id"]}
+
+
+def test_the_progress_of_a_range_is_logged_partition_by_partition(
+    materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+
+    materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
+
+    logged = capfd.readouterr().err
+    assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 objects", logged)
+    assert re.search(r"2026-02-11\|SW \([12] of 2\) failed: the object", logged)
+
+
+def test_a_backfill_is_cut_into_runs_of_as_many_partitions_as_the_config_says(local_world: World) -> None:
+    local_world.options |= REGIONS | {"max_partitions_per_run": 200}
+    assert stream_asset(local_world.stream).backfill_policy == dg.BackfillPolicy.multi_run(200)
+
+
+def test_the_columns_of_a_table_come_from_those_of_the_landing_zone_unless_a_transform_makes_them(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.land(NW, sales(1))
+    (shown,) = metadata_of(materialize("2026-02-11|NW")).values()
+    assert {
+        column: [(dep.asset_key, dep.column_name) for dep in deps]
+        for column, deps in shown["dagster/column_lineage"].deps_by_column.items()
+    } == {column: [(dg.AssetKey("sales_landing"), column)] for column in ("id", "total", "region", "date")}
+
+    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total, region, date FROM source"}
+    (shown,) = metadata_of(materialize("2026-02-11|NW")).values()
+    assert "dagster/column_lineage" not in shown
 
 
 def test_a_bad_partition_fails_alone_and_is_named(materialize: Materialize, local_world: World) -> None:

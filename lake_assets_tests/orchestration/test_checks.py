@@ -1,12 +1,19 @@
 """The checks of a stream in Dagster: after a refresh, by themselves, and blocking."""
 
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.definitions.reconstruct import ReconstructableRepository
 
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.run import run_check
+from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.stream import OpenStream
+from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 
 PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
@@ -146,6 +153,31 @@ def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) ->
     assert statuses == ["SUCCEEDED", "FAILED"]
 
 
+def test_what_is_left_of_a_failed_run_checks_what_that_run_refreshed(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.options = {"partitions": PARTITIONS, "checks": {"sql": POSITIVE, "blocking": ["positive"]}}
+    for text, total in ((NW, -1), (SW, 1)):
+        local_world.land(text, sales(total))
+    monkeypatch.setenv(CONFIG_VARIABLE, str(write_config(local_world, tmp_path)))
+    job = ReconstructableRepository.for_module("lake_assets.definitions", "defs").get_reconstructable_job("__ASSET_JOB")
+    tags = {"dagster/partition": "2026-02-11|NW"}
+
+    with dg.DagsterInstance.local_temp() as instance:
+        with dg.execute_job(job, instance, tags=tags, asset_selection=[dg.AssetKey("sales")]) as first:
+            assert not first.success
+        left = dg.ReexecutionOptions.from_failure(first.run_id, instance)
+        # As the UI and the daemon do, with the tags of the run that failed.
+        with dg.execute_job(job, instance, tags=tags, reexecution_options=left) as second:
+            evaluations = evaluations_of(second)
+            steps = {event.step_key for event in second.all_events if event.is_step_start}
+
+    assert steps == {"check_sales"}
+    assert evaluations["row_counts"].metadata["partitions"].value == 1
+    assert not evaluations["positive"].passed
+    assert not second.success
+
+
 def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
     local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,3 +191,23 @@ def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
     assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
     assert {"row_counts", "positive"} < evaluations_of(result).keys()
     assert "check typo of stream sales" in capfd.readouterr().err
+
+
+def test_a_check_that_breaks_leaves_the_failure_as_it_is(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def broken(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
+        if name == "row_counts":
+            raise OSError("nobody foresaw this")
+        return run_check(stream, name, scope)
+
+    monkeypatch.setattr("lake_assets.orchestration.checks.run_check", broken)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+
+    result = run(local_world, SALES, **BOTH)
+
+    (failure,) = result.get_step_failure_events()
+    assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
+    assert "ledger" in evaluations_of(result)
+    assert "nobody foresaw this" in capfd.readouterr().err

@@ -67,6 +67,21 @@ def test_automation_refreshes_what_waits_however_old_it_is(local_world: World, t
     assert automated.requested() == {"2026-02-01|NW"}
 
 
+def test_what_lands_while_a_run_is_at_its_end_is_asked_for(local_world: World, tmp_path: Path) -> None:
+    automated = Automated(local_world, tmp_path)
+    automated.requested()
+    local_world.land(NW, sales(1))
+    automated.observe()
+    assert automated.requested() == {"2026-02-11|NW"}
+    local_world.ingest(NW)  # as the run does, of which Dagster hears when all of its partitions are done
+    local_world.land(NW, sales(2), "late.parquet")
+    automated.observe()
+    automated.instance.report_runless_asset_event(dg.AssetMaterialization("sales", partition="2026-02-11|NW"))
+
+    assert automated.requested() == {"2026-02-11|NW"}
+    assert automated.requested() == set()
+
+
 def test_a_partition_that_fails_is_not_asked_for_again_until_it_changes(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     automated.requested()

@@ -99,6 +99,18 @@ def test_a_commit_mends_what_failed(local_world: World) -> None:
     assert states(local_world)[region("NW")].state == "committed"
 
 
+def test_a_commit_of_a_writer_whose_clock_is_ahead_is_not_newer_than_the_next(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE lake.ingest_runs SET finished_at = finished_at + INTERVAL 1 HOUR")
+    local_world.land(NW, sales(2))
+    local_world.ingest(NW)
+
+    (one,) = (one for one in read_state(local_world.stream, NOW).partitions if one.objects)
+    assert (one.state, one.is_waiting) == ("committed", False)
+
+
 def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
@@ -172,6 +184,19 @@ def test_a_value_written_in_another_way_lies_where_no_ingest_looks(local_world: 
     assert [(one.partition.path, one.objects) for one in state.partitions] == [("store=7", 1)]
     assert state.strangers == (str(root / "store=07" / "batch_1.parquet"),)
     assert len(local_world.stream.manifest(local_world.partition("store=7")).objects) == 1
+
+
+def test_a_value_encoded_in_another_way_lies_where_no_ingest_looks(local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {}}
+    local_world.land("region=a%2Fb", sales(1))
+    root = Path(local_world.source["path"])
+    (root / "region=a%2fb").mkdir()
+    shutil.copy(root / "region=a%2Fb" / "batch_1.parquet", root / "region=a%2fb" / "batch_1.parquet")
+
+    state = read_state(local_world.stream, NOW)
+
+    assert [(one.partition.path, one.objects) for one in state.partitions] == [("region=a%2Fb", 1)]
+    assert state.strangers == (str(root / "region=a%2fb" / "batch_1.parquet"),)
 
 
 def test_the_ledger_in_numbers(local_world: World) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 
 from lake_assets.errors import CatalogError
-from lake_assets.lake.attach import data_path
-from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.direct.database import NotDirectError, catalog_transaction
 from lake_assets.lake.direct.mapping import ensure_mapping
-from lake_assets.lake.direct.registered import partition_rows, registered_before
-from lake_assets.lake.direct.replace import append_records, key_values
-from lake_assets.lake.direct.table import Partitioning, Table, read_partitioning, read_table
-from lake_assets.lake.direct.transaction import Transaction
+from lake_assets.lake.direct.opened import OpenTable, open_table
+from lake_assets.lake.direct.registered import registered_before
+from lake_assets.lake.direct.replace import append_records
+from lake_assets.lake.direct.table import Partitioning, Table, key_values, read_partitioning, read_table
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, RegisteredBeforeError, Registration
@@ -42,58 +41,41 @@ def register_directly(session: LakeSession, registration: Registration) -> list[
     """
     if registration.described is None or any(file.facts is None for file in registration.with_rows):
         raise NotDirectError("some of the files are none for the direct lane")
-    with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.connection)
-        table = read_table(database, registration.table)
-        if table != registration.described:
+    with open_table(session, registration.table) as opened:
+        if opened.table != registration.described:
             raise CatalogError(
                 f"the columns of {registration.table} changed while files were being registered:", "run it again."
             )
-        partitioning = read_partitioning(database, table)
-        folder = (data_path(session.config) if table.is_relative else "") + table.path
         uris = [file.uri for file in registration.files]
-        if found := registered_before(database.rows, table.table_id, folder, uris):
+        if found := registered_before(opened.database.rows, opened.table.table_id, opened.folder, uris):
             raise RegisteredBeforeError(found)
-        counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
-        _add(database, transaction, table, partitioning, folder, registration.with_rows)
-        before = {p: counts.get(tuple(key_values(partitioning, p)), 0) for p in registration.rows}
-        return finish(session, database, transaction, registration, before)
+        before = opened.rows_of(registration.rows)
+        _add(opened, registration.with_rows)
+        return finish(opened, registration, before)
 
 
-def finish(
-    session: LakeSession,
-    database: CatalogDatabase,
-    transaction: Transaction,
-    registration: Registration,
-    rows_before: dict[Partition, int],
-) -> list[LedgerRow]:
+def finish(opened: OpenTable, registration: Registration, rows_before: dict[Partition, int]) -> list[LedgerRow]:
     """Add the manifest and the ledger, and complete the snapshot.
 
     Returns:
         The ledger rows as they stand in the ledger, in the order of the registration's.
     """
-    rows = registration.done(rows_before=rows_before, snapshot_id=transaction.snapshot_id)
-    append_records(database, transaction, session.config, registration.manifest_rows(), rows)
-    transaction.finish(AUTHOR, registration.message, registration.extra_info)
+    rows = registration.done(rows_before=rows_before, snapshot_id=opened.transaction.snapshot_id)
+    append_records(opened.database, opened.transaction, opened.session.config, registration.manifest_rows(), rows)
+    opened.transaction.finish(AUTHOR, registration.message, registration.extra_info)
     return rows
 
 
-def _add(
-    database: CatalogDatabase,
-    transaction: Transaction,
-    table: Table,
-    partitioning: Partitioning,
-    folder: str,
-    files: Sequence[LandedFile],
-) -> None:
+def _add(opened: OpenTable, files: Sequence[LandedFile]) -> None:
     """Add the files, those that are read alike together."""
+    table, partitioning = opened.table, opened.partitioning
     values = {partition: key_values(partitioning, partition) for partition in {file.partition for file in files}}
     for inside in dict.fromkeys(file.inside for file in files):
         ids = {column.column_id for column in partitioning.columns if column.name.lower() in inside}
-        transaction.add_files(
+        opened.transaction.add_files(
             table,
             partitioning,
-            ensure_mapping(database, transaction, table, partitioning, ids),
-            folder,
+            ensure_mapping(opened.database, opened.transaction, table, partitioning, ids),
+            opened.folder,
             [(f.facts, values[f.partition]) for f in files if f.inside == inside and f.facts is not None],
         )

@@ -7,15 +7,15 @@ expires. So a changed file keeps its entry, and the entry's facts are replaced.
 from collections.abc import Sequence
 
 from lake_assets.errors import CatalogError
-from lake_assets.lake.attach import data_path
-from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.footers import Addition
 from lake_assets.lake.direct.mapping import ensure_mapping
+from lake_assets.lake.direct.opened import OpenTable, open_table
 from lake_assets.lake.direct.register import finish
-from lake_assets.lake.direct.registered import live_files, partition_rows
-from lake_assets.lake.direct.replace import key_values, refuse_deletes
-from lake_assets.lake.direct.table import Partitioning, Table, read_partitioning, read_table
-from lake_assets.lake.direct.transaction import FILE_STATISTICS, Transaction, path_columns, statistics_rows
+from lake_assets.lake.direct.registered import live_files
+from lake_assets.lake.direct.replace import refuse_deletes
+from lake_assets.lake.direct.table import key_values
+from lake_assets.lake.direct.transaction import FILE_STATISTICS, path_columns, statistics_rows
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, Repair
@@ -34,31 +34,23 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
     """
     if repair.files and (repair.described is None or any(file.facts is None for file in repair.with_rows)):
         raise NotDirectError("some of the files have no statistics")
-    with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.connection)
-        table = read_table(database, repair.table)
-        partitioning = read_partitioning(database, table)
-        folder = (data_path(session.config) if table.is_relative else "") + table.path
+    with open_table(session, repair.table) as opened:
+        table = opened.table
         uris = [*repair.vanished, *(file.uri for file in repair.files)]
-        ids = live_files(database.rows, table.table_id, folder, uris)
+        ids = live_files(opened.database.rows, table.table_id, opened.folder, uris)
         if set(ids) != set(uris) or (repair.files and table != repair.described):
             raise CatalogError(f"{repair.table} changed while its files were being looked at:", "run it again.")
-        refuse_deletes(database, table, set(ids.values()))
-        counts = partition_rows(database.rows, table.table_id, len(partitioning.columns))
-        transaction.end_files(table, [ids[uri] for uri in repair.ended])
-        _renew(database, transaction, table, partitioning, [(ids[file.uri], file) for file in repair.with_rows])
-        before = {p: counts.get(tuple(key_values(partitioning, p)), 0) for p in repair.rows}
-        return finish(session, database, transaction, repair, before)
+        refuse_deletes(opened.database, table, set(ids.values()))
+        before = opened.rows_of(repair.rows)
+        opened.transaction.end_files(table, [ids[uri] for uri in repair.ended])
+        _renew(opened, [(ids[file.uri], file) for file in repair.with_rows])
+        return finish(opened, repair, before)
 
 
-def _renew(
-    database: CatalogDatabase,
-    transaction: Transaction,
-    table: Table,
-    partitioning: Partitioning,
-    files: Sequence[tuple[int, LandedFile]],
-) -> None:
+def _renew(opened: OpenTable, files: Sequence[tuple[int, LandedFile]]) -> None:
     """Replace what the catalog says of these data files. Their rows are new ones, with new row ids."""
+    database, transaction = opened.database, opened.transaction
+    table, partitioning = opened.table, opened.partitioning
     additions: dict[int, list[Addition]] = {}
     for file_id, file in files:
         facts = file.facts

@@ -5,10 +5,10 @@ from collections.abc import Collection, Sequence
 from lake_assets.config.models import Lake
 from lake_assets.engine import identifier
 from lake_assets.errors import PartitionMovedError
-from lake_assets.lake.attach import data_path
-from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, catalog_transaction
+from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.direct.footers import read_footers
-from lake_assets.lake.direct.table import Column, Partitioning, Table, read_mapping, read_partitioning, read_table
+from lake_assets.lake.direct.opened import open_table
+from lake_assets.lake.direct.table import Column, Partitioning, Table, key_values, read_mapping, read_table
 from lake_assets.lake.direct.transaction import Transaction
 from lake_assets.lake.ducklake import LakeSession, translated
 from lake_assets.lake.ledger import (
@@ -21,7 +21,6 @@ from lake_assets.lake.ledger import (
     manifest_values,
 )
 from lake_assets.lake.replacement import AUTHOR, Replacement
-from lake_assets.partition import Partition
 
 
 def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRow:
@@ -36,10 +35,9 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         PartitionMovedError: it does not consist of the files that were to be replaced; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.connection)
-        table = read_table(database, replacement.table)
-        partitioning = read_partitioning(database, table)
+    with open_table(session, replacement.table) as opened:
+        database, transaction = opened.database, opened.transaction
+        table, partitioning = opened.table, opened.partitioning
         values = key_values(partitioning, replacement.partition)
         old = _whole_files(database, table, partitioning, values)
         if replacement.replaced is not None and replacement.replaced != set(old):
@@ -55,7 +53,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
                 table,
                 partitioning,
                 read_mapping(database, table, partitioning),
-                (data_path(session.config) if table.is_relative else "") + table.path,
+                opened.folder,
                 [(file, values) for file in files],
             )
         row = replacement.done(rows_before=sum(old.values()), snapshot_id=transaction.snapshot_id)
@@ -80,18 +78,6 @@ def append_records(
     transaction.append(
         read_table(database, ledger_table(lake)), list(LEDGER_COLUMNS), [ledger_values(row) for row in rows]
     )
-
-
-def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
-    """The partition's values as the catalog has them, in the order of the table's keys."""
-    texts = {
-        column.name.lower(): None if value is None else str(value)
-        for column, value in zip(partition.columns, partition.values, strict=True)
-    }
-    names = [column.name.lower() for column in partitioning.columns]
-    if set(names) != set(texts):
-        raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
-    return [texts[name] for name in names]
 
 
 def _stored_leaves(table: Table, partitioning: Partitioning) -> dict[str, Column]:

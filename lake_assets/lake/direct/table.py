@@ -7,6 +7,7 @@ from functools import cached_property
 from lake_assets.lake.direct.bounds import duckdb_type
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.ducklake import TableName
+from lake_assets.partition import Partition
 
 # How Parquet nests what a column of these types holds, and the name that DuckLake's mapping gives it.
 _INSIDE_LIST = ("list, element", "list")
@@ -115,6 +116,22 @@ def read_partitioning(database: CatalogDatabase, table: Table) -> Partitioning:
     if not keys or any(transform != "identity" for *_, transform in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
     return Partitioning(keys[0][0], tuple(table.columns[column_id] for _, column_id, _ in keys))
+
+
+def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
+    """The partition's values as the catalog has them, in the order of the table's keys.
+
+    Raises:
+        NotDirectError: the table is partitioned by other columns.
+    """
+    texts = {
+        column.name.lower(): None if value is None else str(value)
+        for column, value in zip(partition.columns, partition.values, strict=True)
+    }
+    names = [column.name.lower() for column in partitioning.columns]
+    if set(names) != set(texts):
+        raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
+    return [texts[name] for name in names]
 
 
 def read_mapping(
