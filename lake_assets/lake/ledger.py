@@ -199,25 +199,6 @@ def insert_manifest_rows(session: LakeSession, rows: Sequence[tuple[object, ...]
     )
 
 
-def last_fingerprints(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, str]:
-    """The fingerprint of what each partition was last committed from; those that never were are left out.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
-    # Conditions that DuckLake could use to pass over files make it read the statistics of all files of all tables
-    # from a SQLite catalog. These it cannot use.
-    return dict(
-        session.rows(
-            "SELECT load_partition, arg_max(source_fingerprint, snapshot_id) AS fingerprint FROM "  # noqa: S608
-            "(SELECT load_partition, source_fingerprint, snapshot_id, "
-            "destination_table = ? AND status = 'committed' AND list_contains(?, load_partition) AS wanted "
-            f"FROM {ledger_table(session.config).sql}) WHERE wanted IS TRUE GROUP BY load_partition",
-            [str(table), list(load_partitions)],
-        )
-    )
-
-
 def read_ledger(
     session: LakeSession, stream: str | None = None, load_partition: str | None = None, limit: int = 100
 ) -> list[LedgerRow]:

@@ -5,6 +5,7 @@ row is read. (Parquet readers that match by position, or cast as they can, are h
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -137,12 +138,10 @@ class Fitter:
             name = self._partition_names.get(column.name)
             if name is None or name in self.chosen:
                 continue
-            array = _cast(batch.column(name), pa.string())
-            wrong = (
-                pc.is_valid(array) if value is None else pc.fill_null(pc.not_equal(array, pa.scalar(str(value))), True)
-            )
+            array = batch.column(name)
+            wrong = _others(array, column, value)
             if pc.any(wrong).as_py():
-                found = array.filter(wrong)[0].as_py()
+                found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
                 raise SchemaError(
                     f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:",
                     "land the row in its own partition, or correct the transform.",
@@ -257,6 +256,17 @@ def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     fields = [field.with_type(plain.get(field.type, field.type)) for field in batch.schema]
     return batch.cast(pa.schema(fields)) if any(field.type in plain for field in batch.schema) else batch
+
+
+def _others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
+    """Which rows are of another value than this one."""
+    if value is None:
+        return pc.is_valid(array)
+    if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]
+        # A date may stand there as its midnight, and a number as a float, whose texts are others.
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that have no common one
+            return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
+    return pc.fill_null(pc.not_equal(_cast(array, pa.string()), pa.scalar(str(value))), True)
 
 
 def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -88,7 +88,7 @@ def test_a_value_between_the_units_is_refused_and_not_rounded() -> None:
         fit(batch, pa.schema([("x", pa.timestamp("us"))]))
 
 
-@pytest.mark.parametrize("dates", [["2026-02-11"], [dt.date(2026, 2, 11)]])
+@pytest.mark.parametrize("dates", [["2026-02-11"], [dt.date(2026, 2, 11)], [dt.datetime(2026, 2, 11)]])  # noqa: DTZ001 - without a zone
 def test_partition_columns_in_the_rows_are_checked_and_left_out(dates: list[object]) -> None:
     batch = pa.RecordBatch.from_pydict({"a": [1], "Region": ["NW"], "date": dates})
 
@@ -101,6 +101,34 @@ def test_a_row_of_another_partition_is_refused(region: str | None) -> None:
 
     with pytest.raises(SchemaError, match="belongs to region=NW"):
         fit(batch, pa.schema([("a", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "good", "bad"),
+    [
+        ("date", "2026-02-11", dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 1)),  # noqa: DTZ001 - without a zone
+        ("integer", "7", 7.0, 7.5),
+        ("integer", "7", "7", "07"),
+        ("integer", "7", decimal.Decimal("7.00"), decimal.Decimal("7.50")),
+        ("year", "2026", 2026.0, 2025.0),
+    ],
+)
+def test_a_value_is_the_partitions_whatever_its_type(kind: PartitionType, text: str, good: object, bad: object) -> None:
+    partition = Partition.of((PartitionColumn("key", kind),), {"key": text})
+    target = pa.schema([("a", pa.int64())])
+
+    assert fit(pa.RecordBatch.from_pydict({"a": [1], "key": [good]}), target, partition).num_rows == 1
+    for wrong in ([good, bad], [good, None]):
+        with pytest.raises(SchemaError, match=f"belongs to key={text}"):
+            fit(pa.RecordBatch.from_pydict({"a": [1, 2], "key": wrong}), target, partition)
+
+
+def test_a_type_that_cannot_hold_the_partitions_value_has_no_row_of_it() -> None:
+    partition = Partition.of((PartitionColumn("key", "integer"),), {"key": "300"})
+    batch = pa.RecordBatch.from_pydict({"a": [1], "key": pa.array([30], pa.int8())})
+
+    with pytest.raises(SchemaError, match="key='30', and belongs to key=300"):
+        fit(batch, pa.schema([("a", pa.int64())]), partition)
 
 
 def test_in_the_null_partition_only_null_belongs() -> None:
