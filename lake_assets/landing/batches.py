@@ -65,10 +65,10 @@ class OpenBatches:
         codes = np.array([self._code(path) for path in paths.dictionary.to_pylist()], np.int64)
         taken = codes[paths.indices.to_numpy()]
         found = np.bincount(taken, minlength=len(self._paths))
+        for code in np.flatnonzero(found).tolist():
+            self._opened.setdefault(code, now)
         found[: len(self._counts)] += self._counts
         self._counts = found
-        for code in np.unique(taken).tolist():
-            self._opened.setdefault(code, now)
         if not self._fresh:
             self._since = now
         self._tables.append(rows)
