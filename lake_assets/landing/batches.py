@@ -115,13 +115,17 @@ class OpenBatches:
                 continue
             part = pa.concat_tables(rows[code] for rows in (held, fresh) if code in rows)
             wide = part.nbytes >= self._limits.bytes / 2
-            for piece in self._pieces(part) if wide else self._slices(part):
-                whole = len(piece) == self._limits.records or (wide and piece.nbytes >= self._limits.bytes / 2)
-                if whole or old:
-                    yield Part(paths[code], piece)
-                else:
-                    over.append((oldest if len(part) == len(piece) else since, paths[code], piece))
+            pieces = list(self._pieces(part) if wide else self._slices(part))
+            # What stands before a whole piece goes with it, for rows of a path stay in order.
+            whole = [number for number, piece in enumerate(pieces, 1) if self._is_whole(piece, wide=wide)]
+            ready = len(pieces) if old else max(whole, default=0)
+            yield from (Part(paths[code], piece) for piece in pieces[:ready])
+            over += ((oldest if len(pieces) == 1 else since, paths[code], piece) for piece in pieces[ready:])
         yield from self._keep(over)
+
+    def _is_whole(self, rows: pa.Table, *, wide: bool) -> bool:
+        """Whether rows are a batch by their count, or, where they may be, by their bytes."""
+        return len(rows) == self._limits.records or (wide and bool(rows.nbytes >= self._limits.bytes / 2))
 
     def _sorted(self) -> dict[int, pa.Table]:
         """The fresh rows by the code of their path."""
@@ -132,8 +136,7 @@ class OpenBatches:
         if np.count_nonzero(counts) > 1:
             # NumPy sorts small numbers by counting them, and `take` is no slower for many chunks, but copying them is.
             few = codes.astype(np.uint16) if len(self._paths) <= np.iinfo(np.uint16).max else codes
-            order = np.argsort(few, kind="stable").astype(np.int32)
-            rows = pc.take(rows, pa.array(order), boundscheck=False)
+            rows = pc.take(rows, pa.array(np.argsort(few, kind="stable")), boundscheck=False)
         ends = np.cumsum(counts)
         return {code: rows.slice(ends[code] - counts[code], counts[code]) for code in np.flatnonzero(counts).tolist()}
 
