@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lake_assets.config.landing import Batch
 
@@ -26,8 +27,8 @@ class OpenBatches:
     """Rows that wait for their batch to be complete.
 
     Rows are not sorted into their batches one by one: some ten thousand are gathered, sorted by path at once, cut into
-    whole batches, and what is over waits with the next ones. So the cost of a row does not depend on the number of
-    paths, and memory is bounded by the limit, however many paths there are.
+    whole batches, and what is over waits, sorted, for the next ones. So a row is sorted once, its cost does not depend
+    on the number of paths, and memory is bounded by the limit, however many paths there are.
 
     Args:
         limits: when a batch is complete.
@@ -39,8 +40,9 @@ class OpenBatches:
         self._limits = limits
         self._memory = memory
         self._clock = clock
-        self._tables: list[pa.Table] = []  # the first one: what was over
-        self._codes: list[npt.NDArray[np.int64]] = []
+        self._tables: list[pa.Table] = []  # what was over, if anything was, and the fresh ones
+        self._codes: list[npt.NDArray[np.int64]] = []  # of the fresh rows
+        self._held: dict[int, pa.Table] = {}  # what was over, by code
         self._paths: list[str] = []  # by code
         self._code_of: dict[str, int] = {}
         self._opened: dict[int, float] = {}  # when the oldest row of each path came
@@ -63,10 +65,10 @@ class OpenBatches:
         codes = np.array([self._code(path) for path in paths.dictionary.to_pylist()], np.int64)
         taken = codes[paths.indices.to_numpy()]
         found = np.bincount(taken, minlength=len(self._paths))
+        for code in np.flatnonzero(found).tolist():
+            self._opened.setdefault(code, now)
         found[: len(self._counts)] += self._counts
         self._counts = found
-        for code in np.unique(taken).tolist():
-            self._opened.setdefault(code, now)
         if not self._fresh:
             self._since = now
         self._tables.append(rows)
@@ -101,28 +103,42 @@ class OpenBatches:
 
     def _cut(self, now: float) -> Iterator[Part]:
         """Whole batches of all rows; what is over waits on."""
-        rows = pa.concat_tables(self._tables)
-        codes = np.concatenate(self._codes)
-        if len(self._opened) > 1:
-            # NumPy sorts small numbers by counting them, and `take` is no slower for many chunks, but copying them is.
-            few = codes.astype(np.uint16) if len(self._paths) <= np.iinfo(np.uint16).max else codes
-            rows = rows.take(pa.array(np.argsort(few, kind="stable")))
-        counts = np.bincount(codes, minlength=len(self._paths))
-        ends = np.cumsum(counts)
-        slices = {code: rows.slice(end - n, n) for code, (end, n) in enumerate(zip(ends, counts, strict=True)) if n}
+        held, fresh = self._held, self._sorted()
         opened, since, paths = self._opened, self._since, self._paths
         self._clear()
         over: list[tuple[float, str, pa.Table]] = []
-        for code, part in slices.items():
+        for code in sorted(held.keys() | fresh.keys()):
             oldest = opened[code]
+            old = oldest <= now - self._limits.age
+            if code not in fresh and not old:
+                over.append((oldest, paths[code], held[code]))
+                continue
+            part = pa.concat_tables(rows[code] for rows in (held, fresh) if code in rows)
             wide = part.nbytes >= self._limits.bytes / 2
-            for piece in self._pieces(part) if wide else self._slices(part):
-                whole = len(piece) == self._limits.records or (wide and piece.nbytes >= self._limits.bytes / 2)
-                if whole or oldest <= now - self._limits.age:
-                    yield Part(paths[code], piece)
-                else:
-                    over.append((oldest if len(part) == len(piece) else since, paths[code], piece))
+            pieces = list(self._pieces(part) if wide else self._slices(part))
+            # What stands before a whole piece goes with it, for rows of a path stay in order.
+            whole = [number for number, piece in enumerate(pieces, 1) if self._is_whole(piece, wide=wide)]
+            ready = len(pieces) if old else max(whole, default=0)
+            yield from (Part(paths[code], piece) for piece in pieces[:ready])
+            over += ((oldest if len(pieces) == 1 else since, paths[code], piece) for piece in pieces[ready:])
         yield from self._keep(over)
+
+    def _is_whole(self, rows: pa.Table, *, wide: bool) -> bool:
+        """Whether rows are a batch by their count, or, where they may be, by their bytes."""
+        return len(rows) == self._limits.records or (wide and bool(rows.nbytes >= self._limits.bytes / 2))
+
+    def _sorted(self) -> dict[int, pa.Table]:
+        """The fresh rows by the code of their path."""
+        if not self._codes:
+            return {}
+        rows, codes = pa.concat_tables(self._tables[-len(self._codes) :]), np.concatenate(self._codes)
+        counts = np.bincount(codes, minlength=len(self._paths))
+        if np.count_nonzero(counts) > 1:
+            # NumPy sorts small numbers by counting them, and `take` is no slower for many chunks, but copying them is.
+            few = codes.astype(np.uint16) if len(self._paths) <= np.iinfo(np.uint16).max else codes
+            rows = pc.take(rows, pa.array(np.argsort(few, kind="stable")), boundscheck=False)
+        ends = np.cumsum(counts)
+        return {code: rows.slice(ends[code] - counts[code], counts[code]) for code in np.flatnonzero(counts).tolist()}
 
     def _slices(self, rows: pa.Table) -> Iterator[pa.Table]:
         """The rows in slices of as many as a batch has; the last may be less."""
@@ -144,24 +160,27 @@ class OpenBatches:
 
     def _keep(self, over: list[tuple[float, str, pa.Table]]) -> Iterator[Part]:
         """Wait on with these, in memory of their own; the oldest are given where they would take too much of it."""
-        over.sort(key=lambda piece: piece[0])
-        size = sum(piece.nbytes for _, _, piece in over)
-        while over and size > self._memory / _COPIES / 2:
-            _, path, piece = over.pop(0)
-            size -= piece.nbytes
-            yield Part(path, piece)
         if not over:
             return
+        rows = pa.concat_tables([piece for *_, piece in over]).combine_chunks()
+        if (size := rows.nbytes) > (most := self._memory / _COPIES / 2):
+            over.sort(key=lambda piece: piece[0])
+            while over and size > most:
+                _, path, piece = over.pop(0)
+                size -= piece.nbytes
+                yield Part(path, piece)
+            yield from self._keep(over)
+            return
+        start = 0
         for opened, path, piece in over:
-            code = self._code(path)
+            kept, start, code = rows.slice(start, len(piece)), start + len(piece), self._code(path)
             self._opened[code] = min(opened, self._opened.get(code, opened))
-            self._codes.append(np.full(len(piece), code))
-        self._tables = [pa.concat_tables([piece for *_, piece in over]).combine_chunks()]
-        self._codes = [np.concatenate(self._codes)]
-        self._counts = np.bincount(self._codes[0], minlength=len(self._paths))
-        self._over, self._bytes = self._tables[0].num_rows, self._tables[0].nbytes
+            self._held[code] = pa.concat_tables([self._held[code], kept]) if code in self._held else kept
+        self._tables = [rows]
+        self._counts = np.array([len(piece) for piece in self._held.values()], np.int64)
+        self._over, self._bytes = rows.num_rows, rows.nbytes
 
     def _clear(self) -> None:
         self._tables, self._codes, self._paths, self._code_of, self._opened = [], [], [], {}, {}
-        self._counts = np.zeros(0, np.int64)
+        self._held, self._counts = {}, np.zeros(0, np.int64)
         self._over = self._fresh = self._bytes = 0

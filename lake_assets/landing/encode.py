@@ -27,19 +27,22 @@ class Encoder:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._dictionaries: list[str] = []
-        self._compression = dict.fromkeys(schema.names, "zstd")
+        self._compression: dict[str, str] = {}
         try:
-            self.encode(schema.empty_table())
+            metadata = pq.read_metadata(pa.BufferReader(self.encode(schema.empty_table())))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise SchemaError(
                 f"the records' columns cannot be written as Parquet: {error}.", "Declare them in `landing.columns`."
             ) from error
+        # What is compressed is not a list, but what it holds, which has a path of its own.
+        self._leaves = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+        self._compression = dict.fromkeys(self._leaves, "zstd")
 
     def learn(self, rows: pa.Table) -> None:
         """See from some rows which columns have few distinct values."""
         sample = rows.slice(0, _SAMPLE)
         names = {field.name for field in sample.schema if _few(sample.column(field.name), field.type)}
-        self._compression = {name: "none" if name in names else "zstd" for name in sample.schema.names}
+        self._compression = {leaf: "none" if leaf in names else "zstd" for leaf in self._leaves}
         self._dictionaries = [name for name in sample.schema.names if name in names]
 
     def encode(self, rows: pa.Table) -> pa.Buffer:

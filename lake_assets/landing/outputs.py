@@ -33,6 +33,7 @@ class Output:
         self.name = output_name(store.root)
         self.in_flight = options.max_in_flight
         self._options = options
+        self._attempts = _attempts(options.retries)
         self._pool = ThreadPoolExecutor(options.max_in_flight, f"land-{self.name}")
         if isinstance(store.storage, LocalStorage):
             try:
@@ -57,12 +58,7 @@ class Output:
             StorageUnreachableError: it still failed after the retries.
             StorageError: the store refuses it.
         """
-        attempts = Retrying(
-            stop=stop_after_attempt(1 + (self._options.retries if retries is None else retries)),
-            wait=wait_exponential(_FIRST_WAIT, _LONGEST_WAIT) + wait_random(0, _FIRST_WAIT),
-            retry=retry_if_exception_type(StorageUnreachableError),
-            reraise=True,
-        )
+        attempts = self._attempts if retries is None else _attempts(retries)
         threshold = self._options.multipart_threshold
         return attempts(self.store.put_new, key, bytes(body), multipart_above=threshold)
 
@@ -77,6 +73,15 @@ class Output:
     def close(self) -> None:
         """End the threads, when what was submitted is done."""
         self._pool.shutdown()
+
+
+def _attempts(retries: int) -> Retrying:
+    return Retrying(
+        stop=stop_after_attempt(1 + retries),
+        wait=wait_exponential(_FIRST_WAIT, _LONGEST_WAIT) + wait_random(0, _FIRST_WAIT),
+        retry=retry_if_exception_type(StorageUnreachableError),
+        reraise=True,
+    )
 
 
 def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:

@@ -5,27 +5,32 @@ import select
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal, cast
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from lake_assets.errors import LandingError
 from lake_assets.landing.schema import inferred
-from lake_assets.landing.sift import Records, Rows
+from lake_assets.landing.sift import BREAK, Records, Rows
 from lake_assets.landing.text import CsvText, JsonText, Text
+
+if TYPE_CHECKING:
+    from io import BufferedIOBase
 
 Form = Literal["jsonl", "csv", "arrow", "parquet"]
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
+Fill = Callable[[memoryview], int]
+"""Reads into a space, whole where the source comes fast, and says how many bytes it read: none at the end."""
 
 BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
 LONGEST_LINE = 16 * 2**20  # bytes
 BATCH_ROWS = 65_536  # of a Parquet file
-_BREAK = ord("\n")
+_TAIL = 2**16  # bytes in which the last line break is looked for at a time
 _PATIENCE = 0.2  # seconds that a line of a pipe may wait for others
 
 _SUFFIXES: dict[str, Form] = {
@@ -75,11 +80,9 @@ def read_records(
                 yield Rows(rows, path)
         else:
             text: Text = JsonText(path, schema) if form == "jsonl" else CsvText(path, schema)
-            line = 1
-            for block in _whole_lines(_chunks(file, patience) if file else _file_chunks(path), path):
-                count = int(np.count_nonzero(np.frombuffer(block, np.uint8) == _BREAK)) + (block[-1] != _BREAK)
-                yield from text.records(block, count, line)
-                line += count
+            with _filler(file, path, patience) as fill:
+                for block in _whole_lines(fill, path):
+                    yield from text.records(block)
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -105,71 +108,104 @@ def _arrow(file: IO[bytes] | None, path: str) -> Iterator[pa.RecordBatch]:
         yield from pa.ipc.open_stream(source)
 
 
-def _file_chunks(path: str) -> Iterator[bytes]:
-    with pa.input_stream(path, compression="detect") as file:
-        yield from _to_end(file)
-
-
-def _to_end(file: IO[bytes] | pa.NativeFile) -> Iterator[bytes]:
-    """All of a file; the last line is ended, so that it is parsed with those before it."""
-    chunk = file.read(BLOCK)
-    while chunk:
-        following = file.read(BLOCK)
-        yield chunk if following or chunk.endswith(b"\n") else chunk + b"\n"
-        chunk = following
-
-
-def _chunks(file: IO[bytes], patience: float) -> Iterator[bytes]:
-    """What comes through a pipe: full blocks where it comes fast, else whatever came within the patience."""
+@contextmanager
+def _filler(file: IO[bytes] | None, path: str, patience: float) -> Iterator[Fill]:
+    """How a source is read."""
+    if file is None:
+        with pa.input_stream(path, compression="detect") as opened:
+            yield partial(_fill, opened)
+        return
     try:
         descriptor = file.fileno()
     except OSError:  # no real file, such as a buffer in memory
         descriptor = -1
     if descriptor < 0 or stat.S_ISREG(os.fstat(descriptor).st_mode):
-        yield from _to_end(file)
-        return
-    ended = False
-    while not ended:
-        chunks: list[bytes] = []
+        yield partial(_fill, cast("BufferedIOBase", file))
+    else:
+        yield _Pipe(descriptor, patience).fill
+
+
+def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
+    """Read a file on; the last line is ended, so that it is parsed with those before it."""
+    size = 0
+    while size < len(space) and (count := file.readinto(space[size:])):
+        size += count
+    if 0 < size < len(space) and space[size - 1] != BREAK:
+        space[size] = BREAK
+        size += 1
+    return size
+
+
+class _Pipe:
+    """What comes through a pipe: full blocks where it comes fast, else whatever came within the patience.
+
+    Args:
+        descriptor: the pipe's.
+        patience: seconds for the first block; later ones have less.
+    """
+
+    def __init__(self, descriptor: int, patience: float) -> None:
+        self._descriptor = descriptor
+        self._patience = max(patience, _PATIENCE)
+        self._ended = False
+        self._interrupt: KeyboardInterrupt | None = None
+
+    def fill(self, space: memoryview) -> int:
+        """See `Fill`."""
+        if self._interrupt is not None:
+            raise self._interrupt
+        size, deadline = 0, float("inf")
         try:
-            ended = _gather(descriptor, chunks, max(patience, _PATIENCE))
-        except KeyboardInterrupt:
-            if chunks:
-                yield b"".join(chunks)  # nobody else can read it any more
-            raise
-        patience = 0.0
-        if chunks:
-            yield b"".join(chunks)
+            while size < len(space) and not self._ended:
+                left = None if deadline == float("inf") else max(deadline - time.monotonic(), 0)
+                if not select.select([self._descriptor], [], [], left)[0]:
+                    break
+                count = os.readv(self._descriptor, [space[size:]])
+                self._ended = not count  # of a terminal, to be asked once only
+                if not size:
+                    deadline = time.monotonic() + self._patience
+                size += count
+        except KeyboardInterrupt as interrupt:
+            if not size:
+                raise
+            self._interrupt = interrupt  # raised later, for nobody else can read any more what was read here
+        self._patience = _PATIENCE
+        return size
 
 
-def _gather(descriptor: int, chunks: list[bytes], patience: float) -> bool:
-    """Add what comes through a pipe, up to a full block or for so many seconds; returns whether the pipe has ended."""
-    size, deadline = 0, float("inf")
-    while size < BLOCK:
-        left = None if deadline == float("inf") else max(deadline - time.monotonic(), 0)
-        if not select.select([descriptor], [], [], left)[0]:
-            return False
-        if not (chunk := os.read(descriptor, BLOCK - size)):
-            return True
-        if not chunks:
-            deadline = time.monotonic() + patience
-        chunks.append(chunk)
-        size += len(chunk)
-    return False
+def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
+    """A source in blocks of lines that all end with a line break, also the last one.
 
-
-def _whole_lines(chunks: Iterator[bytes], path: str) -> Iterator[bytes]:
-    rest: list[bytes] = []
-    for chunk in chunks:
-        cut = chunk.rfind(b"\n") + 1
+    Each is read to where it stays: a block copied into another costs more than what is read of it afterwards.
+    """
+    rest = b""
+    while True:
+        block = memoryview(pa.allocate_buffer(len(rest) + BLOCK + 1)).cast("B")
+        block[: len(rest)] = rest
+        size = len(rest) + fill(block[len(rest) : -1])
+        ended = size == len(rest)
+        if ended and rest:
+            block[size] = BREAK
+            size += 1
+        cut = _after_last_break(block[:size])
         if cut:
-            yield b"".join([*rest, chunk[:cut]])
-            rest = []
-        rest.append(chunk[cut:])
-        if (size := sum(map(len, rest))) > LONGEST_LINE:
+            yield block[:cut]
+        if ended:
+            return
+        rest = bytes(block[cut:size])
+        if len(rest) > LONGEST_LINE:
             raise LandingError(
-                f"{path} has a line of more than {size // 2**20} MiB, so it is no file of one record a line:",
+                f"{path} has a line of more than {len(rest) // 2**20} MiB, so it is no file of one record a line:",
                 "write each record on its own line, or name its form with --format.",
             )
-    if last := b"".join(rest):
-        yield last
+
+
+def _after_last_break(text: memoryview) -> int:
+    """Where the line after the last line break begins; 0 if there is none."""
+    end = len(text)
+    while end:
+        start = max(end - _TAIL, 0)
+        if cut := bytes(text[start:end]).rfind(b"\n") + 1:
+            return start + cut
+        end = start
+    return 0

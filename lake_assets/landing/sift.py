@@ -5,11 +5,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lake_assets.errors import LayoutError
 
+BREAK = ord("\n")
 NOT_ONE_RECORD = "the line is not one whole record"
+
+_AT_ONCE = 2**18  # bytes in which line breaks are looked for: what comes between must stay in the processor's cache
+
+Positions = npt.NDArray[np.int64]
+Read = Callable[[memoryview, Positions], pa.Table]
 
 Admitted = TypeVar("Admitted")
 
@@ -48,23 +56,23 @@ class Block:
     """A text of whole lines, as it was read.
 
     Args:
-        text: the lines with their line breaks; some may be blank.
-        count: of the lines.
+        text: the lines, each with its line break; some may be blank.
+        breaks: where the line breaks are.
         first: the number of its first line in the source.
         source, read, why: as in `Lines`.
         blank: characters that count for nothing at the ends of a line.
     """
 
-    text: bytes
-    count: int
+    text: memoryview
+    breaks: Positions
     first: int
     source: str
-    read: Callable[[bytes, int], pa.Table]
+    read: Read
     why: Callable[[bytes], str | None] = lambda _: None
     blank: bytes = b"\r"
 
     def __len__(self) -> int:
-        return self.count
+        return len(self.breaks)
 
     def parts(self) -> Sequence[Records]:
         """The lines that are not blank."""
@@ -72,12 +80,12 @@ class Block:
 
     def lines(self) -> "Lines":
         """The lines that are not blank."""
-        lines = ((n, line.strip(self.blank)) for n, line in enumerate(self.text.split(b"\n"), self.first))
+        lines = ((n, line.strip(self.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
         return Lines([(n, line) for n, line in lines if line], self.source, self.read, self.why)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
-        return parsed(self.read, self.text, self.count)
+        return parsed(self.read, self.text, self.breaks)
 
     def rejected(self, error: Exception) -> Rejected:
         """See `Records`."""
@@ -91,13 +99,13 @@ class Lines:
     Args:
         lines: a line's number in its source and its text, without the line break.
         source: as in `Rejected`.
-        read: parses a text of so many lines.
+        read: parses a text of lines that each have their line break, given where these are.
         why: says better than the parser what is wrong with a line, or nothing.
     """
 
     lines: Sequence[tuple[int, bytes]]
     source: str
-    read: Callable[[bytes, int], pa.Table]
+    read: Read
     why: Callable[[bytes], str | None] = lambda _: None
 
     def __len__(self) -> int:
@@ -111,7 +119,8 @@ class Lines:
 
     def parse(self) -> pa.Table:
         """See `Records`."""
-        return parsed(self.read, b"\n".join(line for _, line in self.lines), len(self.lines))
+        text = memoryview(b"".join(line + b"\n" for _, line in self.lines))
+        return parsed(self.read, text, line_breaks(text))
 
     def rejected(self, error: Exception) -> Rejected:
         """The line as it came."""
@@ -120,14 +129,29 @@ class Lines:
         return Rejected(self.why(line) or _reason(error), text, self.source, number)
 
 
-def parsed(read: Callable[[bytes, int], pa.Table], text: bytes, lines: int) -> pa.Table:
-    """The rows of a text, of as many lines, each of which must be one record.
+def line_breaks(text: memoryview) -> Positions:
+    """Where a text has its line breaks."""
+    characters = np.frombuffer(text, np.uint8)
+    pieces = range(0, len(text), _AT_ONCE)
+    return np.concatenate(
+        [np.flatnonzero(characters[first : first + _AT_ONCE] == BREAK) + first for first in pieces]
+        or [np.zeros(0, np.int64)]
+    )
+
+
+def parsed(read: Read, text: memoryview, breaks: Positions) -> pa.Table:
+    """The rows of a text, each line of which must be one record.
+
+    Args:
+        read: see `Lines`.
+        text: the lines, each with its line break.
+        breaks: where these are.
 
     Raises:
         ArrowInvalid, ValueError: a line is no record, several, or not UTF-8.
     """
-    rows = read(text, lines)
-    if len(rows) != lines:
+    rows = read(text, breaks)
+    if len(rows) != len(breaks):
         raise pa.ArrowInvalid(NOT_ONE_RECORD)
     rows.validate(full=True)  # the JSON reader takes any bytes for text
     return rows

@@ -13,18 +13,18 @@ import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
 from lake_assets.landing.schema import as_text, inferred
-from lake_assets.landing.sift import NOT_ONE_RECORD, Block, Lines, Records
+from lake_assets.landing.sift import NOT_ONE_RECORD, Block, Lines, Positions, Records, line_breaks
 
 _BOM = b"\xef\xbb\xbf"
-_BREAK, _CLOSE, _OPEN = b"\n}{"
+_CLOSE, _OPEN = b"}{"
 _SAMPLE = 2**20  # bytes from which a schema is inferred
 
 
 class Text(Protocol):
     """A form of text, with what of a source is known so far."""
 
-    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
-        """The records of whole lines: so many, the first of which has this number in the source."""
+    def records(self, block: memoryview) -> Iterator[Records]:
+        """The records of the source's next lines, each with its line break."""
 
 
 class JsonText:
@@ -39,25 +39,28 @@ class JsonText:
         self._source = source
         self._schema_of = schema
         self._schema: pa.Schema | None = None
+        self._line = 1
 
-    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
+    def records(self, block: memoryview) -> Iterator[Records]:
         """See `Text`."""
-        if line == 1:
-            block = block.removeprefix(_BOM)
+        if self._line == 1 and block[: len(_BOM)] == _BOM:
+            block = block[len(_BOM) :]
+        breaks, line = line_breaks(block), self._line
+        self._line += len(breaks)
         if self._schema is None:
-            if not block.strip():
+            if not bytes(block).strip():
                 return  # nothing to infer from yet
-            self._schema = self._schema_of(lambda: self._infer(block[: _SAMPLE + block[_SAMPLE:].find(b"\n") + 1]))
-        yield Block(block, count, line, self._source, self._read, self._why, blank=b" \t\r")
+            self._schema = self._schema_of(lambda: self._infer(bytes(block[: _sample(breaks)])))
+        yield Block(block, breaks, line, self._source, self._read, self._why, blank=b" \t\r")
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
         schema = as_text(self._schema or pa.schema([]))
         return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
-    def _read(self, text: bytes, lines: int) -> pa.Table:  # noqa: ARG002 - the rows are counted by who calls it
+    def _read(self, text: memoryview, breaks: Positions) -> pa.Table:
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
-        if not _breaks_between_records(text):
+        if not _between_records(text, breaks):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
         return _parse_json(text, self._options)
 
@@ -119,21 +122,24 @@ class CsvText:
         self._schema_of = schema
         self._names: list[str] | None = None
         self._types: pa.Schema | None = None
+        self._line = 1
 
-    def records(self, block: bytes, count: int, line: int) -> Iterator[Records]:
+    def records(self, block: memoryview) -> Iterator[Records]:
         """See `Text`; the first line has the names."""
         if self._names is None:
-            header, _, block = block.partition(b"\n")
+            header = bytes(block).split(b"\n", 1)[0]
+            block, self._line = block[len(header) + 1 :], 2
             self._names = next(csv.reader([header.removeprefix(_BOM).decode("utf-8", "replace").strip()]), [])
-            count, line = count - 1, line + 1
-        if not block.strip():
+        records = Block(block, line_breaks(block), self._line, self._source, self._read)
+        self._line += len(records)
+        if not bytes(block).strip():
             return
         if self._types is None:
-            schema = self._schema_of(lambda: self._infer(Block(block, count, line, self._source, self._read)))
+            schema = self._schema_of(lambda: self._infer(records))
             self._types = pa.schema([field for field in as_text(schema) if field.name in self._names])
-        yield Block(block, count, line, self._source, self._read)
+        yield records
 
-    def _read(self, text: bytes, lines: int) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
+    def _read(self, text: memoryview, breaks: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
         return self._parse(text, self._types)
 
     def _infer(self, block: Block) -> pa.Schema:
@@ -147,7 +153,7 @@ class CsvText:
                 lines = Lines(lines.lines[: len(lines) // 2], self._source, self._read)
         raise LandingError(f"none of the first lines of {self._source} fits its line of names:", "check the file.")
 
-    def _parse(self, text: bytes, types: pa.Schema | None) -> pa.Table:
+    def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
         try:
             return pc.read_csv(
                 pa.BufferReader(text),
@@ -161,14 +167,18 @@ class CsvText:
             raise SchemaError(f"CSV cannot hold a column of this schema: {error}.", "Use JSON lines.") from error
 
 
-def _breaks_between_records(text: bytes) -> bool:
-    """Whether each line break, but one at the end, stands between `}` and `{`, which within JSON it never does."""
-    characters = np.frombuffer(text, np.uint8)
-    breaks = np.flatnonzero(characters[:-1] == _BREAK)
+def _sample(breaks: Positions) -> int:
+    """The size of the first lines, up to the first one that ends beyond the sample; of all if none does."""
+    return int(breaks[min(int(np.searchsorted(breaks, _SAMPLE)), len(breaks) - 1)]) + 1
+
+
+def _between_records(text: memoryview, breaks: Positions) -> bool:
+    """Whether each line break, but the last, stands between `}` and `{`, which within JSON it never does."""
+    characters, breaks = np.frombuffer(text, np.uint8), breaks[:-1]
     return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
 
 
-def _parse_json(text: bytes, options: pj.ParseOptions) -> pa.Table:
+def _parse_json(text: bytes | memoryview, options: pj.ParseOptions) -> pa.Table:
     return pj.read_json(
         pa.BufferReader(text),
         read_options=pj.ReadOptions(use_threads=False, block_size=len(text) + 1),

@@ -1,7 +1,10 @@
 """Writing a file of a folder as a store writes an object: whole, and only where its name is free."""
 
-import uuid
+import os
+import secrets
 from pathlib import Path
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def create(path: Path, body: bytes) -> bool:
@@ -20,21 +23,26 @@ def create(path: Path, body: bytes) -> bool:
     Raises:
         OSError: the folder cannot be written; nothing is left there.
     """
-    if path.exists():
+    # By texts and descriptors: for a file of some kilobytes, objects of paths and files take as long as its writing.
+    name = str(path)
+    if os.path.exists(name):  # noqa: PTH110
         return False
-    writing = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    folder, last = os.path.split(name)
+    writing = f"{folder}/.{last}.{secrets.token_hex(4)}"
     try:
-        file = writing.open("xb", buffering=0)
+        file = os.open(writing, _NEW, 0o666)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = writing.open("xb", buffering=0)
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        file = os.open(writing, _NEW, 0o666)
     try:
-        with file:
+        try:
             view = memoryview(body)
             while view:
-                view = view[file.write(view) :]
-        writing.rename(path)
+                view = view[os.write(file, view) :]
+        finally:
+            os.close(file)
+        Path(writing).rename(path)
     except BaseException:
-        writing.unlink(missing_ok=True)
+        Path(writing).unlink(missing_ok=True)
         raise
     return True

@@ -1,5 +1,9 @@
+import itertools
+
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lake_assets.config.landing import Batch
 from lake_assets.landing.batches import OpenBatches, Part
@@ -109,3 +113,40 @@ def test_no_row_is_lost_or_doubled_or_put_out_of_order(clock: Clock) -> None:
 
     assert sorted(i for found in got.values() for i in found) == list(range(1200))
     assert all(found == sorted(found) for found in got.values())
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0.0, 0.4, 5.0]), st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 300)))),
+        max_size=12,
+    ),
+    st.integers(1, 9),
+    st.sampled_from([100, 600, 10_000]),
+    st.sampled_from([1000, 2**20]),
+)
+def test_rows_of_any_size_at_any_time_come_once_and_in_order(
+    steps: list[tuple[float, list[tuple[str, int]]]], records: int, size: int, memory: int
+) -> None:
+    clock = Clock()
+    batches = OpenBatches(Batch(records=records, bytes=size, age=3), memory, clock)
+    numbers = itertools.count()
+    given: dict[str, list[int]] = {}
+    got: dict[str, list[int]] = {}
+
+    def take(parts: list[Part]) -> None:
+        for path, found in ids(parts):
+            assert 1 <= len(found) <= records
+            got.setdefault(path, []).extend(found)
+
+    for wait, rows in steps:
+        clock.now += wait
+        paths, widths = [path for path, _ in rows], [width for _, width in rows]
+        found = list(itertools.islice(numbers, len(rows)))
+        for path, number in zip(paths, found, strict=True):
+            given.setdefault(path, []).append(number)
+        table = pa.table({"id": pa.array(found, pa.int64()), "text": pa.array(["x" * n for n in widths], pa.string())})
+        batches.add(table, pa.array(paths, pa.string()).dictionary_encode())
+        take(batches.complete())
+    take(batches.close())
+
+    assert (got, batches.rows) == (given, 0)

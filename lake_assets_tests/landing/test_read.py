@@ -11,10 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lake_assets.errors import LandingError
 from lake_assets.landing.read import form_of, read_records
 from lake_assets.landing.schema import inferred
+from lake_assets.landing.sift import Rejected, sift
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, letters, rows, stream_of
 
@@ -105,6 +108,49 @@ def test_lines_cut_in_two_by_the_blocks_are_whole_again(tmp_path: Path, monkeypa
     land_text(stream_of(tmp_path / "out"), source)
 
     assert landed_ids(tmp_path / "out") == list(range(500))
+
+
+_LINES = st.sampled_from(
+    [
+        b"",
+        b" \t",
+        b'{"a":1}',
+        b'{"a":"1"}',
+        b'{"a":2}{"a":3}',
+        b'{"a":',
+        b"4}",
+        b'{"a":5}\r',
+        b"{}",
+        b'{"b":"\xff"}',
+        b"[6]",
+    ]
+)
+
+
+@given(st.lists(_LINES), st.booleans(), st.integers(1, 40), st.booleans())
+def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
+    lines: list[bytes], ended: bool, block: int, bom: bool
+) -> None:
+    text = b"\xef\xbb\xbf" * bom + b"\n".join(lines) + b"\n" * ended
+    schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+    def found(size: int) -> list[object]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lake_assets.landing.read.BLOCK", size)
+            blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
+        sifted = (one for records in blocks for one in sift(records, pa.Table.to_pylist))
+        return [row for one in sifted for row in ([one] if isinstance(one, Rejected) else one)]
+
+    each = [line.strip(b" \t\r") for line in lines]
+    good = {b'{"a":1}': 1, b'{"a":5}': 5, b"{}": None}
+    everything = found(10_000)
+    assert [row["a"] for row in everything if isinstance(row, dict)] == [good[line] for line in each if line in good]
+    assert [
+        (letter.line, letter.record.encode("latin-1", "replace").replace(b"\\xff", b"\xff"))
+        for letter in everything
+        if isinstance(letter, Rejected)
+    ] == [(number, line) for number, line in enumerate(each, 1) if line and line not in good]
+    assert found(block) == everything
 
 
 def test_a_slow_pipe_gives_what_it_has_before_its_end() -> None:

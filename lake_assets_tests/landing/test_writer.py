@@ -47,6 +47,15 @@ def test_files_are_zstd_parquet_without_the_columns_of_the_path(tmp_path: Path) 
     assert {metadata.row_group(0).column(i).compression for i in range(2)} == {"ZSTD"}
 
 
+def test_what_a_list_holds_is_zstd_too(tmp_path: Path) -> None:
+    table = rows(0, 1000).append_column("scans", pa.array([[number, number] for number in range(1000)]))
+    with LandingWriter("sales", stream_of(tmp_path, columns=COLUMNS | {"scans": "bigint[]"})) as writer:
+        writer.write(table)
+
+    group = pq.read_metadata(files(tmp_path)[0]).row_group(0)
+    assert {group.column(i).compression for i in range(group.num_columns)} == {"ZSTD"}
+
+
 def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) -> None:
     columns = COLUMNS | {"word": "string", "flag": "boolean"}
     table = rows(0, 1000).append_column("word", pa.array(["clean", "warning"] * 500))
