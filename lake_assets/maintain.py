@@ -14,6 +14,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.ingest import Sessions
 from lake_assets.lake.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.flush import flush_ledger
 from lake_assets.staging import leftovers
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets.stream import OpenStream, open_streams
@@ -28,6 +29,7 @@ class Maintained:
     cleaned: Cleaned
     orphans: tuple[LandedObject, ...]  # and staged files that runs left which were killed
     compacted: tuple[Compacted, ...]
+    flushed: int  # rows of ledger and manifest that went from the catalog into files
     sizes: Mapping[str, int]  # bytes of the lake's files before, by URI
 
     @property
@@ -77,7 +79,7 @@ def maintain(
     roots = roots_of(config, lake)
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     if config.lakes[lake].is_managed:
-        return Maintained(lake, (), Cleaned(), staged, (), {})  # MotherDuck keeps its files itself
+        return Maintained(lake, (), Cleaned(), staged, (), 0, {})  # MotherDuck keeps its files itself
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
@@ -89,6 +91,8 @@ def maintain(
         waited = {*cleaned.deleted, *cleaned.unreachable}
         others = [o for o in objects if o.uri not in waited]
         orphans = delete_orphans(session, roots, others, _before(now, rules.orphans_older_than), dry_run=dry_run)
+        checkpoint()
+        flushed = flush_ledger(session, dry_run=dry_run)
     checkpoint()
     compacted: list[Compacted] = []
     for stream in streams if rules.compact is not None else ():
@@ -98,7 +102,7 @@ def maintain(
         else:
             compacted += compact(stream, rules.compact, sessions, checkpoint=checkpoint)
     sizes = {o.uri: o.size for o in objects}
-    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), sizes)
+    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, sizes)
 
 
 def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:

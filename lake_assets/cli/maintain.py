@@ -57,6 +57,8 @@ def _lines(done: "Maintained", *, dry_run: bool) -> list[str]:
         f"  {files} {would}deleted, {size(done.bytes_deleted)}{orphans}",
         f"  {count(len(rewritten), 'partition')} {would}compacted",
     ]
+    if done.flushed:
+        lines.append(f"  {count(done.flushed, 'row')} of ledger and manifest {would}moved from the catalog into files")
     lines += _some([f"    deleted    {uri}" for uri in (*done.cleaned.deleted, *(o.uri for o in done.orphans))])
     lines += _some([f"    compacted  {_compacted(one)}" for one in rewritten])
     lines += _some([f"    kept       {uri}: in a landing zone, or in use again" for uri in done.cleaned.kept])

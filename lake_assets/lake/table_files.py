@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from lake_assets.engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.files import FOLDER
@@ -139,6 +140,23 @@ def named_since(session: LakeSession, table: TableName) -> int:
         [table.schema, table.table],
     )
     return int(since or 0)
+
+
+def inlined_rows(session: LakeSession, table: TableName) -> int:
+    """How many rows of a table the catalog itself holds.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    names = session.rows(
+        f"SELECT table_name FROM {session.metadata}.ducklake_inlined_data_tables WHERE table_id = ?",  # noqa: S608
+        [_table_id(session, table)],
+    )
+    counts = [
+        session.rows(f"SELECT count(*) FROM {session.metadata}.{identifier(name)} WHERE end_snapshot IS NULL")  # noqa: S608
+        for (name,) in names
+    ]
+    return sum(int(count) for ((count,),) in counts)
 
 
 def _files(session: LakeSession, table: TableName, condition: str) -> list[CatalogFile]:

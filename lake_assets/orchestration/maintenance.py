@@ -58,6 +58,7 @@ def maintenance_figures(done: Maintained) -> dict[str, int]:
         "bytes_deleted": done.bytes_deleted,
         "partitions_compacted": len(done.compacted) - len(done.left),
         "partitions_left": len(done.left),
+        "ledger_rows_moved": done.flushed,
     }
 
 
