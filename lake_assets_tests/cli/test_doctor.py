@@ -15,6 +15,7 @@ from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.proxy import S3Proxy
+from lake_assets_tests.servers.web import plain_web_server
 from lake_assets_tests.world_fixtures import bucket_on
 
 CONFIG = """\
@@ -49,6 +50,23 @@ def test_an_empty_landing_zone_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
 
     assert findings(tmp_path)["source of sales"].status == "warning"
+
+
+def test_of_a_web_server_the_newest_file_is_looked_for(tmp_path: Path) -> None:
+    served = tmp_path / "served"
+    (served / "region=SW").mkdir(parents=True)
+    config = CONFIG.replace("source: landing", "source: URL/region=*/all.parquet").replace(
+        "{region: {}}", "{region: {values: [NW, SW]}}"
+    )
+    with plain_web_server(served) as web:
+        file = tmp_path / "lake.yaml"
+        file.write_text(config.replace("CATALOG", SQLITE).replace("URL", web.url), encoding="utf-8")
+        absent = {finding.subject: finding for finding in examine(file)}["source of sales"]
+        (served / "region=SW" / "all.parquet").write_bytes(b"x")
+        there = {finding.subject: finding for finding in examine(file)}["source of sales"]
+
+    assert (absent.status, absent.text) == ("warning", f"{web.url}/region=SW/all.parquet is not there.")
+    assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
 
 
 def test_a_catalog_that_does_not_answer_fails_with_the_mend(tmp_path: Path) -> None:
