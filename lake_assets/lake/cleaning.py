@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-import tenacity
-
-from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
 from lake_assets.storage.store import LandedObject, Store
@@ -65,24 +63,24 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
     Raises:
         CatalogError: the catalog refuses.
     """
-    for attempt in _retrying():
-        with attempt, session.commit_lock():
-            if attempt.retry_state.attempt_number > 1:
-                session.reattach()
-            # By their ids: `older_than` compares texts on a SQLite catalog, and lets a whole day expire too early.
-            old = [
-                snapshot
-                for (snapshot,) in session.rows(
-                    "SELECT snapshot_id FROM ducklake_snapshots('lake') "
-                    "WHERE snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) AND snapshot_id < ALL "
-                    "(SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time >= ?) "
-                    "ORDER BY snapshot_id",
-                    [before],
-                )
-            ]
-            if old and not dry_run:
-                session.rows("CALL ducklake_expire_snapshots('lake', versions => ?)", [old])
-    return tuple(old)
+
+    def expire() -> list[int]:
+        # By their ids: `older_than` compares texts on a SQLite catalog, and lets a whole day expire too early.
+        old = [
+            int(snapshot)
+            for (snapshot,) in session.rows(
+                "SELECT snapshot_id FROM ducklake_snapshots('lake') "
+                "WHERE snapshot_id < (SELECT id FROM ducklake_current_snapshot('lake')) AND snapshot_id < ALL "
+                "(SELECT snapshot_id FROM ducklake_snapshots('lake') WHERE snapshot_time >= ?) "
+                "ORDER BY snapshot_id",
+                [before],
+            )
+        ]
+        if old and not dry_run:
+            session.rows("CALL ducklake_expire_snapshots('lake', versions => ?)", [old])
+        return old
+
+    return tuple(under_lock(session, expire))
 
 
 def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
@@ -185,12 +183,3 @@ def _chunks(files: Sequence[File]) -> Iterator[list[File]]:
     iterator = iter(files)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk
-
-
-def _retrying() -> tenacity.Retrying:
-    return tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=tenacity.stop_after_attempt(10),
-        wait=tenacity.wait_random(0, 0.5),
-        reraise=True,
-    )

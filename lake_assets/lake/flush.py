@@ -4,9 +4,7 @@ A commit leaves a few rows, for which a file each would be waste. But a year of 
 a catalog they are read one by one, which takes three times as long as from a file, and more.
 """
 
-import tenacity
-
-from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.ledger import ledger_table, manifest_table
 from lake_assets.lake.table_files import inlined_rows
@@ -35,17 +33,11 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
 
 
 def _flush(session: LakeSession, table: TableName) -> int:
-    for attempt in tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=tenacity.stop_after_attempt(10),
-        wait=tenacity.wait_random(0, 0.5),
-        reraise=True,
-    ):
-        with attempt, session.commit_lock():
-            if attempt.retry_state.attempt_number > 1:
-                session.reattach()
-            done = session.rows(
-                "SELECT rows_flushed FROM ducklake_flush_inlined_data('lake', schema_name => ?, table_name => ?)",
-                [table.schema, table.table],
-            )
+    done = under_lock(
+        session,
+        lambda: session.rows(
+            "SELECT rows_flushed FROM ducklake_flush_inlined_data('lake', schema_name => ?, table_name => ?)",
+            [table.schema, table.table],
+        ),
+    )
     return sum(int(rows) for (rows,) in done)

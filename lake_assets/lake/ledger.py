@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import tenacity
-
 from lake_assets.config.models import Lake
 from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import alias
-from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.manifest import Manifest
 
@@ -158,17 +156,12 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
     """
     if not rows:
         return
-    for attempt in tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=tenacity.stop_after_attempt(10),
-        wait=tenacity.wait_random(0, 0.5),
-        reraise=True,
-    ):
-        with attempt, session.commit_lock():
-            if attempt.retry_state.attempt_number > 1:
-                session.reattach()
-            with session.transaction():
-                insert_ledger_rows(session, rows)
+
+    def insert() -> None:
+        with session.transaction():
+            insert_ledger_rows(session, rows)
+
+    under_lock(session, insert)
 
 
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
