@@ -13,6 +13,8 @@ import duckdb
 
 from lake_assets.errors import CatalogError
 
+_HINTS = {"motherduck": "Let this machine reach api.motherduck.com: the extension is fetched from there when it loads."}
+
 
 def identifier(name: str) -> str:
     """The name quoted for a statement, whatever it holds."""
@@ -69,7 +71,7 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
         try:
             connection.execute(f"LOAD {literal(str(extension_file(name)))}")
         except duckdb.Error as error:
-            raise CatalogError(f"DuckDB's extension {name} does not load: {error}.") from error
+            raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection

@@ -22,6 +22,7 @@ from lake_assets.lake.attach import (
     alias,
     attach_statement,
     create_statements,
+    data_path,
     extensions,
     secret_statements,
 )
@@ -280,6 +281,11 @@ def catalog_place(config: Lake) -> str:
     if isinstance(catalog, MotherDuckCatalog):
         return f"md:{catalog.database}"
     return f"{catalog.type}:{catalog.path}"
+
+
+def storage_place(config: Lake) -> str:
+    """A storage's place for messages: the root of its files, or who keeps them where MotherDuck does."""
+    return "managed by MotherDuck" if config.is_managed else data_path(config)
 
 
 @contextmanager
