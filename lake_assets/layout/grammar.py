@@ -13,7 +13,7 @@ quote in it is doubled. The grammar is that of OLake's `partition_regex`, but fo
 import difflib
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.errors import LayoutError
@@ -93,7 +93,7 @@ def parse(text: str) -> tuple[Part, ...]:
     names: dict[str, int] = {}
     while start <= end:
         parts, until = _segment(text, start, end)
-        parts = _with_separators(text, _with_now_name(parts))
+        parts = _with_separators(text, with_now_name(parts))
         _check_names(text, parts, names, len(segments) + 1)
         segments.append(parts)
         start = until + 1
@@ -106,11 +106,19 @@ def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
             granularities.setdefault(part.name, set()).add(part.granularity)
+    return joined(
+        replace(part, iso_year=has_iso_year(granularities.get(part.name, ())))
+        if isinstance(part, Placeholder)
+        else part
+        for part in parts
+    )
+
+
+def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts with neighbouring static texts as one."""
     result: list[Part] = []
     for part in parts:
-        if isinstance(part, Placeholder):
-            result.append(replace(part, iso_year=has_iso_year(granularities.get(part.name, ()))))
-        elif result and isinstance(result[-1], Static):
+        if isinstance(part, Static) and result and isinstance(result[-1], Static):
             result[-1] = Static(result[-1].text + part.text)
         else:
             result.append(part)
@@ -204,7 +212,7 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
     raise fault(text, at, f"there is no granularity {word!r}:", mend)
 
 
-def _with_now_name(parts: list[Part]) -> list[Part]:
+def with_now_name(parts: list[Part]) -> list[Part]:
     """The parts of a segment; in `name={now(),…}` and its like, the values of `now()` are named."""
     placeholders = [part for part in parts if isinstance(part, Placeholder)]
     first = parts[0]

@@ -1,7 +1,8 @@
 """`compat: olake`: templates read, and paths written, as OLake's own Parquet writer does.
 
 Source: `getPartitionedFilePath` of OLake's `destination/parquet/parquet.go` and `ReformatDate` of its
-`utils/typeutils/reformat.go`. What it does and we do not is in the table of docs/layout.md.
+`utils/typeutils/reformat.go`. The year is `YYYY` there since version 0.1.0, and `YY` in OLake's documentation and in
+earlier versions: both are read. What OLake does and we do not is in the table of docs/layout.md.
 """
 
 import datetime as dt
@@ -11,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from lake_assets.layout import codec
-from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
+from lake_assets.layout.grammar import NOW, Part, Placeholder, Static, joined, with_now_name
 from lake_assets.layout.hive import HIVE_NULL, escape, unescape
 from lake_assets.layout.timestamps import DIGITS, Granularity, compose, read_timestamp
 from lake_assets.layout.timestamps import part as part_of
 from lake_assets.layout.values import go_text, value_time
 
 _PLACEHOLDER = re.compile(r"\{([^}]+)\}")
-_GRANULARITIES: dict[str, Granularity] = {"YYYY": "YY", "MM": "MM", "WW": "WW", "DD": "DD", "HH": "HH"}
+_GRANULARITIES: dict[str, Granularity] = {"YYYY": "YY", "YY": "YY", "MM": "MM", "WW": "WW", "DD": "DD", "HH": "HH"}
 _DATE_LIKE = re.compile("[0-9]{1,4}-[0-9]{1,4}-[0-9]{1,4}")
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a clock's face in UTC
 _CYCLE = dt.timedelta(days=146097)  # 400 years, after which the calendar repeats
@@ -33,7 +34,7 @@ def parse(text: str) -> tuple[Part, ...]:
         parts += _placeholder(match)
         at = match.end()
     parts.append(Static(text[at:].removesuffix("/")))
-    return tuple(part for part in parts if part != Static(""))
+    return _with_now_names([part for part in parts if part != Static("")])
 
 
 def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
@@ -52,6 +53,34 @@ def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
         optional=True,
         name=None if is_now else column,
     )
+
+
+def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts with `now()` named by its folder, as `dt` in `dt={now(),,YYYY}`, unless another value has that name."""
+    taken = {part.name for part in parts if isinstance(part, Placeholder) and part.name}
+    result: list[Part] = []
+    for folder in _folders(parts):
+        named = with_now_name(folder)
+        names = {part.name for part in named if isinstance(part, Placeholder) and part.is_now and part.name}
+        result += folder if names & taken else named
+        taken |= names
+    return joined(result)
+
+
+def _folders(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """The parts of each folder, and the slashes between as parts of their own."""
+    folder: list[Part] = []
+    for part in parts:
+        texts = [Static(text) for text in re.split("(/)", part.text) if text] if isinstance(part, Static) else [part]
+        for piece in texts:
+            if piece == Static("/"):
+                yield from ([folder] if folder else [])
+                yield [piece]
+                folder = []
+            else:
+                folder.append(piece)
+    if folder:
+        yield folder
 
 
 def write(placeholder: Placeholder, value: object) -> str:

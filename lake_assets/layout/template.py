@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -13,7 +13,7 @@ import pyarrow as pa
 from lake_assets.errors import LayoutError
 from lake_assets.layout import codec, grammar, olake_paths
 from lake_assets.layout.arrow import render_rows
-from lake_assets.layout.grammar import Part, Placeholder, Static
+from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
 from lake_assets.layout.hive import escape
 
 Compat = Literal["olake"]
@@ -80,6 +80,14 @@ class Template:
     def root(cls) -> "Template":
         """The layout of files that lie anywhere below the source's root, where paths say nothing."""
         return cls("", ())
+
+    def naming_now(self) -> "Template":
+        """The same layout, whose `now()` in folders without a name is the partition column `now()`."""
+        parts = tuple(
+            replace(part, name=NOW) if isinstance(part, Placeholder) and part.is_now and part.name is None else part
+            for part in self.parts
+        )
+        return replace(self, parts=parts)
 
     @cached_property
     def placeholders(self) -> tuple[Placeholder, ...]:

@@ -57,6 +57,6 @@ def test_a_sample_without_rows_has_no_paths() -> None:
 
 def test_the_reference_systems_reading_is_explained() -> None:
     text = explain(Template.parse("/{a,b,YY}/{c}", compat="olake"))
-    assert "  {a,b,YY}  column a; b if it is NULL or missing" in text
+    assert "  {a,b,YY}  year of column a; b if it is NULL or missing" in text
     assert "{c}" not in text.removeprefix("/{a,b,YY}/{c}")
     assert "olake: UTC, nothing encoded" in text

@@ -87,7 +87,12 @@ def test_the_parts_of_a_value_are_those_of_the_reference(value: object, path: st
         ("{t,,YYYY}-{t,,MM}", "default_t-default_t/part.parquet", {"t": HIVE_NULL}),
         ("{t,,YYYY}-{t,,MM}", "999-01/part.parquet", {"t": "0999-01"}),
         ("{t,,YYYY}/{t,,WW}", "2021/53/part.parquet", {"t": "2021-W53"}),
-        ("dt={now(),,YYYY}/{a,,}", "dt=2026/x/part.parquet", {"a": "x"}),
+        ("{t,2025,YY}-{t,12,MM}-{t,13,DD}", "2024-02-18/part.parquet", {"t": "2024-02-18"}),
+        ("dt={now(),,YYYY}/{a,,}", "dt=2026/x/part.parquet", {"dt": "2026", "a": "x"}),
+        ("/dt={now(),,YY}-{now(),06,MM}/c={a,,}", "dt=2026-02/c=x/part.parquet", {"dt": "2026-02", "a": "x"}),
+        ("{now(),,YY}-{now(),06,MM}/{a,,}", "2026-02/x/part.parquet", {"a": "x"}),
+        ("a={now(),,YY}/{a,,}", "a=2026/x/part.parquet", {"a": "x"}),
+        ("dt={now(),,YY}/dt={now(),,MM}", "dt=2026/dt=02/part.parquet", {"dt": "2026"}),
         ("a={a,,}", "a=%41/part.parquet", {"a": "%2541"}),
         ("{t,,YYYY}-{t,,MM}", "soon-soon/part.parquet", None),
         ("{a,,}/{b,,}", "x/part.parquet", None),
@@ -112,6 +117,15 @@ def test_a_path_of_the_reference_is_read(text: str, path: str, found: dict[str, 
 )
 def test_a_partition_of_the_reference_is_listed(text: str, texts: dict[str, str], prefix: str) -> None:
     assert Template.parse(text, compat="olake").prefix(texts) == prefix
+
+
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_now_in_folders_without_a_name_is_a_column_on_request(compat: Compat | None) -> None:
+    template = Template.parse("{a,,}/{now(),,YY}/{now(),,MM}", compat=compat)
+
+    assert template.columns == ("a",)
+    assert template.naming_now().match("x/2026/02/part.parquet") == {"a": "x", "now()": "2026-02"}
+    assert template.naming_now().prefix({"a": "x", "now()": "2026-02"}) == "x/2026/02/"
 
 
 def test_a_prefix_outside_the_source_is_refused() -> None:
