@@ -1,6 +1,7 @@
 """A real Dagster with its daemon and web server, used as people use it: by clicks, by its API, and all at once."""
 
 import datetime as dt
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from lake_assets.demo.flights import land, read_flights
 from lake_assets.demo.folder import prepare
 from lake_assets.engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions
+from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -105,10 +107,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture
 def chromium() -> str:
-    pytest.importorskip("playwright", reason="playwright is not installed")
+    if importlib.util.find_spec("playwright") is None:
+        absent("playwright is not installed")
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("no Chromium is installed: apt-get install chromium")
+        absent("no Chromium is installed: apt-get install chromium")
     return found
 
 

