@@ -93,7 +93,8 @@ class OpenStream:
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
         if self.config.path_columns:
-            job.append(json.dumps(self.config.path_columns))
+            columns = self.config.path_columns.items()
+            job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))
         return manifest.fingerprint("\n".join(job))
 
 

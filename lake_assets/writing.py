@@ -35,7 +35,7 @@ class Writer:
         self.stream = stream
         self.schema: pa.Schema | None = None
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
-        columns = tuple(PartitionColumn(name, type_) for name, type_ in stream.config.path_columns.items())
+        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
         self._paths = PathColumns(stream.layout, columns) if columns else None
         self._checkpoint = checkpoint
         self._has_staged = False

@@ -1,37 +1,39 @@
 """A stream: one table's worth of landed files and how it reaches the lake."""
 
 import datetime as dt
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from functools import cached_property
+from typing import Literal, Self
 
-from pydantic import BeforeValidator, Field, TypeAdapter, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.fields import FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
-from lake_assets.config.layouts import Layout, LayoutOptions
+from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
+from lake_assets.config.path_layout import (
+    ColumnType,
+    LayoutColumn,
+    PathColumns,
+    derived_columns,
+    missing_column,
+    stream_template,
+)
 from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Source, WebStorage
 from lake_assets.config.web import check_names, has_query
+from lake_assets.derived import Derived
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.template import Template
-from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 from lake_assets.time_types import check_time_type
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
 SchemaPolicy = Literal["strict", "evolve"]
-
-
-def _day_is_date(value: object) -> object:
-    return "date" if value == "day" else value
-
-
-ColumnType = Annotated[PartitionType, BeforeValidator(_day_is_date)]
 
 
 class PartitionField(Model):
@@ -41,6 +43,11 @@ class PartitionField(Model):
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: dt.date | None = Field(None, description="First date, for the types that are times.")
     end: dt.date | None = Field(None, description="Last date, for the types that are times; today when absent.")
+    source: LayoutColumn | None = Field(
+        None,
+        alias="from",
+        description="The column of the layout, or with in: rows of the files, that its values come from.",
+    )
     where: Literal["path", "rows"] = Field(
         "path",
         alias="in",
@@ -106,7 +113,7 @@ class Stream(Model):
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
     partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
-    path_columns: dict[Identifier, ColumnType] = Field(
+    path_columns: PathColumns = Field(
         default_factory=dict, description="Other columns of the layout that the rows get from their object's path."
     )
     destination: Destination
@@ -154,7 +161,7 @@ class Stream(Model):
         try:
             layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
             partitions = TypeAdapter(dict[str, PartitionField]).validate_python(data["partitions"])
-            folders = folder_globs(_template(layout, partitions))
+            folders = folder_globs(stream_template(layout, partitions, {}, "UTC"))
         except (ValueError, LookupError, TypeError, LayoutError):
             return data  # what is wrong with these is told where they stand
         found = split_glob(glob, folders)
@@ -198,7 +205,10 @@ class Stream(Model):
     def _partition_columns(self) -> Self:
         if len({name.lower() for name in self.partitions}) < len(self.partitions):
             raise ValueError("two partition columns differ only in the case of their letters")
-        template = self.template
+        try:
+            template = self.template
+        except LayoutError as error:
+            raise ValueError(str(error)) from error
         for column in self.columns:
             if column.in_rows and column.name in template.columns:
                 raise ValueError(
@@ -206,7 +216,7 @@ class Stream(Model):
                     "leave one of both out"
                 )
             if not column.in_rows and column.name not in template.columns:
-                raise ValueError(f"the layout {template.text!r} has no {{{column.name}}}, which is a partition column")
+                raise ValueError(missing_column(template, column.name))
             if not column.in_rows:
                 check_time_type(template, column, f"partitions.{column.name}.type")
             for value in self.partitions[column.name].values or ():
@@ -219,12 +229,12 @@ class Stream(Model):
     @model_validator(mode="after")
     def _path_columns_fit(self) -> Self:
         template, partitions = self.template, {name.lower() for name in self.partitions}
-        for name, type_ in self.path_columns.items():
+        for name, column in self.path_columns.items():
             if name.lower() in partitions:
                 raise ValueError(f"path_columns.{name} is a partition column, which the table has anyway: remove it")
             if name not in template.columns:
                 raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
-            check_time_type(template, PartitionColumn(name, type_), f"path_columns.{name}")
+            check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
         if self.path_columns and self.mode == "index":
             raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
         return self
@@ -290,10 +300,15 @@ class Stream(Model):
             check_names(self)
         return self
 
-    @property
+    @cached_property
     def template(self) -> Template:
-        """How partitions are written as paths in the landing zone."""
-        return _template(self.layout, self.partitions)
+        """How partitions are written as paths in the landing zone; its columns have the table's names."""
+        return stream_template(self.layout, self.partitions, self.path_columns, self.time_zone)
+
+    @cached_property
+    def derived(self) -> tuple[Derived, ...]:
+        """The partition columns whose values come from another column of the rows."""
+        return tuple(derived_columns(self.template, self.partitions, self.time_zone))
 
     @property
     def columns(self) -> tuple[PartitionColumn, ...]:
@@ -322,10 +337,3 @@ class Stream(Model):
             return Partition.at(self.columns, path)
         except PartitionError:
             return None
-
-
-def _template(layout: LayoutOptions | None, partitions: Mapping[str, PartitionField]) -> Template:
-    if layout is not None:
-        return layout.parsed
-    folders = [name for name, field in partitions.items() if field.where == "path"]
-    return Template.hive(folders) if folders else Template.root()

@@ -44,8 +44,7 @@ def render_rows(
     keys: dict[str, Codes] = {}
     values: dict[str, list[object]] = {}
     for column in dict.fromkeys(columns):
-        places = [p.granularity for p in parts if isinstance(p, Placeholder) and p.column == column]
-        span = None if None in places else "hour" if "HH" in places else "day"
+        span = _span(p for p in parts if isinstance(p, Placeholder) and p.column == column)
         new, values[column] = _distinct(column, rows.column(column), span, zone)
         codes, keys = _combine(codes, keys, column, new, len(values[column]))
     count = min(1, rows.num_rows) if not keys else len(next(iter(keys.values())))
@@ -63,6 +62,36 @@ def render_rows(
     distinct = pa.array(paths, pa.string()).dictionary_encode()
     indices = distinct.indices.to_numpy().astype(np.int32)[codes]
     return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
+
+
+def read_rows(
+    places: Sequence[Placeholder],
+    column: pa.ChunkedArray | pa.Array,
+    zone: ZoneInfo,
+    write: Callable[[Placeholder, object], str],
+    read: Callable[[Sequence[tuple[Placeholder, str]]], str | None],
+) -> pa.DictionaryArray:
+    """What the path of every row says of one column; see `Template.read_rows`.
+
+    Args:
+        places: the column's, at least one.
+        column: the values.
+        zone: as for `render_rows`.
+        write: as for `render_rows`.
+        read: makes the encoded value of the texts of all places.
+    """
+    codes, values = _distinct(places[0].column, column, _span(places), zone)
+    texts = [read([(place, write(place, value)) for place in places]) for value in values]
+    # No partition's text is empty, so a value that cannot be read back is of none.
+    distinct = pa.array([text or "" for text in texts], pa.string()).dictionary_encode()
+    indices = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int32)[codes]
+    return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
+
+
+def _span(places: Iterable[Placeholder]) -> str | None:
+    """Within which times of a column have the same path; None where all are told apart."""
+    granularities = [place.granularity for place in places]
+    return None if None in granularities else "hour" if "HH" in granularities else "day"
 
 
 def _combine(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout import codec, grammar, olake_paths
-from lake_assets.layout.arrow import render_rows
+from lake_assets.layout.arrow import read_rows, render_rows
 from lake_assets.layout.grammar import NOW, Part, Placeholder, Static
 from lake_assets.layout.hive import escape
 
@@ -89,6 +89,28 @@ class Template:
         )
         return replace(self, parts=parts)
 
+    def named(self, names: Mapping[str, str]) -> "Template":
+        """The same layout, whose partition columns have other names than the columns that their values come from.
+
+        Args:
+            names: the new names by the present ones; `now()` is every `now()` whose folder gives it no name.
+
+        Raises:
+            LayoutError: the layout has no such column, or two of its columns would have one name.
+        """
+        known = dict.fromkeys(p.name or NOW for p in self.placeholders)
+        for name, new in names.items():
+            if name not in known:
+                raise LayoutError(
+                    f"the layout {self.text!r} has no column {name!r}:", f"it has {', '.join(known) or 'none'}."
+                )
+            if new != name and new in known and names.get(new, new) == new:
+                raise LayoutError(f"the layout {self.text!r} has two columns named {new!r}:", "take another name.")
+        parts = [
+            replace(p, name=names.get(p.name or NOW, p.name)) if isinstance(p, Placeholder) else p for p in self.parts
+        ]
+        return replace(self, parts=tuple(parts))
+
     @cached_property
     def placeholders(self) -> tuple[Placeholder, ...]:
         """The placeholders in the order of the path."""
@@ -142,6 +164,23 @@ class Template:
         for placeholder in self.placeholders:
             self._require(placeholder, rows.schema.names)
         return render_rows(self.parts, rows, self._now(now), self._zone, self._write, self._whole)
+
+    def source(self, name: str) -> str | None:
+        """The column of the rows that a partition column's values come from; None where it is the time of the run."""
+        return next((p.column for p in self.placeholders if p.name == name and not p.is_now), None)
+
+    def read_rows(self, name: str, column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
+        """What the rows' paths say of one partition column, as `match` gives it, from the column that it comes from.
+
+        Args:
+            name: of the partition column.
+            column: the rows' values of `source(name)`.
+
+        Raises:
+            LayoutError: the values are of a type that no path can name, or a time lies outside the years 1 to 9999.
+        """
+        places = [p for p in self.placeholders if p.name == name and not p.is_now]
+        return read_rows(places, column, self._zone, self._write, self._read)
 
     def match(self, path: str, *, file: bool = False) -> Mapping[str, str] | None:
         """The partition values of a path, by the names of `columns`; None if the path does not fit the template.

@@ -113,3 +113,34 @@ def test_two_columns_of_many_values_render_each_combination() -> None:
     paths = Template.parse("{a}/{b}").render(table).to_pylist()
     assert paths[:2] == ["0/69999", "1/69998"]
     assert len(set(paths)) == count
+
+
+@pytest.mark.parametrize("column", COLUMNS[:12], ids=lambda column: str(column.type))
+@pytest.mark.parametrize("compat", [None, "olake"])
+def test_what_the_rows_paths_say_of_a_column_is_what_match_reads(column: pa.Array, compat: Compat | None) -> None:
+    template = Template.parse("x={k,,}", compat=compat).named({"k": "name"})
+    paths = template.render(pa.table({"k": column})).to_pylist()
+    found = template.read_rows("name", column).to_pylist()
+    # OLake's path of "" has no such folder, and of a `/` more than one.
+    expected = [template.match(f"{path}/file", file=True) for path in paths]
+    assert found == [text if match is None else match["name"] for text, match in zip(found, expected, strict=True)]
+    assert compat or None not in expected
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+@pytest.mark.parametrize("text", ["d={k,,YY}-{k,,MM}-{k,,DD}", "{k,,YY}/{k,,WW}", "{k,,YY}/{k,,MM}/{k,,DD}/{k,,HH}"])
+@pytest.mark.parametrize(
+    "column",
+    [
+        *COLUMNS[9:15],
+        pa.array(["2025-02-18T10:00:00", "2025-02-18 23:30:00-05:00", "soon", "", None, "2025-02-18"]),
+        pa.array(["2025-02-18T10:00:00", None]).dictionary_encode(),
+        pa.chunked_array([["2025-02-18"], ["2025-02-19"]]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_so_it_is_of_the_parts_of_a_time(column: pa.Array, zone: str, text: str) -> None:
+    template = Template.parse(text, time_zone=zone).named({"k": "name"})
+    paths = template.render(pa.table({"k": column})).to_pylist()
+    found = template.read_rows("name", column).to_pylist()
+    assert found == [(template.match(f"{path}/file", file=True) or {})["name"] for path in paths]

@@ -1,0 +1,134 @@
+"""How a stream's columns stand in its layout: which of its columns each is, and under which name the table has it."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BeforeValidator, Field
+
+from lake_assets.config.fields import Identifier
+from lake_assets.config.layouts import LayoutOptions
+from lake_assets.config.model import Model
+from lake_assets.derived import Derived, folder, places
+from lake_assets.errors import LayoutError
+from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted
+from lake_assets.layout.template import Template
+from lake_assets.partition import TIME_FORMATS, PartitionType
+
+if TYPE_CHECKING:
+    from lake_assets.config.streams import PartitionField
+
+
+def _day_is_date(value: object) -> object:
+    return "date" if value == "day" else value
+
+
+ColumnType = Annotated[PartitionType, BeforeValidator(_day_is_date)]
+LayoutColumn = Annotated[str, Field(min_length=1)]
+
+
+class PathColumn(Model):
+    """A column of the layout that the rows get from their object's path."""
+
+    type: ColumnType = "string"
+    source: LayoutColumn | None = Field(
+        None, alias="from", description="The layout's name of it; the column's own when absent."
+    )
+
+
+def _from_type(value: object) -> object:
+    """The type alone is short for the mapping."""
+    return {"type": value} if isinstance(value, str) else value
+
+
+PathColumns = dict[
+    Identifier, Annotated[PathColumn, BeforeValidator(_from_type, json_schema_input_type=ColumnType | PathColumn)]
+]
+
+
+def stream_template(
+    layout: LayoutOptions | None,
+    partitions: Mapping[str, "PartitionField"],
+    path_columns: Mapping[str, PathColumn],
+    time_zone: str,
+) -> Template:
+    """The layout, whose columns have the names that the table gives them.
+
+    Args:
+        layout: as it is in the config; Hive's folders when None.
+        partitions: the stream's.
+        path_columns: the stream's.
+        time_zone: whose clock gives the dates of Hive's folders.
+
+    Raises:
+        LayoutError: `from` names a column that the layout lacks, or two columns get one name.
+    """
+    in_path = {name: field for name, field in partitions.items() if field.where == "path"}
+    if layout is None:
+        return _hive(in_path, time_zone)
+    template = layout.parsed
+    names: dict[str, str] = {}
+    for place, fields in (("partitions", in_path), ("path_columns", path_columns)):
+        for name, field in fields.items():
+            if field.source is None:
+                continue
+            if field.source in names:
+                raise LayoutError(
+                    f"{place}.{name}.from is {field.source!r}, which another column has already:",
+                    "each column of the layout is one column of the table, so remove one of them",
+                )
+            names[field.source] = name
+            try:
+                template.named(names)
+            except LayoutError as error:
+                raise LayoutError(f"{place}.{name}.from is {field.source!r}: {error.problem}", error.mend) from error
+    return template.named(names)
+
+
+def _hive(in_path: Mapping[str, "PartitionField"], time_zone: str) -> Template:
+    """Hive's folders: the columns' values as they are, or those that are made of another column."""
+    if not in_path:
+        return Template.root()
+    derived = {name: field.source for name, field in in_path.items() if field.source is not None}
+    if not derived:
+        return Template.hive(in_path)
+    folders = [
+        folder(name, field.type, field.source) if field.source is not None else f"{name}={{{name}}}"
+        for name, field in in_path.items()
+    ]
+    times = {in_path[name].type for name in derived} & set(TIME_FORMATS)
+    zone = "UTC" if times == {"hour"} else time_zone  # hours are always those of UTC
+    return Template.parse("/".join(folders), time_zone=zone).named({source: name for name, source in derived.items()})
+
+
+def derived_columns(
+    template: Template, partitions: Mapping[str, "PartitionField"], time_zone: str
+) -> Iterator[Derived]:
+    """The partition columns whose values come from another column of the rows.
+
+    Args:
+        template: as `stream_template` gives it.
+        partitions: the stream's.
+        time_zone: whose clock gives the dates of those that are in the rows.
+    """
+    for name, field in partitions.items():
+        if field.where == "rows" and field.source is not None:
+            zone = "UTC" if field.type == "hour" else time_zone
+            text = places(field.type, field.source)
+            yield Derived(name, field.source, Template.parse(text, time_zone=zone).named({field.source: name}))
+        elif field.where == "path" and (column := template.source(name)) is not None and column != name:
+            yield Derived(name, column, template)
+
+
+def missing_column(template: Template, name: str) -> str:
+    """What a partition column is told of which the layout has none."""
+    problem = f"the layout {template.text!r} has no {{{name}}}, which is a partition column"
+    for before, place in pairwise(template.parts):
+        if isinstance(before, Static) and isinstance(place, Placeholder) and before.text.endswith(f"{name}="):
+            return f"{problem}: write {name}: {{from: {_yaml(place.name or NOW)}}} to take it from there"
+    known = ", ".join(_yaml(column) for column in template.columns)
+    return f"{problem}: name a column of the layout by from ({known})" if known else problem
+
+
+def _yaml(name: str) -> str:
+    return name if quoted(name) == name else f"'{name}'"
