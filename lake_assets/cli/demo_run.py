@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.lake import current, print_ledger, print_relation
+from lake_assets.cli.lake import print_ledger, print_relation
 from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.words import count, size
@@ -19,6 +19,7 @@ from lake_assets.config.load import load_config
 from lake_assets.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
 from lake_assets.demo.folder import prepare
 from lake_assets.ingest import ingest_all
+from lake_assets.lake.confined import open_confined
 from lake_assets.lake.ledger import LedgerRow, read_ledger
 from lake_assets.stream import OpenStream, open_streams
 
@@ -61,11 +62,10 @@ def run(folder: Path) -> None:
         _step("Ingest again", f"the week of {airport}; objects with the same ETags are skipped")
         rows = _ingest(flights, [(airport, date) for date in WEEK], session)
         (corrected,) = (row for row in rows if row.status == "committed")
-    with flights.lake.open(read_only=True) as lake:
+    with open_confined(flights.lake) as lake:
         _step("Query", "the lake, which any DuckDB can attach as well")
         click.echo(f"\n{QUERY}\n")
-        with current(lake):
-            print_relation(lake.connection.sql(QUERY))
+        print_relation(lake.connection.sql(QUERY))
         _step("Ledger", f"its {LEDGER_ROWS} newest rows, a table of the same lake")
         click.echo()
         print_ledger(read_ledger(lake, limit=LEDGER_ROWS))

@@ -5,10 +5,8 @@
 import dataclasses
 import datetime as dt
 import json
-import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,16 +20,12 @@ if TYPE_CHECKING:
     import duckdb
 
     from lake_assets.config.models import LakeConfig
-    from lake_assets.lake.ducklake import LakeSession
     from lake_assets.lake.ledger import LedgerRow
 
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
 
 _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
-
-# These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
-_MAINTENANCE = re.compile(r"ducklake_(?:add|cleanup|delete|expire|flush|merge|rewrite)_\w+", re.IGNORECASE)
 
 
 @click.command()
@@ -42,69 +36,34 @@ _MAINTENANCE = re.compile(r"ducklake_(?:add|cleanup|delete|expire|flush|merge|re
 def query(options: Options, sql: str, lake: str | None, form: Format | None) -> None:
     """Run a query over the lake; SQL may be - for standard input.
 
-    The lake is the current database, so `select count(*) from flights` works. It is attached read-only: a query
-    cannot change it.
+    The lake is the current database, so `select count(*) from flights` works. It is attached read-only, and a query
+    reads the lake's files only: no other files of this machine, no other addresses, no credentials.
     """
     import duckdb
 
-    from lake_assets.engine import all_threads
+    from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 
     if sql == "-":
         sql = sys.stdin.read()
     ducklake = lake_named(options.load(), lake)
-    with ducklake.open(read_only=True) as session:
-        _check_reads_only(sql)
-        with current(session), all_threads(session.connection):
-            try:
-                _write(session.connection.sql(sql), chosen(form))
-            except duckdb.Error as error:
-                raise _failed(error) from error
-
-
-def _check_reads_only(sql: str) -> None:
-    """Refuse all but one statement that reads.
-
-    Raises:
-        click.UsageError: it is none, or several, or might write.
-        CatalogError: it is not SQL.
-    """
-    import duckdb
-
-    reads = {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}
-    try:
-        # PIVOT becomes two statements, and neither has a text of its own.
-        statements = duckdb.extract_statements(sql)
-        kinds = [s.type for s in statements if s.query.strip()] or [s.type for s in statements][-1:]
-    except duckdb.Error as error:
-        raise _failed(error) from error
-    context = click.get_current_context()
-    if len(kinds) != 1:
-        raise click.UsageError(f"one statement at a time: this text has {len(kinds)}.", context)
-    maintenance = _MAINTENANCE.search(sql)
-    if kinds[0] not in reads or maintenance:
-        raise click.UsageError(
-            f"`query` only reads, so {maintenance[0] if maintenance else kinds[0].name} is refused: use SELECT, "
-            "DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake by `lake-assets ingest`.",
-            context,
-        )
+    with open_confined(ducklake) as session:
+        try:
+            check_reads(sql, ducklake.config)
+            _write(session.connection.sql(sql), chosen(form))
+        except RefusedQueryError as error:
+            raise click.UsageError(str(error), click.get_current_context()) from error
+        except duckdb.Error as error:
+            raise _failed(error) from error
 
 
 def _failed(error: "duckdb.Error") -> CatalogError:
     """DuckDB's own words, which point at the place in the query."""
     lines = [line for line in str(error).splitlines() if line.strip()]
+    if "disabled by configuration" in lines[0]:
+        return CatalogError(
+            f"the query failed: {lines[0].rstrip('.')}:", "name tables; `query` opens no files but those of the lake."
+        )
     return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
-
-
-@contextmanager
-def current(session: "LakeSession") -> Iterator[None]:
-    """Make the lake the current database for the block; what is current cannot be detached."""
-    from lake_assets.engine import identifier
-
-    session.rows(f"USE {identifier(session.alias)}")
-    try:
-        yield
-    finally:
-        session.rows("USE memory")
 
 
 def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
