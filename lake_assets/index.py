@@ -48,7 +48,8 @@ def index_all(
     """Register the landed objects that the lake does not have yet, each once.
 
     Some thousands of files are one transaction, and a reader sees all of a partition's new files or none. A file
-    that cannot be registered fails alone.
+    that cannot be registered fails alone: the partition has its error, and its other files are registered. So has one
+    that lies where another was registered before, for its rows are not in the lake.
 
     Args:
         stream: whose objects.
@@ -60,7 +61,7 @@ def index_all(
         checkpoint: called between transactions; what it raises ends the run.
 
     Yields:
-        What became of each partition that was named or has new objects.
+        What became of each partition that was named, or has new or changed objects.
 
     Raises:
         LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake not be read.
@@ -78,7 +79,9 @@ def index_all(
     shares = [run.share(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
     if named is not None:
         yield from (Indexed(share.plan.partition) for share in shares if landed_only and not share.plan.objects)
-        yield from run.pass_over([s for s in shares if not s.plan.new and (s.plan.objects or not landed_only)])
+        idle = [share for share in shares if not share.plan.new and not share.plan.changed]
+        yield from run.pass_over([share for share in idle if share.plan.objects or not landed_only])
+    yield from run.refuse([share for share in shares if share.plan.changed and not share.plan.new])
     for some in _chunks([share for share in shares if share.plan.new]):
         try:
             checkpoint()
@@ -121,6 +124,23 @@ class _Run:
         for passage in passages:
             if isinstance(passage.error, Exception):
                 yield Indexed(passage.partition, passage.result, passage.error)
+
+    def refuse(self, shares: Sequence[_Share]) -> Iterator[Indexed]:
+        """Nothing new has landed here, but under the names of registered objects lie others."""
+        for share in shares:
+            share.passage.error = self._error(share, [])
+        yield from self._failed([share.passage for share in shares])
+
+    def _error(self, share: _Share, of_new: Sequence[LakeAssetsError]) -> LakeAssetsError | None:
+        """The one error of a partition, whose new objects have these; None if it has none."""
+        changed = [o.error(self.stream.name) for o in share.plan.changed]
+        if not of_new and not changed:
+            return None
+        if changed:
+            objects = f"{len(of_new) + len(changed)} of {len(share.plan.objects)} objects"
+            return _joined([*of_new, *changed], f"the rows of {objects} of {share.plan.partition} are not in the lake:")
+        problem = f"{len(of_new)} of {len(share.plan.new)} new objects of {share.plan.partition} were not registered:"
+        return _joined(of_new, problem)
 
     def pass_over(self, shares: Sequence[_Share]) -> Iterator[Indexed]:
         """Nothing new has landed here: that is noted, or, where nothing has landed at all, the policy holds."""
@@ -190,23 +210,22 @@ class _Run:
         blank = passage.row
         if row := registrar.committed.get(partition):
             passage.done(row)
-        errors = [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors]
-        if errors:
+        error = self._error(share, [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors])
+        if error is not None:
             passage.row = blank  # the figures of what was committed stand in a ledger row of their own
-            passage.error = _joined(errors, len(share.plan.new), passage)
+            passage.error = error
         elif row is None:  # another process has registered them meanwhile
             passage.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
 
 
-def _joined(errors: Sequence[LakeAssetsError], new: int, passage: Passage) -> LakeAssetsError:
-    """The one error of a partition."""
+def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
+    """Several errors as one, below a sentence; one alone as it is."""
     unlike = list({id(error): error for error in errors}.values())
     if len(unlike) == 1:
         return unlike[0]
     texts = [f"- {error}" for error in unlike[:NAMED]] + (
         [f"- and {len(unlike) - NAMED} more"] if len(unlike) > NAMED else []
     )
-    problem = f"{len(errors)} of {new} new objects of {passage.partition} were not registered:"
     return SourceError("\n".join([problem, *texts]))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import LakeAssetsError, NoLakeError, SourceError
-from lake_assets.index_plan import list_all, list_some
+from lake_assets.index_plan import ChangedObject, changed_objects, list_all, list_some
 from lake_assets.lake.commit import commit_repair
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.known import KnownObject, known_objects
@@ -22,18 +22,7 @@ from lake_assets.lake.replacement import list_files_statement
 from lake_assets.partition import Partition
 from lake_assets.passage import Passage
 from lake_assets.registrar import Registrar
-from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedObject:
-    """A registered object that is another now."""
-
-    before: KnownObject
-    now: LandedObject
-    partition: Partition
-    is_live: bool  # a file of the table; if not, it had no rows, or its entry has ended, or a replacement has read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,15 +70,16 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
         return IndexedState(0)
     # Listed after the lake was read: what another process registers meanwhile is there.
     listed = list_all(stream)[0] if wanted is None else list_some(stream, wanted)
-    there = {o.uri: (o, partition) for partition, objects in listed.items() for o in objects}
+    there = {o.uri for objects in listed.values() for o in objects}
+    changed = [
+        ChangedObject(known[o.uri], o, partition, o.uri in live)
+        for partition, objects in changed_objects(listed, known).items()
+        for o in objects
+    ]
     return IndexedState(
         sum(1 for uri in known if uri in live),
         tuple(o for uri, o in sorted(known.items()) if uri in live and uri not in there),
-        tuple(
-            ChangedObject(known[uri], o, partition, uri in live)
-            for uri, (o, partition) in sorted(there.items())
-            if uri in known and not known[uri].is_now(o.etag, o.size)
-        ),
+        tuple(sorted(changed, key=lambda o: o.now.uri)),
     )
 
 
@@ -107,24 +97,10 @@ def repair_indexed(
     if state.is_sound:
         return Repaired()
     mender = _Mender(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
-    others = tuple(_not_live(o) for o in state.changed if not o.is_live)
+    others = tuple(o.error(stream.name) for o in state.changed if not o.is_live)
     with stream.lake.open() as lake:
         done = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
     return dataclasses.replace(done, errors=(*done.errors, *others))
-
-
-def _not_live(o: ChangedObject) -> SourceError:
-    if o.before.has_ended:
-        # Registered under this name, it would be deleted when no snapshot needs the entry that has ended.
-        return SourceError(
-            f"the object {o.now.uri} is there again, after it had vanished and was taken out of the table:",
-            "give it another name.",
-        )
-    # Its rows may be in the lake by a replacement that read them, and would be there twice.
-    return SourceError(
-        f"the object {o.now.uri} changed after the lake took note of it, and is no file of the table:",
-        "land what it holds under another name.",
-    )
 
 
 def _indescribable(file: LandedFile) -> SourceError:

@@ -1,15 +1,50 @@
 """Which landed objects the lake does not have yet: a listing, less what the manifest knows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import NoLakeError
+from lake_assets.errors import NoLakeError, SourceError
 from lake_assets.lake.known import KnownObject, known_objects
 from lake_assets.lake.ledger import manifest_table
+from lake_assets.lake.replacement import list_files_statement
 from lake_assets.landed import list_landed, list_landed_in
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedObject:
+    """A registered object that is another now, so that the rows which landed with it are not in the lake."""
+
+    before: KnownObject
+    now: LandedObject
+    partition: Partition
+    is_live: bool  # a file of the table; if not, it had no rows, or its entry has ended, or a replacement has read it
+
+    def error(self, stream: str) -> SourceError:
+        """What is wrong, and how to fix it.
+
+        Args:
+            stream: its name, for the command to run.
+        """
+        if self.is_live:
+            return SourceError(
+                f"the object {self.now.uri} is another than the one that was registered, and readers of the lake fail "
+                "on it or miss its rows:",
+                f"put it back as it was, or run `lake-assets index {stream} --repair`.",
+            )
+        if self.before.has_ended:
+            # Registered under this name, it would be deleted when no snapshot needs the entry that has ended.
+            return SourceError(
+                f"the object {self.now.uri} is there again, after it had vanished and was taken out of the table:",
+                "give it another name.",
+            )
+        # Its rows may be in the lake by a replacement that read them, and would be there twice.
+        return SourceError(
+            f"the object {self.now.uri} changed after the lake took note of it, and is no file of the table:",
+            "land what it holds under another name.",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +54,7 @@ class PartitionPlan:
     partition: Partition
     objects: tuple[LandedObject, ...]  # all that are there now
     new: tuple[LandedObject, ...]  # those to be registered
+    changed: tuple[ChangedObject, ...] = ()  # those that cannot be, for others were registered under their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +63,16 @@ class IndexPlan:
 
     partitions: tuple[PartitionPlan, ...]
     outside: tuple[LandedObject, ...] = ()  # they fit no partition of the layout
-    changed: tuple[LandedObject, ...] = ()  # no longer those that were registered; see `index_check`
 
     @property
     def new(self) -> tuple[LandedObject, ...]:
         """All objects to be registered."""
         return tuple(o for part in self.partitions for o in part.new)
+
+    @property
+    def changed(self) -> tuple[LandedObject, ...]:
+        """All objects that are no longer those that were registered; see `index_check`."""
+        return tuple(o.now for part in self.partitions for o in part.changed)
 
 
 def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexPlan:
@@ -48,11 +88,26 @@ def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None
     wanted = None if partitions is None else list(partitions)
     found, outside = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
     known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
-    plans, changed = [], []
+    changed = changed_objects(found, known)
+    # Asked only then: it lists all files of the table.
+    live = _live(stream) if changed else set()
+    plans = []
     for partition, objects in found.items():
-        plans.append(PartitionPlan(partition, objects, tuple(o for o in objects if o.uri not in known)))
-        changed += [o for o in objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
-    return IndexPlan(tuple(plans), outside, tuple(changed))
+        new = tuple(o for o in objects if o.uri not in known)
+        others = tuple(ChangedObject(known[o.uri], o, partition, o.uri in live) for o in changed.get(partition, ()))
+        plans.append(PartitionPlan(partition, objects, new, others))
+    return IndexPlan(tuple(plans), outside)
+
+
+def changed_objects(
+    found: Mapping[Partition, Sequence[LandedObject]], known: Mapping[str, KnownObject]
+) -> dict[Partition, list[LandedObject]]:
+    """Those of the landed objects that are no longer what the lake took note of, by partition."""
+    changed = {
+        partition: [o for o in objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
+        for partition, objects in found.items()
+    }
+    return {partition: objects for partition, objects in changed.items() if objects}
 
 
 def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[LandedObject, ...]]:
@@ -84,3 +139,9 @@ def _known(stream: OpenStream, load_partitions: Sequence[str] | None) -> dict[st
     except NoLakeError:
         pass
     return {}
+
+
+def _live(stream: OpenStream) -> set[str]:
+    """The URIs of the table's files."""
+    with stream.lake.open(read_only=True) as lake:
+        return {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}

@@ -55,7 +55,7 @@ def maintain(
     """Tidy up a lake by the rules of its config; where it has none, by the defaults.
 
     Whatever happens, the newest snapshot stays whole, older ones until they have expired, and objects of landing zones
-    are not deleted.
+    are not deleted, but those that were registered where the stream says `owns_source: true`.
 
     Args:
         config: the whole config: what belongs to other lakes and landing zones is told from it.

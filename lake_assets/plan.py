@@ -89,7 +89,7 @@ def _plan_of_index(stream: OpenStream, partition: Partition) -> Plan:
     if new:
         action = f"register {len(new):,} new object{'s'[: len(new) != 1]} in place"
     elif index.changed:
-        action = f"skip: nothing new; {len(index.changed):,} changed, see `lake-assets index {stream.name} --check`"
+        action = f"fail: nothing new; {len(index.changed):,} changed, see `lake-assets index {stream.name} --check`"
     elif part.objects:
         action = _ALL_REGISTERED
     else:

@@ -7,6 +7,7 @@ import pytest
 from lake_assets.index import index_all
 from lake_assets.index_check import check_indexed, repair_indexed
 from lake_assets.index_plan import plan_index
+from lake_assets.ingest import Outcome, ingest_all
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.plan import plan
 from lake_assets_tests.indexing import with_partition
@@ -148,9 +149,10 @@ def test_a_vanished_object_that_returns_is_told_and_is_to_be_landed_under_anothe
     else:
         away.rename(path)  # with the ETag that the manifest has
 
-    assert list(index_all(indexed_world.stream)) == []
+    (outcome,) = index_all(indexed_world.stream)
+    assert f"the object {path} is there again" in str(outcome.error)
     assert [o.uri for o in plan_index(indexed_world.stream).changed] == [str(path)]
-    assert "nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
+    assert "fail: nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
     assert [(o.now.uri, o.is_live) for o in check_indexed(indexed_world.stream).changed] == [(str(path), False)]
     (error,) = repair_indexed(indexed_world.stream).errors
     assert f"the object {path} is there again, after it had vanished" in str(error)
@@ -232,3 +234,47 @@ def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(
     assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
         (1,), (1,), (2,), (2,),
     ]  # fmt: skip
+
+
+def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: World) -> None:
+    """Its rows have landed, and are not in the lake: named or not, alone or beside new ones."""
+    changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+
+    for partitions in (None, [indexed_world.partition(NW)]):
+        (outcome,) = index_all(indexed_world.stream, partitions)
+        assert f"the object {changed} is another than the one that was registered" in str(outcome.error)
+        assert "`lake-assets index sales --repair`" in str(outcome.error)
+    row, *_ = indexed_world.ledger(NW)
+    assert (row.status, changed in (row.error or "")) == ("failed", True)
+
+    indexed_world.land(NW, sales(50), "d.parquet")
+    emptied = indexed_world.land(NW, sales(), "b.parquet")
+    (outcome,) = index_all(indexed_world.stream)
+
+    text = str(outcome.error)
+    assert "the rows of 2 of 4 objects of region=NW/date=2026-02-11 are not in the lake:" in text
+    assert changed in text
+    assert emptied in text
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE total = 50") == [(1,)]
+    assert [
+        o.result.row.status for o in index_all(indexed_world.stream, [indexed_world.partition(SW)]) if o.result
+    ] == ["skipped"]
+
+    repair_indexed(indexed_world.stream)
+    assert list(index_all(indexed_world.stream)) == []
+
+
+def test_an_object_in_place_of_one_whose_rows_were_deleted_fails_its_partition(indexed_world: World) -> None:
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE region = 'SW'")
+    assert list(index_all(indexed_world.stream)) == []  # the lake let its rows go
+    other = indexed_world.land(SW, sales(7))
+
+    outcome = ingest_outcome(indexed_world)
+
+    assert f"the object {other} changed after the lake took note of it" in str(outcome.error)
+
+
+def ingest_outcome(world: World) -> Outcome:
+    (outcome,) = ingest_all(world.stream, [world.partition(SW)], world.sessions)
+    return outcome

@@ -46,7 +46,8 @@ def index(
     """Register landed files in the lake as they are, for a stream in mode index.
 
     Each object that the lake does not have yet becomes one of its files, once; nothing is read again or rewritten. A
-    file that cannot be registered fails alone, and the exit code is then 1.
+    file that cannot be registered fails alone, and the exit code is then 1; so it is where an object lies under the
+    name of another that was registered.
     """
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
@@ -74,7 +75,13 @@ def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Parti
     click.echo(
         f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}"
     )
-    _tell_oddities(plan)
+    _tell_outside(plan)
+    if plan.changed:
+        click.echo(
+            f"{count(len(plan.changed), 'object')} changed since they were registered: "
+            f"{_some([o.key for o in plan.changed])}; see --check",
+            err=True,
+        )
     return True
 
 
@@ -103,13 +110,13 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
         else "nothing new"
     )
     if plan is not None:
-        _tell_oddities(plan)
+        _tell_outside(plan)
     if failed:
         click.echo(f"{count(failed, 'partition')} with objects that were not registered.", err=True)
     return not failed
 
 
-def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
+def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
     from lake_assets.index_check import check_indexed
 
     state = check_indexed(stream, partitions)
@@ -119,7 +126,10 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
         click.echo(f"{click.style('changed', fg='red')}   {other.partition}  {other.now.uri}")
     found = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
     click.echo(f"{count(state.registered, 'registered object')}: {'all as they were' if state.is_sound else found}")
-    if not state.is_sound:
+    for other in state.changed:
+        if not other.is_live:  # no repair can help
+            report(other.error(stream.name), debug=options.debug)
+    if state.vanished or any(other.is_live for other in state.changed):
         click.echo(
             "Put the objects back as they were, or let the lake be what is there now: "
             f"`lake-assets index {stream.name} --repair`.",
@@ -162,15 +172,9 @@ def _tell(indexed: "Indexed", *, debug: bool) -> None:
         raise indexed.error
 
 
-def _tell_oddities(plan: "IndexPlan") -> None:
+def _tell_outside(plan: "IndexPlan") -> None:
     if plan.outside:
         click.echo(f"{count(len(plan.outside), 'object')} outside the layout: {_some([o.key for o in plan.outside])}")
-    if plan.changed:
-        click.echo(
-            f"{count(len(plan.changed), 'object')} changed since they were registered: "
-            f"{_some([o.key for o in plan.changed])}; see --check",
-            err=True,
-        )
 
 
 def _some(names: "Sequence[str]") -> str:

@@ -4,7 +4,8 @@ DuckLake's own clean-up functions are not called: they take no exceptions, delet
 its old path, and own whatever was registered, landed objects too. The list that they work on is the catalog's, and is
 read and written here.
 
-Every deletion is preceded, under the lake's lock, by a look at what the catalog names now.
+Every deletion is preceded, under the lake's lock, by a look at what the catalog names now. That of a landed object is
+preceded by a look at the object too: it must be the one that was registered.
 """
 
 import datetime as dt
@@ -17,6 +18,7 @@ from typing import TypeVar
 from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
+from lake_assets.lake.known import KnownObject, registered_objects
 from lake_assets.storage.store import LandedObject, Store
 
 File = TypeVar("File", ScheduledFile, LandedObject)
@@ -38,9 +40,21 @@ class Roots:
         """Whether the file lies in a landing zone that is not the lake's own; a root that is both is protected."""
         return _longest(uri, self.protected) >= max(_longest(uri, [self.lake, *self.owned]), 1)
 
+    def is_landed(self, uri: str) -> bool:
+        """Whether the file lies in a landing zone that is the lake's own; a root that is both is a landing zone."""
+        return _longest(uri, self.owned) >= max(_longest(uri, [self.lake]), 1)
+
     def is_foreign(self, uri: str) -> bool:
         """Whether the file lies in another lake."""
         return _longest(uri, self.foreign) >= max(_longest(uri, [self.lake]), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptObject:
+    """An object in a landing zone of the lake's own that was to be deleted, and is not what was registered."""
+
+    uri: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,7 @@ class Cleaned:
     deleted: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again: forgotten, never deleted
     unreachable: tuple[str, ...] = ()  # in no storage of the config: they wait on
+    others: tuple[KeptObject, ...] = ()  # forgotten too, and never deleted
 
 
 def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
@@ -86,8 +101,8 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
 def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
     """Delete the files whose last snapshot expired before that time.
 
-    A file of a landing zone is never deleted, unless the stream says that the lake owns it: the catalog forgets it
-    instead. Nor is one that a snapshot names again.
+    A file of a landing zone is never deleted, unless the stream says that the lake owns it, and it still is what was
+    registered: the catalog forgets it instead. Nor is one that a snapshot names again.
 
     Raises:
         StorageError: the store is unreachable or refuses; what was not deleted waits on.
@@ -97,6 +112,7 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
     deleted: list[str] = []
     kept: list[str] = []
     unreachable: list[str] = []
+    others: list[KeptObject] = []
     due = [file for file in scheduled_files(session) if file.scheduled_at < before]
     for some in _chunks(due):
         with session.commit_lock():
@@ -105,14 +121,17 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
             rest = [f for f in some if f not in spared]
             homes = {f.uri: _home(f.uri, lake, roots) for f in rest}
             doomed = [f for f in rest if homes[f.uri] is not None]
+            landed = {f.uri: home for f in doomed if (home := homes[f.uri]) and roots.is_landed(f.uri)}
+            spared_now = _delete_landed(session, landed, dry_run=dry_run)
             if not dry_run:
-                _delete((home, f.uri) for f in doomed if (home := homes[f.uri]))
+                _delete((home, f.uri) for f in doomed if (home := homes[f.uri]) and f.uri not in landed)
                 # After the files: if this process dies between, the next one finds them gone, which is no error.
                 forget_scheduled(session, [f.file_id for f in (*spared, *doomed)])
-        deleted += [f.uri for f in doomed]
+        others += spared_now
+        deleted += [f.uri for f in doomed if f.uri not in {one.uri for one in spared_now}]
         kept += [f.uri for f in spared]
         unreachable += [f.uri for f in rest if homes[f.uri] is None]
-    return Cleaned(tuple(deleted), tuple(kept), tuple(unreachable))
+    return Cleaned(tuple(deleted), tuple(kept), tuple(unreachable), tuple(others))
 
 
 def delete_orphans(
@@ -143,6 +162,7 @@ def delete_orphans(
         and o.key.endswith(".parquet")
         and o.uri.startswith(folders)
         and not roots.is_protected(o.uri)
+        and not roots.is_landed(o.uri)  # it may have landed, and not be registered yet
         and not roots.is_foreign(o.uri)
     ]
     found: list[LandedObject] = []
@@ -172,6 +192,32 @@ def _delete(files: Iterable[tuple[Store, str]]) -> None:
 
     with ThreadPoolExecutor(DELETIONS) as pool:
         list(pool.map(one, files))
+
+
+def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run: bool) -> list[KeptObject]:
+    """Delete landed objects that are still what was registered; returns the others."""
+    registered = registered_objects(session, list(landed))
+
+    def one(uri: str) -> KeptObject | None:
+        store, before = landed[uri], registered.get(uri)
+        key = uri.removeprefix(f"{store.root}/")
+        if dry_run or before is None:
+            now = store.find(key)
+            is_gone = now is None or (before is not None and before.is_now(now.etag, now.size))
+        else:
+            is_gone = store.delete_unchanged(key, before.etag, before.size)
+        return None if is_gone else KeptObject(uri, _why_kept(before))
+
+    with ThreadPoolExecutor(DELETIONS) as pool:
+        return [kept for kept in pool.map(one, landed) if kept is not None]
+
+
+def _why_kept(before: KnownObject | None) -> str:
+    if before is None:
+        return "nothing tells whether it is what was registered"
+    if before.has_ended:
+        return "it is there again, after it had vanished and was taken out of the table"
+    return "it is another than the one that was registered"
 
 
 def _longest(uri: str, roots: Iterable[str]) -> int:

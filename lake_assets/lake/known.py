@@ -1,4 +1,4 @@
-"""What the manifest table knows of a stream's objects."""
+"""What the manifest table knows of landed objects."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,5 +60,38 @@ def known_objects(
         # Where the ledger has been emptied, nothing says that the lake let the object go.
         "WHERE wanted IS TRUE AND coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
         [stream, *parameters, named_since(session, table)],
+    )
+    return {row[0]: KnownObject(*row) for row in rows}
+
+
+def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, KnownObject]:
+    """What was last registered in the lake under these URIs, by an index or a repair of any stream.
+
+    Left out are those of which nothing tells: the manifest has no such row, or the ledger none of its run. So are those
+    whose partition was replaced since, for the rows of an object that lies there are then none of a registration's.
+
+    Args:
+        session: an open lake.
+        uris: of landed objects.
+
+    Raises:
+        CatalogError: the manifest or the ledger cannot be read.
+    """
+    ledger, manifest = ledger_table(session.config), manifest_table(session.config)
+    if not uris or not (session.exists(ledger) and session.exists(manifest)):
+        return {}
+    # As above, no condition that DuckLake could use to pass over files.
+    rows = session.rows(
+        "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
+        "bool_or(mode IN ('index', 'repair')) AS registers, "
+        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
+        f"FROM (SELECT *, status = 'committed' AS wanted FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY ALL), "
+        "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL) "
+        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
+        f"FROM (SELECT rowid AS number, * FROM {manifest.sql}) SEMI JOIN (SELECT unnest(?) AS uri) USING (uri) "
+        "JOIN commits USING (run_id, stream, load_partition) JOIN latest USING (stream, load_partition) "
+        "WHERE registers GROUP BY uri "
+        "HAVING coalesce(max(snapshot_id) > max(last_replaced), TRUE)",
+        [list(uris)],
     )
     return {row[0]: KnownObject(*row) for row in rows}

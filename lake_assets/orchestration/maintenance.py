@@ -35,7 +35,9 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
             context.log.debug(f"deleted {uri}")
         for uri in done.cleaned.unreachable:
             context.log.warning(f"{uri} waits to be deleted, and lies in no storage of the config")
-        context.add_output_metadata(figures)
+        for one in done.cleaned.others:
+            context.log.warning(f"{one.uri} is kept: {one.why}")
+        context.add_output_metadata(figures | kept_objects(done))
         if done.left:
             lines = [f"{one.stream} {one.partition}: {one.why}" for one in done.left[:NAMED]]
             raise dg.Failure(
@@ -56,10 +58,21 @@ def maintenance_figures(done: Maintained) -> dict[str, int]:
         "files_deleted": len(done.cleaned.deleted) + len(done.orphans),
         "orphans_deleted": len(done.orphans),
         "bytes_deleted": done.bytes_deleted,
+        "objects_kept": len(done.cleaned.others),
         "partitions_compacted": len(done.compacted) - len(done.left),
         "partitions_left": len(done.left),
         "ledger_rows_moved": done.flushed,
     }
+
+
+def kept_objects(done: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
+    """The landed objects that were to be deleted, and are not what was registered."""
+    others = done.cleaned.others
+    if not others:
+        return {}
+    lines = [f"- `{one.uri}`: {one.why}" for one in others[:NAMED]]
+    more = [f"- and {len(others) - NAMED:,} more; the log names them all"] if len(others) > NAMED else []
+    return {"objects_kept_are": dg.MetadataValue.md("\n".join([*lines, *more]))}
 
 
 def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:

@@ -18,13 +18,14 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 from obstore.exceptions import BaseError as ObstoreError
-from obstore.store import HTTPStore
+from obstore.store import HTTPStore, S3Store
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.storage import local, walk, web
 from lake_assets.storage.clients import Client, client
+from lake_assets.storage.conditional import delete_if_match
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -204,12 +205,22 @@ class Store:
                 )
         return False
 
+    def find(self, key: str) -> LandedObject | None:
+        """The object of this key as it is now, by one request; None if there is none.
+
+        Raises:
+            StorageError: the store is unreachable or refuses.
+        """
+        with self._errors():
+            try:
+                return _landed(self.root, obstore.head(self._open(), key))
+            except (NotFoundError, FileNotFoundError):
+                return None
+
     def _size(self, key: str) -> int | None:
         """Bytes of an object; None if there is none."""
-        try:
-            return obstore.head(self._open(), key)["size"]
-        except (NotFoundError, FileNotFoundError):
-            return None
+        found = self.find(key)
+        return None if found is None else found.size
 
     def delete(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is gone already is no error.
@@ -223,6 +234,37 @@ class Store:
                     obstore.delete(self._open(), key)
                 except (NotFoundError, FileNotFoundError):
                     continue
+
+    def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
+        """Remove an object if it is still this one.
+
+        It is looked at first. Where the store can (S3 and R2), the deletion itself has the ETag as its condition; in
+        other stores, and on servers that do not know the condition, what is written between the two requests is lost.
+
+        Args:
+            key: which.
+            etag: as a listing gave it.
+            size: bytes.
+
+        Returns:
+            Whether nothing lies there now; False if another object does, and that is as it was.
+
+        Raises:
+            StorageError: the store is unreachable or refuses.
+        """
+        found = self.find(key)
+        if found is None:
+            return True
+        if (found.etag, found.size) != (etag, size):
+            return False
+        with self._errors():
+            client = self._open()
+            done = delete_if_match(client, key, etag) if isinstance(client, S3Store) else None
+        if done is None:
+            self.delete((key,))
+            return True
+        # Some servers refuse the condition of an object that is gone, as it is where a first answer was lost.
+        return done or self.find(key) is None
 
     def _open(self) -> Client:
         if self._client is None:

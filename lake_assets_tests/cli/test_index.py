@@ -78,7 +78,9 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     assert f"vanished  region=NW/date=2026-02-11  {gone}" in found.output
     assert f"changed   region=NW/date=2026-02-11  {changed}" in found.output
     assert "`lake-assets index sales --repair`" in found.output
-    assert "1 object changed since they were registered" in index.output
+    assert index.exit_code == 1
+    assert f"Error: the object {changed} is another than the one that was registered" in index.output
+    assert "`lake-assets index sales --repair`" in index.output
     assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
     assert "1 file taken out, 1 changed file with 2 rows described anew" in repaired.output
     assert local_world.totals() == [5, 6]
@@ -119,3 +121,22 @@ def test_landed_records_are_counted_in_the_lake(local_world: World, run: Run) ->
     assert local_world.query("SELECT count(*), count(DISTINCT transaction_id) FROM lake.sales") == [(480, 480)]
     (rows,) = {sum(row.row_count or 0 for row in local_world.ledger())}
     assert rows == 480
+
+
+def test_an_object_that_came_back_is_an_error_with_its_fix(local_world: World, run: Run) -> None:
+    path = Path(local_world.land(NW, sales(1)))
+    run("index", "sales")
+    away = path.rename(local_world.source["path"] + "/away")
+    assert run("index", "sales", "--repair").exit_code == 0
+    away.rename(path)
+
+    for arguments in (("index",), ("index", "sales", "--check"), ("ingest", "sales", "--partition", NW)):
+        result = run(*arguments)
+        assert result.exit_code == 1, result.output
+        assert f"the object {path} is there again" in result.output
+        assert "give it another name." in result.output
+        assert "--repair" not in result.output
+    dry = run("index", "--dry-run")
+    assert (
+        f"1 object changed since they were registered: {local_world.partition(NW).path}/batch_1.parquet" in dry.output
+    )

@@ -1,5 +1,6 @@
 """The command `maintain`: what it says, and its exit code."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -86,3 +87,33 @@ def test_wrong_use_and_no_lake(run: Run) -> None:
     assert "there is no lake 'tset': the config has test." in unknown.stderr
     assert absent.exit_code == 1
     assert "there is no lake at sqlite:" in absent.stderr
+
+
+def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local_world: World, tmp_path: Path) -> None:
+    rules = {"expire_older_than": 1e-9, "delete_older_than": 1e-9}
+    lake = {"catalog": local_world.catalog, "storage": local_world.storage, "maintenance": rules}
+    local_world.options = {"mode": "index", "owns_source": True}
+    stream = STREAM | {"source": local_world.source} | local_world.options
+    file = tmp_path / "lake.yaml"
+    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
+    local_world.land(NW, sales(1))
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as session:
+        session.rows("DELETE FROM lake.sales")
+    other = local_world.land(NW, sales(7, 8))
+    gone = other.replace("batch_1", "b")
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["--config", str(file), "maintain", *arguments])
+
+    run()  # the snapshots expire
+    dry, dry_json, done = run("--dry-run"), run("--dry-run", "--json"), run("--json")
+
+    assert f"kept       {other}: it is another than the one that was registered" in dry.output
+    (told,), (was,) = json.loads(dry_json.output), json.loads(done.output)
+    assert told == was | {"dry_run": True}
+    assert was["kept"] == [{"uri": other, "why": "it is another than the one that was registered"}]
+    assert (was["lake"], was["deleted"], was["orphans"], was["waiting"]) == ("test", [gone], [], [])
+    assert (Path(other).exists(), Path(gone).exists()) == (True, False)
+    assert run().exit_code == 0

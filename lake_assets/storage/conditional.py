@@ -1,0 +1,76 @@
+"""Deleting an object only if it is still the one that was seen.
+
+S3 does it by `If-Match`, which obstore's own deletion does not send. So the request is signed by obstore, whose client
+has the credentials, and sent from here.
+"""
+
+import datetime as dt
+import http
+
+import obstore
+import requests
+import tenacity
+from obstore.exceptions import BaseError as ObstoreError
+from obstore.store import S3Store
+
+_VALID = dt.timedelta(minutes=5)  # of a signature
+_TIMEOUT = (5, 60)  # seconds: to connect, to answer
+_TRIES = 5
+_DONE = {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT, http.HTTPStatus.NOT_FOUND}
+# The second is S3's answer where another request is at work on the same name.
+_ANOTHER = {http.HTTPStatus.PRECONDITION_FAILED, http.HTTPStatus.CONFLICT}
+_REFUSED = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
+_UNKNOWN = {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_IMPLEMENTED}  # the server has no such condition
+
+
+class _FailedError(Exception):
+    """The request may succeed later; the text is the server's status, or that there was no answer."""
+
+
+def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
+    """Delete an object of S3 if it has this ETag, by one request.
+
+    Args:
+        client: of the bucket.
+        key: as the client has it.
+        etag: without quotes.
+
+    Returns:
+        Whether it is gone; False if another object lies there. None where the server knows no such condition, or the
+        client has no keys to sign with: nothing was deleted then.
+
+    Raises:
+        PermissionError: the store refuses.
+        OSError: the store is unreachable or fails.
+    """
+    try:
+        status = _send(client, key, etag)
+    except ObstoreError:  # a client without keys cannot sign
+        return None
+    except _FailedError as error:
+        raise OSError(f"the deletion of {key} failed: {error}") from error
+    if status in _DONE:
+        return True
+    if status in _ANOTHER:
+        return False
+    if status in _UNKNOWN:
+        return None
+    refused = PermissionError if status in _REFUSED else OSError
+    raise refused(f"the deletion of {key} was refused, status code: {status}")
+
+
+@tenacity.retry(
+    retry=tenacity.retry_if_exception_type(_FailedError),
+    stop=tenacity.stop_after_attempt(_TRIES),
+    wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
+    reraise=True,
+)
+def _send(client: S3Store, key: str, etag: str) -> int:
+    url = obstore.sign(client, "DELETE", key, _VALID)
+    try:
+        answer = requests.delete(url, headers={"If-Match": f'"{etag}"'}, timeout=_TIMEOUT, allow_redirects=False)
+    except requests.RequestException as error:
+        raise _FailedError(f"no answer ({type(error).__name__})") from None  # its text has the signature
+    if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR and answer.status_code not in _UNKNOWN:
+        raise _FailedError(f"status code: {answer.status_code}")
+    return answer.status_code

@@ -1,0 +1,138 @@
+"""Deleting an object only if it is still the one that was seen."""
+
+from typing import Any
+
+import pytest
+import requests
+
+from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import LandedObject, Store
+from lake_assets_tests.servers.azurite import azure
+from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world_fixtures import bucket_on, r2_bucket_on
+
+__all__ = ["azure"]
+
+KEY = "region=N%2FA x/ü?&=+~#'.parquet"
+
+
+def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
+    with ArrowStore(storage).create(key) as file:
+        file.write(text.encode())
+    found = Store(storage).find(key)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(params=["local", "s3", "r2", "azure"])
+def storage(request: pytest.FixtureRequest, tmp_path: object) -> AnyStorage:
+    if request.param == "local":
+        return LocalStorage(path=str(tmp_path))
+    if request.param == "azure":
+        server = request.getfixturevalue("azure")
+        place = {"container": server.new_container(), "prefix": "some/prefix"}
+        return AzureStorage.model_validate(place | {"connection_string": server.connection_string})
+    if request.param == "r2":
+        return R2Storage.model_validate(r2_bucket_on(request.getfixturevalue("s3")))
+    return S3Storage.model_validate(bucket_on(request.getfixturevalue("s3")))
+
+
+def test_the_very_object_goes_and_another_stays(storage: AnyStorage) -> None:
+    store, key = Store(storage), KEY.replace("?", "") if storage.type == "azure" else KEY
+    before = put(storage, "one", key)
+    assert store.list() == (before,)  # what is compared comes from a listing
+    now = put(storage, "two", key)
+
+    assert not store.delete_unchanged(key, before.etag, before.size)
+    assert not store.delete_unchanged(key, now.etag, now.size + 1)
+    assert store.find(key) == now
+    assert store.delete_unchanged(key, now.etag, now.size)
+    assert store.find(key) is None
+    assert store.delete_unchanged(key, now.etag, now.size)  # gone already
+
+
+@pytest.fixture
+def bucket(s3_proxy: S3Proxy) -> S3Storage:
+    return S3Storage.model_validate(bucket_on(s3_proxy.s3))
+
+
+def deletion(request: Request) -> bool:
+    return request.method == "DELETE"
+
+
+def test_what_lands_between_the_look_and_the_deletion_stays(bucket: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = put(bucket, "one")
+    monkeypatch.setattr(Store, "find", lambda *_: before)
+    now = ArrowStore(bucket)
+    with now.create(KEY) as file:
+        file.write(b"two")
+
+    assert not Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+
+    monkeypatch.undo()
+    assert Store(bucket).find(KEY) is not None
+
+
+def test_a_server_without_the_condition_is_asked_without_it(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+    before = put(bucket, "one")
+    s3_proxy.inject(Rule("status", deletion, status=501))
+
+    assert Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+
+    assert Store(bucket).find(KEY) is None
+    assert [r.status for r in s3_proxy.requests("DELETE")] == [501]
+
+
+@pytest.mark.parametrize("fault", ["status", "hang_up", "lose_answer"])
+def test_a_fault_that_passes_is_tried_again(bucket: S3Storage, s3_proxy: S3Proxy, fault: str) -> None:
+    before = put(bucket, "one")
+    s3_proxy.inject(Rule(fault, deletion, times=2))  # type: ignore[arg-type]
+
+    assert Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(bucket).find(KEY) is None
+
+
+def test_a_fault_that_stays_is_told_without_the_signature(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+    before = put(bucket, "one")
+    s3_proxy.inject(Rule("hang_up", deletion, times=1000))
+
+    with pytest.raises(StorageUnreachableError, match="no answer") as raised:
+        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+
+    error: BaseException | None = raised.value
+    while error is not None:
+        assert "Signature" not in repr(error)
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    assert Store(bucket).find(KEY) == before
+
+
+def test_a_refusal_is_told_as_one(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+    before = put(bucket, "one")
+    s3_proxy.inject(Rule("status", deletion, status=403))
+
+    with pytest.raises(StorageError, match="refuses access"):
+        Store(bucket).delete_unchanged(KEY, before.etag, before.size)
+    assert Store(bucket).find(KEY) == before
+
+
+def test_keys_of_the_credential_chain_sign_too(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = bucket_on(s3)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", place.pop("key_id"))
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", place.pop("secret"))
+    storage = S3Storage.model_validate(place)
+    sent: list[str] = []
+    delete = requests.delete
+
+    def noted(url: str, headers: dict[str, str], **options: Any) -> requests.Response:
+        sent.append(headers["If-Match"])
+        return delete(url, headers=headers, **options)
+
+    monkeypatch.setattr(requests, "delete", noted)
+    before = put(storage, "one")
+
+    assert Store(storage).delete_unchanged(KEY, before.etag, before.size)
+    assert sent == [f'"{before.etag}"']
+    assert Store(storage).find(KEY) is None
