@@ -25,6 +25,11 @@ class Derived:
     column: str
     template: Template
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether a value is the rows' own under another name, and not made of parts of it."""
+        return any(p.granularity is None for p in self.template.placeholders if p.name == self.name)
+
     def texts(self, values: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
         """The partition column's value for each row, as `PartitionColumn.text` writes it.
 

@@ -168,5 +168,6 @@ class Writer:
             ),
             key=StagingKey(self.staging.key) if self.staging else None,
             paths=self._paths,
+            derived=config.derived,
             selects=config.selects_rows,
         )

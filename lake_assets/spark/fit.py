@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.derived import Derived
 from lake_assets.errors import SchemaDriftError, SchemaError
-from lake_assets.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.spark.made import Made
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
 _STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
@@ -45,6 +47,8 @@ class Fitter:
         origin: the object or result that they come from, for errors.
         evolves: let a missing column be NULL, and tell of unknown and wider ones by an error of their own.
         selects: choose rows by the partition columns that are in the rows, as of landed files.
+        derived: the partition columns that are made of another column of the rows, as of landed files; each row is
+            checked, or with `selects` chosen, by what is made of it.
 
     Raises:
         SchemaDriftError: the table lacks a column, or has a narrower one, and `evolves` is set.
@@ -60,6 +64,7 @@ class Fitter:
         *,
         evolves: bool = False,
         selects: bool = False,
+        derived: Sequence[Derived] = (),
     ) -> None:
         self._target = target
         self._partition = partition
@@ -70,8 +75,19 @@ class Fitter:
         self._partition_names = {
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
-        self.chosen = _chosen(source, by_name, partition, origin) if selects else {}
+        sources = {d.name: d for d in derived}
+        self.chosen = _chosen(source, by_name, partition, origin, sources) if selects else {}
         """The value of each column by which rows are chosen, by its name in the source."""
+        made = [
+            Made(sources[column.name], column, value, by_name[key], partition, origin)
+            for column, value in zip(partition.columns, partition.values, strict=True)
+            if column.name in sources
+            and (key := sources[column.name].column.lower()) in by_name
+            and by_name[key] not in self.chosen
+        ]
+        self.made = [one for one in made if one.column.in_rows and selects]
+        """The values by which rows are chosen that are made of a column."""
+        self._checked = [one for one in made if one not in self.made]
         missing = [name for name in target.names if name.lower() not in by_name]
         unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
         if evolves:
@@ -91,8 +107,11 @@ class Fitter:
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without the partition's."""
-        self.partition_columns = list(self._partition_names.values())
-        """The partition columns that the source carries too, to be read and checked."""
+        more = [*(one.name for one in made), *self.chosen]
+        self.partition_columns = list(
+            dict.fromkeys(n for n in (*self._partition_names.values(), *more) if n not in self.columns)
+        )
+        """The partition columns that the source carries too, and those that one is made of, to be read and checked."""
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the target's schema.
@@ -119,8 +138,10 @@ class Fitter:
         return pa.RecordBatch.from_arrays(arrays, schema=self._target)
 
     def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.chosen:
+        if self.chosen or self.made:
             batch = _without_views(batch)
+        for made in self.made:
+            batch = batch.filter(made.has(batch))
         for name, value in self.chosen.items():
             try:
                 values = _read_as(batch.column(name), value.type)
@@ -142,10 +163,14 @@ class Fitter:
             wrong = _others(array, column, value)
             if pc.any(wrong).as_py():
                 found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
+                mend = "land the row in its own partition, or correct the transform."
+                if column.type in TIME_FORMATS and str(found).startswith(str(value)):
+                    mend = f"if the path holds a part of it, give the partition column another name and from: {name}."
                 raise SchemaError(
-                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:",
-                    "land the row in its own partition, or correct the transform.",
+                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", mend
                 )
+        for made in self._checked:
+            made.check(batch)
 
 
 def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
@@ -228,18 +253,27 @@ def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whos
     )
 
 
-def _chosen(source: pa.Schema, by_name: Mapping[str, str], partition: Partition, origin: str) -> dict[str, pa.Scalar]:
+def _chosen(
+    source: pa.Schema,
+    by_name: Mapping[str, str],
+    partition: Partition,
+    origin: str,
+    derived: Mapping[str, Derived],
+) -> dict[str, pa.Scalar]:
     """The values that rows must have in the columns that say to which partition they belong."""
     chosen = {}
     for column, value in zip(partition.columns, partition.values, strict=True):
         if not column.in_rows:
             continue
-        name = by_name.get(column.name.lower())
+        wanted = derived[column.name].column if column.name in derived else column.name
+        name = by_name.get(wanted.lower())
         if name is None:
             raise SchemaError(
-                f"{origin} has no column {column.name!r}, which says to which partition a row belongs:",
+                f"{origin} has no column {wanted!r}, which says to which partition a row belongs:",
                 "land it again with that column, or correct `partitions` in the config.",
             )
+        if column.name in derived and not derived[column.name].is_whole:
+            continue
         given = source.field(name).type
         data_type = given.value_type if t.is_dictionary(given) else given
         if not any(is_kind(data_type) for is_kind in (t.is_null, *_STRING_KINDS, *_CHOOSING[column.type])):

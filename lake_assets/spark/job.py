@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import Compression
+from lake_assets.derived import Derived
 from lake_assets.partition import Partition
 from lake_assets.spark.path_columns import PathColumns
 from lake_assets.storage.store import LandedObject
@@ -59,6 +60,7 @@ class Job:
     evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
     key: StagingKey | None = None  # the files are staged under it, not the table's own
     paths: PathColumns | None = None  # columns that the objects' paths say
+    derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # of the objects' rows, those of the partition, by the columns that are in the rows
 
 

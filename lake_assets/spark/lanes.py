@@ -202,7 +202,16 @@ def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
 
 
 def _read(job: Job, mine: tuple[Share, ...], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:
-    return read_shares(job.source, mine, schema, partition, evolves=job.evolves, selects=job.selects, paths=job.paths)
+    return read_shares(
+        job.source,
+        mine,
+        schema,
+        partition,
+        evolves=job.evolves,
+        selects=job.selects,
+        derived=job.derived,
+        paths=job.paths,
+    )
 
 
 def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:

@@ -1,8 +1,9 @@
 """Reading landed Parquet inside a task, as Arrow record batches, with memory bound by a row group."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from obstore import Bytes
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import AnyStorage
+from lake_assets.derived import Derived
 from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError, StorageError
 from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
@@ -35,6 +37,7 @@ def read_shares(
     *,
     evolves: bool = False,
     selects: bool = False,
+    derived: Sequence[Derived] = (),
     paths: PathColumns | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the shares, fitted to the schema, in the order of the shares.
@@ -45,6 +48,7 @@ def read_shares(
         schema: of the rows that are given.
         partition: whose rows these are.
         evolves: as for `Fitter`.
+        derived: as for `Fitter`.
         selects: as for `Fitter`; row groups that have no such row, by their statistics, are not read.
         paths: columns that the objects' paths say.
 
@@ -68,7 +72,8 @@ def read_shares(
                     found = parquet.schema_arrow
                     said = paths.values(share.key, uri, found) if paths else {}
                     found = with_types(found, said)
-                    fitter = Fitter(found, schema, partition, f"the object {uri}", evolves=evolves, selects=selects)
+                    origin = f"the object {uri}"
+                    fitter = Fitter(found, schema, partition, origin, evolves=evolves, selects=selects, derived=derived)
                 except SchemaDriftError as error:
                     drift = error if drift is None else drift.with_more(error.found)
                 if drift is None:
@@ -173,15 +178,18 @@ def _batches(
 
 def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
     """The row groups that may have chosen rows, as far as their statistics tell."""
-    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))] if fitter.chosen else []
-    chosen = [(names.index(name), value.as_py()) for name, value in fitter.chosen.items()]
+    chooses = fitter.chosen or fitter.made
+    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))] if chooses else []
+    chosen: list[tuple[int, Callable[[pq.Statistics | None], bool]]]
+    chosen = [(names.index(name), partial(_rules_out, value.as_py())) for name, value in fitter.chosen.items()]
+    chosen += [(names.index(made.name), made.rules_out) for made in fitter.made if made.name in names]
     for group in groups:
         facts = parquet.metadata.row_group(group)
-        if not any(_rules_out(facts.column(index).statistics, value) for index, value in chosen):
+        if not any(rules_out(facts.column(index).statistics) for index, rules_out in chosen):
             yield group
 
 
-def _rules_out(statistics: pq.Statistics | None, value: PartitionValue) -> bool:
+def _rules_out(value: PartitionValue, statistics: pq.Statistics | None) -> bool:
     if statistics is None:
         return False
     if value is None:
