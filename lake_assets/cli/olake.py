@@ -2,8 +2,8 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import re
-from collections.abc import Iterator
+import datetime as dt
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +11,6 @@ import click
 
 if TYPE_CHECKING:
     from lake_assets.layout.olake import OlakeStream
-
-MOST_COLUMNS = 2  # that a stream of ours may be partitioned by: Dagster's partitions have two dimensions
 
 
 @click.group(name="import")
@@ -26,84 +24,88 @@ def import_() -> None:
     "--source", default="landing", show_default=True, help="Where OLake writes: a folder or s3://bucket/prefix."
 )
 @click.option("--lake", default="lake", show_default=True, help="Folder of the new lake.")
-def olake(catalog: Path, source: str, lake: str) -> None:
+@click.option(
+    "--start",
+    type=click.DateTime(["%Y-%m-%d"]),
+    default="2020-01-01",
+    show_default="2020-01-01",
+    help="First date of the partitions; earlier files are outside the config.",
+)
+@click.option(
+    "--stream",
+    "names",
+    multiple=True,
+    metavar="NAMESPACE.NAME",
+    help="Import this stream alone; may be given several times. All selected streams when left out.",
+)
+def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tuple[str, ...]) -> None:
     """Print a lake.yaml for the selected streams of OLake's CATALOG (catalog.json or streams.json).
 
-    What cannot be taken over is said in the output's comments, and on standard error.
+    A stream that cannot be carried over is an error, and nothing is printed.
     """
+    from lake_assets.config.olake import stream_config
+    from lake_assets.errors import ConfigError, LakeAssetsError
     from lake_assets.layout.olake import read_catalog
 
-    streams = read_catalog(catalog.read_text(encoding="utf-8"))
-    taken = [stream for stream in streams if _why_not(stream) is None]
-    if not taken:
-        raise click.ClickException(
-            f"{catalog} has no selected stream that can be taken over: "
-            + ("; ".join(f"{s.namespace}.{s.name}: {_why_not(s)}" for s in streams) or "none is selected")
+    streams = _chosen(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
+    configs, refused = [], []
+    for stream in streams:
+        try:
+            configs.append(stream_config(stream, source, start.date()))
+        except LakeAssetsError as error:
+            refused.append(str(error))
+    if refused:
+        raise ConfigError(
+            "\n".join(refused), "Correct the catalog, or name the streams to import by --stream NAMESPACE.NAME."
         )
-    click.echo("\n".join(_config(catalog.name, streams, source, lake)))
-    for stream in streams:
-        if why := _why_not(stream):
-            click.echo(f"{stream.namespace}.{stream.name} is left out: {why}.", err=True)
+    click.echo("\n".join(_lines(catalog.name, streams, configs, lake)))
 
 
-def _config(name: str, streams: tuple["OlakeStream", ...], source: str, lake: str) -> Iterator[str]:
-    yield f"# Made from OLake's {name}. Check each `type` and `start`: the catalog does not say what a column holds."
-    yield "lakes:"
-    yield "  main:"
-    yield f"    catalog: {{type: sqlite, path: {_quoted(f'{lake}/catalog.sqlite')}}}"
-    yield f"    storage: {_quoted(f'{lake}/data')}"
+def _chosen(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:
+    from lake_assets.errors import ConfigError
+
+    known = {str(stream): stream for stream in streams}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(f"{catalog} selects no stream {unknown[0]!r}:", f"it has {', '.join(known) or 'none'}.")
+    if not streams:
+        raise ConfigError(f"{catalog} selects no stream:", "add one to selected_streams.")
+    return [known[name] for name in names] or streams
+
+
+def _lines(
+    name: str, streams: Sequence["OlakeStream"], configs: Sequence[dict[str, object]], lake: str
+) -> Iterator[str]:
+    lakes = {"main": {"catalog": {"type": "sqlite", "path": f"{lake}/catalog.sqlite"}, "storage": f"{lake}/data"}}
+    yield f"# Made from OLake's {name}. `start` is the first date of a partition: correct it if earlier files exist."
+    yield _yaml({"lakes": lakes})
     yield "streams:"
-    names: set[str] = set()
-    for stream in streams:
-        if why := _why_not(stream):
-            yield f"  # {stream.namespace}.{stream.name} is left out: {why}."
-            continue
-        yield from _stream(stream, source, _name(stream, names))
+    taken: set[str] = set()
+    for stream, config in zip(streams, configs, strict=True):
+        if stream.sync_mode not in {None, "full_refresh"}:
+            yield f"  # sync_mode {stream.sync_mode}: OLake appends files; a refresh replaces the whole partition."
+        elif stream.template is None:
+            yield "  # OLake does not partition this stream: each refresh reads all of its files."
+        yield _indented(_yaml({_free(stream, taken): config}))
 
 
-def _stream(stream: "OlakeStream", source: str, name: str) -> Iterator[str]:
-    from lake_assets.time_types import time_type
+def _free(stream: "OlakeStream", taken: set[str]) -> str:
+    """The stream's name in the config: its own, or, where another has it, with the namespace before it."""
+    from lake_assets.config.olake import identifier
 
-    template = stream.template
-    assert template is not None  # noqa: S101 - _why_not looked
-    yield f"  {name}:"
-    yield f"    source: {_quoted(f'{source}/{stream.namespace}/{stream.name}')}"
-    yield f"    layout: {{template: {_quoted(template.text)}, compat: olake}}"
-    yield "    partitions:"
-    for column in template.columns:
-        kind = time_type(template, column)
-        yield f"      {column}: {f'{{type: {kind}, start: 2020-01-01}}' if kind else '{}'}"
-    yield f"    destination: {{schema: {_identifier(stream.namespace)}, table: {_identifier(stream.name)}}}"
-    if stream.sync_mode and stream.sync_mode != "full_refresh":
-        yield f"    # sync_mode {stream.sync_mode}: OLake appends files, and a refresh takes the whole partition anew."
-
-
-def _why_not(stream: "OlakeStream") -> str | None:
-    """Why the stream cannot be taken over, or None."""
-    if stream.template is None:
-        return "it has no partition_regex, and a stream here is refreshed partition by partition"
-    columns = stream.template.columns
-    if not columns:
-        return "its partition_regex names no column"
-    if len(columns) > MOST_COLUMNS:
-        return f"it is partitioned by {len(columns)} columns ({', '.join(columns)}), and two is the most"
-    odd = [column for column in columns if _identifier(column) != column]
-    return f"the column {odd[0]!r} is no SQL identifier" if odd else None
-
-
-def _name(stream: "OlakeStream", taken: set[str]) -> str:
-    name = _identifier(stream.name)
-    if name in taken:
-        name = _identifier(f"{stream.namespace}_{stream.name}")
+    name = identifier(stream.name)
+    name = identifier(f"{stream.namespace}_{stream.name}") if name in taken else name
+    first, number = name, 2
+    while name in taken:
+        name, number = f"{first}_{number}", number + 1
     taken.add(name)
     return name
 
 
-def _identifier(text: str) -> str:
-    found = re.sub(r"\W", "_", text, flags=re.ASCII) or "main"
-    return f"_{found}" if found[0].isdigit() else found
+def _yaml(value: object) -> str:
+    import yaml
+
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).rstrip("\n")
 
 
-def _quoted(text: str) -> str:
-    """The text as YAML's single-quoted scalar."""
-    return "'" + text.replace("'", "''") + "'"
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

@@ -1,33 +1,153 @@
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets.ingest import ingest
-from lake_assets.stream import open_stream
-from lake_assets_tests.world import World, sales
+from lake_assets.ingest import ingest_all
+from lake_assets.landed import list_landed
+from lake_assets.layout.template import Template
+from lake_assets.stream import OpenStream, open_stream
+from lake_assets_tests.world import World
 
 CATALOG: dict[str, Any] = {
     "selected_streams": {
         "shop's db": [
             {"stream_name": "orders", "partition_regex": "/{region,unknown,}/{day,,YYYY}-{day,,MM}-{day,,DD}"},
-            {"stream_name": "people"},
-            {"stream_name": "places", "partition_regex": "{a,,}/{b,,}/{c,,}"},
         ],
         "other": [{"stream_name": "orders", "partition_regex": "{region,,}"}],
     },
     "streams": [{"stream": {"name": "orders", "namespace": "shop's db", "sync_mode": "cdc"}}],
 }
 
+# The first two catalogs of OLake's page on S3 partitioning, as they are printed there.
+FIRST_SAMPLE = """{
+"selected_streams": {
+"namespace": [
+{
+"stream_name": "table1",
+"partition_regex": "/{column_name, default_value, granularity}"
+},
+{
+"stream_name": "table2",
+"partition_regex": ""
+}
+]
+},
+"streams": [
+{
+"stream": {
+"name": "table1",
+"namespace": "namespace",
+"sync_mode": "cdc"
+}
+},
+{
+"stream": {
+"name": "table2",
+"namespace": "namespace",
+"sync_mode": "cdc"
+}
+}
+]
+}"""
+SECOND_SAMPLE = """{
+"selected_streams": {
+"otter_db": [
+{
+"stream_name": "stream_8",
+"partition_regex": "{title,,}/{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{latest_revision,,}"
+},
+{
+"stream_name": "stream_0",
+"partition_regex": "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/{string_change_language,,}"
+}
+]
+}
+// Additional configuration...
+}"""
+
+# Every other partition_regex of that page, and the columns that a stream of ours has for it.
+REGEXES: dict[str, tuple[list[str], list[str]]] = {
+    "/{title,,}/{now(),2025,DD}/{latest_version,,}": (["title", "olake_day"], ["latest_version"]),
+    "{title,,}/{now(),2025,DD}/{latest_version,,}": (["title", "olake_day"], ["latest_version"]),
+    "{now(),2025,YY}": (["olake_year"], []),
+    "{now(),2025,MM}": (["olake_month"], []),
+    "{now(),2025,DD}": (["olake_day"], []),
+    "{now(),2025,YY}-{now(),06,MM}": (["olake_month"], []),
+    "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": (["olake_date"], []),
+    "{timestamp_column,2025,YY}-{timestamp_column,12,MM}-{timestamp_column,13,DD}": (["timestamp_column_date"], []),
+    "/age={age_column, default_age,}/city={city_column, default_city,}/type={type_column, default_type,}": (
+        ["age_column", "city_column"],
+        ["type_column"],
+    ),
+    "/age={age,unknown,}/location=city-{city,unknown,}/type={type,default,}": (["age", "city"], ["type"]),
+    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}/country={country,default_country,}/city={city,default_city,}": (
+        ["dt", "country"],
+        ["city"],
+    ),
+    "/dt={now(),2025,YY}-{now(),06,MM}-{now(),13,DD}": (["dt"], []),
+    "/country={country,default_country,}/state={state,default_state,}": (["country", "state"], []),
+    "/age={age,default_age,}/city={city,default_city,}/type={type,default_type,}": (["age", "city"], ["type"]),
+}
+
+# Records of four times, two of them without one, and with values that OLake writes as they are.
+TIMES = (dt.datetime(2024, 2, 29, 23, 59, 59), dt.datetime(2025, 2, 18, 10), dt.datetime(2026, 11, 1), None)  # noqa: DTZ001
+TEXTS = ("Hi & more", "delhi", "x=1", None)
+NOWS = (dt.datetime(2025, 2, 18, 10, tzinfo=dt.UTC), dt.datetime(2026, 1, 9, 1, tzinfo=dt.UTC))
+
 
 def imported(folder: Path, catalog: object, *options: str) -> Result:
     file = folder / "catalog.json"
     file.write_text(catalog if isinstance(catalog, str) else json.dumps(catalog))
     return CliRunner().invoke(main, ["import", "olake", str(file), *options])
+
+
+def opened(folder: Path, catalog: object, *streams: str) -> list[OpenStream]:
+    """The streams of the imported config, whose files lie in `olake/`."""
+    result = imported(folder, catalog, "--source", str(folder / "olake"), "--lake", str(folder / "new"))
+    assert result.exit_code == 0, result.output
+    (folder / "lake.yaml").write_text(result.stdout)
+    config = load_config(folder / "lake.yaml")
+    return [open_stream(config, name) for name in streams or config.streams]
+
+
+def land(folder: Path, template: Template) -> int:
+    """Write the records as OLake does, one file a path and record; the number of files."""
+    written = 0
+    names = dict.fromkeys(place.column for place in template.placeholders if not place.is_now)
+    for number, now in enumerate(NOWS):
+        for time, text in zip(TIMES, TEXTS, strict=True):
+            record = {name: time if "timestamp" in name else text for name in names}
+            path = folder / template.render_row(record, now=now)
+            path.mkdir(parents=True, exist_ok=True)
+            types = {name: pa.timestamp("us") if "timestamp" in name else pa.string() for name in names}
+            columns = {"id": pa.array([number]), "_olake_timestamp": pa.array([now], pa.timestamp("us", "UTC"))}
+            columns |= {name: pa.array([value], types[name]) for name, value in record.items()}
+            pq.write_table(pa.table(columns), path / f"{number}-{written}.parquet")
+            written += 1
+    return written
+
+
+def of_regex(regex: str) -> dict[str, object]:
+    return {"selected_streams": {"otter_db": [{"partition_regex": regex, "stream_name": "stream_0"}]}}
+
+
+def rows_in_the_lake(stream: OpenStream, world: World) -> int:
+    """Ingest all that has landed, and count the rows."""
+    found, outside = list_landed(stream)
+    assert outside == ()
+    outcomes = list(ingest_all(stream, found, world.sessions))
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    with stream.lake.open() as lake:
+        ((count,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql}")
+    return int(str(count))
 
 
 def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
@@ -41,7 +161,7 @@ def test_the_output_is_a_valid_config(tmp_path: Path) -> None:
     streams = load_config(written).streams
     assert list(streams) == ["orders", "other_orders"]
     assert streams["orders"].template.compat == "olake"
-    assert [(c.name, c.type) for c in streams["orders"].columns] == [("region", "string"), ("day", "date")]
+    assert [(c.name, c.type) for c in streams["orders"].columns] == [("region", "string"), ("day_date", "date")]
     assert "sync_mode cdc" in result.stdout
 
 
@@ -52,45 +172,104 @@ def test_a_columns_type_is_that_of_its_granularities(tmp_path: Path) -> None:
         "weeks": "/{at,,YYYY}/{at,,WW}",
     }
     streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
-    (tmp_path / "lake.yaml").write_text(imported(tmp_path, {"selected_streams": {"db": streams}}).stdout)
 
-    found = load_config(tmp_path / "lake.yaml").streams
+    found = opened(tmp_path, {"selected_streams": {"db": streams}})
 
-    assert {name: found[name].columns[0].type for name in regexes} == {
-        "months": "month",
-        "hours": "hour",
-        "weeks": "string",
-    }
-
-
-def test_what_is_left_out_is_said_in_a_comment_and_on_standard_error(tmp_path: Path) -> None:
-    result = imported(tmp_path, CATALOG)
-
-    for told in (result.stdout, result.stderr):
-        assert "shop's db.people is left out: it has no partition_regex" in told
-        assert "shop's db.places is left out: it is partitioned by 3 columns (a, b, c)" in told
+    assert [(c.name, c.type) for stream in found for c in stream.config.columns] == [
+        ("at_month", "month"),
+        ("at_hour", "hour"),
+        ("at_week", "string"),
+    ]
 
 
-def test_files_of_olake_are_ingested_by_the_config(tmp_path: Path, local_world: World) -> None:
-    result = imported(tmp_path, CATALOG, "--source", str(tmp_path / "olake"), "--lake", str(tmp_path / "new"))
-    (tmp_path / "lake.yaml").write_text(result.stdout)
-    config = load_config(tmp_path / "lake.yaml")
-    folder = tmp_path / "olake" / "shop's db" / "orders" / "NW" / "2026-02-11"
-    folder.mkdir(parents=True)
-    pq.write_table(sales(1, 2), folder / "x.parquet")
+def test_a_columns_type_is_that_of_the_catalogs_schema(tmp_path: Path) -> None:
+    types = {"n": ["integer", "null"], "b": ["boolean"], "ts": ["timestamp_micro", "null"], "ts_date": ["string"]}
+    schema = {"properties": {name: {"type": of} for name, of in types.items()}}
+    selected = {"stream_name": "s", "partition_regex": "n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}"}
+    stream = {"name": "s", "namespace": "db", "type_schema": schema, "destination_database": "pg_db:public"}
 
-    stream = open_stream(config, "orders")
-    done = ingest(stream, stream.config.partition("region=NW,day=2026-02-11"), local_world.sessions)
+    (found,) = opened(tmp_path, {"selected_streams": {"db": [selected]}, "streams": [{"stream": stream}]})
 
-    assert done.row.row_count == 2
+    assert [(c.name, c.type) for c in found.config.columns] == [("n", "integer"), ("ts_date_of_path", "date")]
+    assert list(found.config.path_columns) == ["b_text"]
+    assert found.layout_uri.endswith("olake/pg_db_public/s/n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}")
 
 
-def test_a_catalog_of_which_nothing_can_be_taken_over_is_an_error(tmp_path: Path) -> None:
-    result = imported(tmp_path, {"selected_streams": {"db": [{"stream_name": "people"}]}})
+@pytest.mark.parametrize(
+    ("regex", "columns"), REGEXES.items(), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_each_template_of_the_reference_finds_every_file(
+    tmp_path: Path, regex: str, columns: tuple[list[str], list[str]]
+) -> None:
+    (stream,) = opened(tmp_path, of_regex(regex))
+    written = land(tmp_path / "olake" / "otter_db" / "stream_0", Template.parse(regex, compat="olake"))
+
+    found, outside = list_landed(stream)
+
+    assert ([column.name for column in stream.config.columns], list(stream.config.path_columns)) == columns
+    assert outside == ()
+    assert sum(len(stream.manifest(partition).objects) for partition in found) == written
+
+
+@pytest.mark.parametrize(
+    ("catalog", "name"),
+    [
+        (FIRST_SAMPLE, "table1"),
+        (FIRST_SAMPLE, "table2"),
+        (SECOND_SAMPLE, "stream_8"),
+        (SECOND_SAMPLE, "stream_0"),
+        (of_regex(list(REGEXES)[7]), "stream_0"),
+    ],
+    ids=["column", "no partitions", "title, time, revision", "time, language", "timestamp"],
+)
+def test_files_of_the_reference_samples_reach_the_lake(
+    tmp_path: Path, local_world: World, catalog: object, name: str
+) -> None:
+    (stream,) = opened(tmp_path, catalog, name)
+    folder = Path(stream.source.uri("").removeprefix("file://"))
+    layout = stream.config.layout
+    written = land(folder, Template.parse(layout.template if layout else "", compat="olake"))
+
+    assert rows_in_the_lake(stream, local_world) == written
+
+
+def test_a_timestamps_date_is_queried_beside_the_timestamp(tmp_path: Path, local_world: World) -> None:
+    regex = list(REGEXES)[7]
+    (stream,) = opened(tmp_path, of_regex(regex))
+    land(tmp_path / "olake" / "otter_db" / "stream_0", Template.parse(regex, compat="olake"))
+    rows_in_the_lake(stream, local_world)
+
+    with stream.lake.open() as lake:
+        rows = lake.rows(
+            f"SELECT DISTINCT timestamp_column_date, timestamp_column FROM {stream.table.sql} ORDER BY ALL"
+        )
+
+    # OLake writes a record without a time into the folder of the defaults, which is a date like any other.
+    dates = [dt.date(2024, 2, 29), dt.date(2025, 2, 18), dt.date(2025, 12, 13), dt.date(2026, 11, 1)]
+    assert rows == list(zip(dates, (TIMES[0], TIMES[1], None, TIMES[2]), strict=True))
+
+
+def test_what_cannot_be_carried_over_is_an_error(tmp_path: Path) -> None:
+    regexes = {"few": "/{region}/{day,,}", "bracket": "{title},,}/{now(),2025,DD}", "none": "/all"}
+    streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
+    catalog = {"selected_streams": {"db": [*streams, {"stream_name": "good", "partition_regex": "{region,,}"}]}}
+
+    result = imported(tmp_path, catalog)
 
     assert result.exit_code == 1
     assert result.stdout == ""
-    assert "db.people: it has no partition_regex" in result.stderr
+    assert "of db.few: {region} has fewer than three fields, so that OLake leaves it out of the path" in result.stderr
+    assert "of db.bracket: {title} has fewer than three fields" in result.stderr
+    assert "of db.none: it names no column" in result.stderr
+    assert "--stream NAMESPACE.NAME" in result.stderr
+    assert "good" in imported(tmp_path, catalog, "--stream", "db.good").stdout
+
+
+def test_a_stream_that_the_catalog_does_not_select_is_an_error(tmp_path: Path) -> None:
+    result = imported(tmp_path, CATALOG, "--stream", "other.sales")
+
+    assert result.exit_code == 1
+    assert "selects no stream 'other.sales': it has shop's db.orders, other.orders" in result.stderr
 
 
 def test_a_file_that_is_no_catalog_is_an_error(tmp_path: Path) -> None:
