@@ -81,14 +81,6 @@ class Template:
         """The layout of files that lie anywhere below the source's root, where paths say nothing."""
         return cls("", ())
 
-    def naming_now(self) -> "Template":
-        """The same layout, whose `now()` in folders without a name is the partition column `now()`."""
-        parts = tuple(
-            replace(part, name=NOW) if isinstance(part, Placeholder) and part.is_now and part.name is None else part
-            for part in self.parts
-        )
-        return replace(self, parts=parts)
-
     def named(self, names: Mapping[str, str]) -> "Template":
         """The same layout, whose partition columns have other names than the columns that their values come from.
 

@@ -119,15 +119,6 @@ def test_a_partition_of_the_reference_is_listed(text: str, texts: dict[str, str]
     assert Template.parse(text, compat="olake").prefix(texts) == prefix
 
 
-@pytest.mark.parametrize("compat", [None, "olake"])
-def test_now_in_folders_without_a_name_is_a_column_on_request(compat: Compat | None) -> None:
-    template = Template.parse("{a,,}/{now(),,YY}/{now(),,MM}", compat=compat)
-
-    assert template.columns == ("a",)
-    assert template.naming_now().match("x/2026/02/part.parquet") == {"a": "x", "now()": "2026-02"}
-    assert template.naming_now().prefix({"a": "x", "now()": "2026-02"}) == "x/2026/02/"
-
-
 def test_a_prefix_outside_the_source_is_refused() -> None:
     with pytest.raises(LayoutError, match="outside the source"):
         Template.parse("{a,,}", compat="olake").prefix({"a": "%2E%2E%2Fb"})
