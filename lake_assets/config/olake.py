@@ -38,8 +38,8 @@ class _Column:
     source: str | None
 
     @property
-    def field(self) -> dict[str, object]:
-        return {"type": self.type} | ({"from": self.source} if self.source else {})
+    def field(self) -> Mapping[str, object]:
+        return {"type": self.type, "from": self.source} if self.source else {"type": self.type}
 
 
 def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str, object]:
@@ -68,7 +68,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
         others = [column for column in columns if column not in partitions]
         config["layout"] = {"template": stream.template.text, "compat": "olake"}
         config["partitions"] = {
-            c.name: c.field | ({"start": start} if c.type in TIME_FORMATS else {}) for c in partitions
+            c.name: {**c.field, **({"start": start} if c.type in TIME_FORMATS else {})} for c in partitions
         }
         if others:
             config["path_columns"] = {column.name: column.field for column in others}
