@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr
 
-from lake_assets.config.fields import Identifier
+from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 
 
@@ -12,14 +12,14 @@ class SqliteCatalog(Model):
     """A SQLite file: several processes of one machine."""
 
     type: Literal["sqlite"]
-    path: str = Field(min_length=1)
+    path: FolderPath
 
 
 class DuckdbCatalog(Model):
     """A DuckDB file: one process at a time, others wait."""
 
     type: Literal["duckdb"]
-    path: str = Field(min_length=1)
+    path: FolderPath
 
 
 class PostgresCatalog(Model):

@@ -1,23 +1,77 @@
-"""What JSON Schema can say of a text, so that an editor and `dg check yaml` mark it; the models say all of it.
+"""The JSON Schema of the config, by which an editor and `dg check yaml` mark faults; the models say all of it.
 
-Each lets a text with variables pass, `${NAME}` of `lake.yaml` or `{{ env.NAME }}` of a `defs.yaml`: nobody knows yet
-what it will be.
+It takes what the models take, as it is written: a text with variables, `${NAME}` of `lake.yaml` or `{{ env.NAME }}` of
+a `defs.yaml`, may stand for any single value, since nobody knows yet what it will be, and a number, a date or a boolean
+may be in quotes.
 """
 
 from typing import Any
 
 import pendulum
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema as core
 
-_VARIABLE = r"\$\{|\{\{"
+VARIABLE = r"\$\{|\{\{"
+"""The beginning of one, which may stand anywhere in a text."""
+
 _FIELD = r"(?:\s*'(?:[^']|'')*'\s*|[^,{}]*)"
 _GRANULARITY = r"\s*(?:YYYY|YY|MM|WW|DD|HH)?\s*"
 
-TIME_ZONE: dict[str, Any] = {"anyOf": [{"enum": sorted(pendulum.timezones())}, {"pattern": _VARIABLE}]}
+TIME_ZONE: dict[str, Any] = {"anyOf": [{"enum": sorted(pendulum.timezones())}, {"pattern": VARIABLE}]}
 """One of the names of IANA's database."""
 
 # Placeholders of one to three fields, and brackets nowhere else. Not in it: empty names, the rules for `now()`, and
 # what has to stand between two values.
 LAYOUT: dict[str, Any] = {
-    "pattern": rf"{_VARIABLE}|^(?:[^{{}}\\*?\[\]]|\{{{_FIELD}(?:,{_FIELD}(?:,{_GRANULARITY})?)?\}})+$"
+    "pattern": rf"{VARIABLE}|^(?:[^{{}}\\*?\[\]]|\{{{_FIELD}(?:,{_FIELD}(?:,{_GRANULARITY})?)?\}})+$"
 }
 """A path template, as far as a regular expression can tell."""
+
+_WITH_VARIABLE: JsonSchemaValue = {"type": "string", "pattern": VARIABLE}
+_NUMBER_IN_QUOTES: JsonSchemaValue = {"type": "string", "pattern": rf"{VARIABLE}|[0-9]"}
+_DATE_IN_QUOTES = rf"{VARIABLE}|^\s*[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
+_BOOLEANS = ("true", "false", "yes", "no", "on", "off", "t", "f", "y", "n", "1", "0")  # as pydantic takes them
+
+
+def _in_any_case(word: str) -> str:
+    return "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in word)
+
+
+_BOOLEAN_IN_QUOTES: JsonSchemaValue = {
+    "type": "string",
+    "pattern": rf"{VARIABLE}|^({'|'.join(map(_in_any_case, _BOOLEANS))})$",
+}
+
+
+class EditorSchema(GenerateJsonSchema):
+    """Pydantic's schema, wide enough for every form in which a value may be written."""
+
+    def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
+        """A whole number, also in quotes."""
+        return {"anyOf": [super().int_schema(schema), _NUMBER_IN_QUOTES]}
+
+    def float_schema(self, schema: core.FloatSchema) -> JsonSchemaValue:
+        """A number, also in quotes."""
+        return {"anyOf": [super().float_schema(schema), _NUMBER_IN_QUOTES]}
+
+    def bool_schema(self, schema: core.BoolSchema) -> JsonSchemaValue:
+        """A boolean, also as 0 or 1 and in quotes."""
+        return {"anyOf": [super().bool_schema(schema), {"enum": [0, 1]}, _BOOLEAN_IN_QUOTES]}
+
+    def date_schema(self, schema: core.DateSchema) -> JsonSchemaValue:
+        """A date; JSON has it as a text."""
+        return {**super().date_schema(schema), "pattern": _DATE_IN_QUOTES}
+
+    def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
+        """One of some words, or a variable."""
+        return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
+
+    def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
+        """A text of its form, or a variable."""
+        made = super().str_schema(schema)
+        return made | {"pattern": f"{VARIABLE}|{made['pattern']}"} if "pattern" in made else made
+
+    def tagged_union_schema(self, schema: core.TaggedUnionSchema) -> JsonSchemaValue:
+        """One of several models: of any of them where a variable says which."""
+        made = super().tagged_union_schema(schema)
+        return {"anyOf": made["oneOf"]} if "oneOf" in made else made

@@ -1,9 +1,14 @@
 """Field types that several models share: identifiers, secrets, sizes."""
 
+import datetime as dt
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+from pydantic_core import PydanticCustomError
+
+from lake_assets.config.editor_schema import VARIABLE
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -24,8 +29,31 @@ def check_identifier(value: str) -> str:
 Identifier = Annotated[
     str,
     AfterValidator(check_identifier),
-    Field(json_schema_extra={"pattern": r"^[A-Za-z_][A-Za-z0-9_]*$"}),
+    Field(json_schema_extra={"pattern": rf"{VARIABLE}|^[A-Za-z_][A-Za-z0-9_]*$"}),
 ]
+
+
+def _check_home(path: str) -> str:
+    try:
+        Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError(f"{path!r} is in the home folder of a user who is not there: write the whole path") from error
+    return path
+
+
+FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_check_home)]
+"""A path of this machine; `~` is the user's home folder."""
+
+
+def _check_date(value: object) -> object:
+    # Pydantic takes numbers for seconds since 1970.
+    if isinstance(value, int | float) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit()):
+        raise PydanticCustomError("date_type", "not a date")
+    return value
+
+
+Date = Annotated[dt.date, BeforeValidator(_check_date)]
+"""A date, written as 2026-01-31."""
 
 
 def check_file_size(value: ByteSize) -> ByteSize:

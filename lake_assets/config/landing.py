@@ -8,7 +8,7 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, field_validator
 
-from lake_assets.config.fields import Identifier
+from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
@@ -84,8 +84,10 @@ class Batch(Model):
 class Buffer(Model):
     """A folder of this machine where every batch is before it goes to the outputs."""
 
-    path: str = Field(min_length=1, description="Folder; relative to the config file.")
-    retention_days: float = Field(7, ge=0, description="How long a batch is kept after it has reached all outputs.")
+    path: FolderPath = Field(description="Folder; relative to the config file.")
+    retention_days: float = Field(
+        7, ge=0, le=36500, description="How long a batch is kept after it has reached all outputs."
+    )
 
 
 class Landing(Model):

@@ -1,29 +1,27 @@
-"""Reads `lake.yaml`: text, then environment, then models; every error names file, line and field."""
+"""Reads `lake.yaml`: text, then environment, then models; every error names file, line, column and field."""
 
-import difflib
 import os
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from lake_assets.config.document import Document, Location, Problem, dotted, read_document
 from lake_assets.config.flight import SOURCE, flight_config
-from lake_assets.config.model import Model
+from lake_assets.config.keys import advice
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
+from lake_assets.config.syntax import SyntaxFault, position
 from lake_assets.errors import ConfigError
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
-# A whole variable, or the beginning of what is none.
-_VARIABLE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\})?")
-
-Location = tuple[str | int, ...]
+_MAX_BYTES = 2**20
+_MAX_ERRORS = 50
+_MAX_LENGTH = 1000  # of an error that repeats what was written
 
 
 def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> LakeConfig:
@@ -42,15 +40,27 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
         return anchor(flight_config(environment), Path.cwd())
     path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            written = file.read(_MAX_BYTES + 1)
     except FileNotFoundError as error:
         raise ConfigError(
             f"there is no config file {path}:",
             f"write one, name it with --config, set {CONFIG_VARIABLE}, or define a stream by {SOURCE}.",
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"config file {path} cannot be read: {error}.") from error
-    return parse_config(text, path, environment)
+    except OSError as error:
+        raise ConfigError(f"config file {path} cannot be read: {error.strerror}.") from error
+    return parse_config(_decoded(written, path), path, environment)
+
+
+def _decoded(written: bytes, path: Path) -> str:
+    if len(written) > _MAX_BYTES:
+        raise ConfigError(f"config file {path} has more than {_MAX_BYTES:,} bytes:", "name a config with --config.")
+    try:
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, column = position(written[: error.start].decode("utf-8-sig"), error.start)
+        fault = Problem(line, column, "the file is not UTF-8: save it as UTF-8")
+        raise _refusal([fault], path) from error
 
 
 def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeConfig:
@@ -60,119 +70,65 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
         ConfigError: as `load_config`.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        lines: dict[Location, int] = {}
-        data = _plain(node, (), lines, path, environment) if node else None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise ConfigError(f"{place}: not YAML: {getattr(error, 'problem', error)}.") from error
+        document = read_document(text, environment)
+    except SyntaxFault as fault:
+        raise _refusal([Problem(fault.line, fault.column, f"not YAML: {fault.text}")], path) from fault
+    if document.problems:
+        raise _refusal(sorted(set(document.problems)), path)
+    if document.data is None:
+        raise _refusal([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
     try:
-        config = LakeConfig.model_validate(data)
+        config = LakeConfig.model_validate(document.data)
     except ValidationError as error:
-        problems = sorted(_describe(e, lines, path) for e in error.errors(include_url=False))
-        raise ConfigError("\n".join(problem for _, problem in problems)) from error
+        raise _refusal(_problems(error, document), path) from error
     return anchor(config, path.resolve().parent)
 
 
-def _plain(
-    node: yaml.Node, location: Location, lines: dict[Location, int], path: Path, environment: Mapping[str, str]
-) -> Any:  # noqa: ANN401 - YAML holds anything
-    """The node as Python values, its lines noted, its variables replaced, doubled keys refused."""
-    lines[location] = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            key = _scalar(key_node)
-            if isinstance(key, str) and "${" in key:
-                raise ConfigError(
-                    f"{path}:{key_node.start_mark.line + 1}: the key {key!r} has a variable in it:",
-                    "write it out; variables stand in values.",
-                )
-            if key in result:
-                raise ConfigError(f"{path}:{key_node.start_mark.line + 1}: the key {key!r} stands here twice.")
-            result[key] = _plain(value_node, (*location, key), lines, path, environment)
-            lines[(*location, key)] = key_node.start_mark.line + 1
-        return result
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(n, (*location, i), lines, path, environment) for i, n in enumerate(node.value)]
-    if isinstance(node.value, str) and "${" in node.value:
-        return _substitute(node, location, path, environment)
-    return _scalar(node)
+def _refusal(problems: Sequence[Problem], path: Path) -> ConfigError:
+    """The first of them, as `file:line:column: field: what is wrong: how to fix it`."""
+    texts = [f"{path}:{p.line}:{p.column}: {_ended(p.text)}" for p in problems[:_MAX_ERRORS]]
+    if more := problems[_MAX_ERRORS:]:
+        texts.append(f"{path}: {len(more):,} more errors after these.")
+    return ConfigError("\n".join(texts))
 
 
-def _scalar(node: yaml.Node) -> Any:  # noqa: ANN401 - whatever type YAML resolves
-    loader = yaml.SafeLoader("")
-    try:
-        return loader.construct_object(node, deep=True)
-    finally:
-        loader.dispose()
+def _ended(text: str) -> str:
+    if len(text) > _MAX_LENGTH:
+        text = f"{text[: _MAX_LENGTH // 2]}…{text[-_MAX_LENGTH // 2 :]}"
+    return text if text.endswith("?") else f"{text}."
 
 
-def _substitute(node: yaml.Node, location: Location, path: Path, environment: Mapping[str, str]) -> str:
-    """The text with variables replaced; always text, so that a password of digits stays what it is.
-
-    As a shell does, it takes the default for a variable that is empty too.
-    """
-    place = f"{path}:{node.start_mark.line + 1}: {_dotted(location)}"
-
-    def value(match: re.Match[str]) -> str:
-        name, default = match.groups()
-        if name is None:
-            raise ConfigError(
-                f"{place}: ${{ begins no variable here:",
-                "write it as ${NAME} or ${NAME:-default}, with letters, digits and underscores in the name and no "
-                "variable in the default.",
-            )
-        found = environment.get(name, default)
-        if found is None:
-            raise ConfigError(
-                f"{place}: the environment has no {name}:", f"set it, or write a default as ${{{name}:-…}}."
-            )
-        return found or default or ""
-
-    return _VARIABLE.sub(value, node.value)
+def _problems(error: ValidationError, document: Document) -> list[Problem]:
+    """Pydantic's errors in the file's order; those that are not told have no text, for a word close to a key costs."""
+    found = []
+    for details in error.errors(include_url=False, include_input=False):
+        location = _real_location(details["loc"], document.places)
+        known = location
+        while known and known not in document.places:
+            known = known[:-1]
+        found.append((document.places.get(known, (1, 1)), location, details))
+    found.sort(key=lambda each: each[0])
+    told = [Problem(*place, _told(location, details)) for place, location, details in found[:_MAX_ERRORS]]
+    return sorted(told) + [Problem(*place, "") for place, _, _ in found[_MAX_ERRORS:]]
 
 
-def _describe(error: ErrorDetails, lines: Mapping[Location, int], path: Path) -> tuple[int, str]:
-    """One error's line, and the error as `file:line: field: what is wrong and the mend`."""
-    location = _real_location(error["loc"], lines)
-    known = location
-    while known and known not in lines:
-        known = known[:-1]
-    message = "unknown key" + _suggestion(location) if error["type"] == "extra_forbidden" else sentence(error)
-    where = f"{_dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
-    line = lines.get(known, 1)
-    return line, f"{path}:{line}: {where}{message}{'' if message.endswith('?') else '.'}"
+def _told(location: Location, error: ErrorDetails) -> str:
+    unknown = error["type"] == "extra_forbidden"
+    message = "unknown key" + advice(LakeConfig, error["loc"]) if unknown else sentence(error)
+    where = f"{dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
+    return where + message
 
 
-def _real_location(loc: Location, lines: Mapping[Location, int]) -> Location:
+def _real_location(loc: Location, places: Mapping[Location, Any]) -> Location:
     """Pydantic's location without the union tags and `[key]` marks that are not in the file."""
     real: Location = ()
-    for position, part in enumerate(loc):
-        last = position == len(loc) - 1
+    for position_, part in enumerate(loc):
+        last = position_ == len(loc) - 1
         if part == "[key]":
             continue
-        if (*real, part) in lines or last:
+        if (*real, part) in places or last:
             real = (*real, part)
     return real
-
-
-def _dotted(location: Location) -> str:
-    return ".".join(str(part) for part in location)
-
-
-def _suggestion(location: Location) -> str:
-    """`: did you mean …?` from the keys that the model at this place knows, or nothing."""
-    names = {f.alias or n for model in _models() for n, f in model.model_fields.items()}
-    close = difflib.get_close_matches(str(location[-1]), sorted(names), n=1)
-    return f": did you mean {close[0]}?" if close else ": remove it, or see docs/config.md for the keys there are"
-
-
-def _models(base: type[BaseModel] = Model) -> Iterator[type[BaseModel]]:
-    for model in base.__subclasses__():
-        yield model
-        yield from _models(model)
 
 
 def anchor(config: LakeConfig, folder: Path) -> LakeConfig:

@@ -1,9 +1,35 @@
 """What all models of the config have in common."""
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from lake_assets.config.editor_schema import EditorSchema
 
 
 class Model(BaseModel):
     """Base of all models: frozen, and a misspelt key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
+        """The JSON Schema, for editors and for Dagster."""
+        return super().model_json_schema(*args, **{"schema_generator": EditorSchema} | kwargs)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_boolean_is_a_number(cls, data: object) -> object:
+        """YAML reads `yes` as true, and pydantic takes that for 1: as a text it is refused."""
+        if not isinstance(data, dict):
+            return data
+        numbers = {field.alias or name for name, field in cls.model_fields.items() if _is_number(field.annotation)}
+        return {
+            key: str(value).lower() if isinstance(value, bool) and key in numbers else value
+            for key, value in data.items()
+        }
+
+
+def _is_number(annotation: Any) -> bool:  # noqa: ANN401 - any type
+    types = get_args(annotation) or (annotation,)
+    return bool not in types and any(isinstance(t, type) and issubclass(t, int | float) for t in types)

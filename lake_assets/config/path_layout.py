@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -23,7 +23,9 @@ def _day_is_date(value: object) -> object:
     return "date" if value == "day" else value
 
 
-ColumnType = Annotated[PartitionType, BeforeValidator(_day_is_date)]
+ColumnType = Annotated[
+    PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
+]
 LayoutColumn = Annotated[str, Field(min_length=1)]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 import pendulum
 from croniter import CroniterBadDateError, CroniterError, croniter
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lake_assets.config import editor_schema
 from lake_assets.config.model import Model
@@ -56,11 +56,6 @@ class Schedule(Model):
     lookback: int = Field(1, ge=0, le=10_000, description="How many partitions before the current one come along.")
     status: Status = Field("running", description="Whether it runs as soon as Dagster loads it.")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, data: object) -> object:
-        return {"cron": data} if isinstance(data, str) else data
-
 
 class Automation(Model):
     """Refreshes whatever partition has changed in the landing zone, however old; short, it is the cron text alone."""
@@ -71,10 +66,13 @@ class Automation(Model):
         None, ge=0, le=100_000, description="How many partitions before the current one are looked at; all when absent."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, data: object) -> object:
-        return {"cron": data} if isinstance(data, str) else data
+
+def _from_cron(value: object) -> object:
+    return {"cron": value} if isinstance(value, str) else value
+
+
+ScheduleOrCron = Annotated[Schedule, BeforeValidator(_from_cron, json_schema_input_type=str | Schedule)]
+AutomationOrCron = Annotated[Automation, BeforeValidator(_from_cron, json_schema_input_type=str | Automation)]
 
 
 def _check_age(hours: float) -> float:

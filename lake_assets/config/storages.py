@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.azure import AzureAccess, parse_connection_string
+from lake_assets.config.fields import FolderPath
 from lake_assets.config.model import Model
 
 Provider = Literal["credential_chain"]
@@ -47,7 +48,7 @@ class LocalStorage(Model):
     """A folder of this machine, or one that every Spark worker mounts at the same path."""
 
     type: Literal["local"] = "local"
-    path: str = Field(min_length=1, description="Folder; relative to the config file.")
+    path: FolderPath = Field(description="Folder; relative to the config file.")
 
     @property
     def root(self) -> str:

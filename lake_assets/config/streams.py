@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
-from lake_assets.config.fields import FileSize, Identifier, Texts
+from lake_assets.config.fields import Date, FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing
 from lake_assets.config.layouts import Layout
@@ -20,12 +20,13 @@ from lake_assets.config.path_layout import (
     missing_column,
     stream_template,
 )
-from lake_assets.config.schedules import Automation, Freshness, Schedule, TimeZone, check_time_zone
+from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Source, WebStorage
 from lake_assets.config.web import check_names, has_query
 from lake_assets.derived import Derived
 from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.template import Template
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 from lake_assets.time_types import check_time_type
@@ -41,8 +42,8 @@ class PartitionField(Model):
 
     type: ColumnType = "string"
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
-    start: dt.date | None = Field(None, description="First date, for the types that are times.")
-    end: dt.date | None = Field(None, description="Last date, for the types that are times; today when absent.")
+    start: Date | None = Field(None, description="First date, for the types that are times.")
+    end: Date | None = Field(None, description="Last date, for the types that are times; today when absent.")
     source: LayoutColumn | None = Field(
         None,
         alias="from",
@@ -54,7 +55,7 @@ class PartitionField(Model):
         description="What says of which partition a row is: its object's path, or this column of it.",
     )
 
-    @field_validator("values", mode="before")
+    @field_validator("values", mode="before", json_schema_input_type=list[str | int | float] | None)
     @classmethod
     def _values_as_text(cls, values: object) -> object:
         if not isinstance(values, list):
@@ -63,6 +64,10 @@ class PartitionField(Model):
             # YAML reads `NO` as false; a region of that name must not become "False".
             if isinstance(value, bool):
                 raise ValueError(f"{value} is a boolean in YAML: put the value in quotes, such as 'NO'")  # noqa: TRY004 - pydantic takes ValueError
+            if isinstance(value, dt.datetime):
+                raise ValueError(f"{value} is a time in YAML: put the value in quotes")  # noqa: TRY004 - as above
+            if not isinstance(value, str | int | float | dt.date):
+                raise ValueError(f"values must be texts or numbers: write each in quotes, and NULL as '{HIVE_NULL}'")  # noqa: TRY004 - as above
         return [str(value) for value in values]
 
     @model_validator(mode="after")
@@ -125,11 +130,15 @@ class Stream(Model):
     compression: Compression = "zstd"
     target_file_size: FileSize = Field(default="256MiB", validate_default=True)
     time_zone: TimeZone = Field("UTC", description="Whose clock says which day is today; the layout's when absent.")
-    schedule: Schedule | None = Field(None, description="Refreshes the newest partitions at fixed times.")
-    automation: Automation | None = Field(None, description="Refreshes what has changed, by Dagster's own automation.")
+    schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
+    automation: AutomationOrCron | None = Field(
+        None, description="Refreshes what has changed, by Dagster's own automation."
+    )
     freshness: Freshness | None = None
     checks: Checks = Checks()
-    max_partitions_per_run: int | None = Field(None, ge=1, description="Of a backfill; no limit when absent.")
+    max_partitions_per_run: int | None = Field(
+        None, ge=1, le=1_000_000, description="Of a backfill; no limit when absent."
+    )
     tags: Texts = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
     landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
     sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")

@@ -136,7 +136,7 @@ def test_wrong_use_exits_with_2_and_says_what_is_right(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"descripton": "x"}, "lake.yaml:20: streams.sales.descripton: unknown key: did you mean description?"),
+        ({"descripton": "x"}, "lake.yaml:20:5: streams.sales.descripton: unknown key: did you mean description?"),
         ({"on_empty": "maybe"}, "streams.sales.on_empty"),
         ({"destination": {"table": "sales; DROP TABLE x"}}, "is not an identifier"),
     ],

@@ -70,7 +70,7 @@ def test_a_glob_that_cannot_be_split_is_refused(glob: str, more: str, message: s
 def test_a_lakes_storage_is_no_glob() -> None:
     text = CONFIG.replace("SOURCE", "landing").replace("storage: data", 'storage: "s3://lake/*"')
 
-    with pytest.raises(ConfigError, match=r"lake\.yaml:5: lakes\.retail\.storage: 's3://lake/\*' is a glob"):
+    with pytest.raises(ConfigError, match=r"lake\.yaml:5:5: lakes\.retail\.storage: 's3://lake/\*' is a glob"):
         parse_config(text, Path("/etc/lake/lake.yaml"), {})
 
 

@@ -92,4 +92,4 @@ def test_a_schedule_with_lookback_is_taken() -> None:
 def test_editors_know_the_key() -> None:
     field = schema_of()["$defs"]["PartitionField"]["properties"]["in"]
 
-    assert (field["enum"], field["default"]) == (["path", "rows"], "path")
+    assert (field["anyOf"][0]["enum"], field["default"]) == (["path", "rows"], "path")

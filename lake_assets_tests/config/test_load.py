@@ -57,7 +57,7 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
         ("table: sales}", "table: sales}\n    layout: 'r={region}/{date'", 13, "streams.sales.layout"),
         ("table: sales}", "table: sales}\n    layout: 'r={region}'", 7, "has no {date}, which is a partition column"),
         ("table: sales}", "table: sales}\n    owners: [me]", 13, "neither an e-mail address"),
-        ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "stands here twice"),
+        ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "is here twice, first in line 12"),
     ],
 )
 def test_an_error_names_file_line_field_and_mend(old: str, new: str, line: int, message: str) -> None:
@@ -67,7 +67,7 @@ def test_an_error_names_file_line_field_and_mend(old: str, new: str, line: int, 
 
     told = next(text for text in str(refused.value).splitlines() if message in text)
     # What concerns several entries has the file's first line.
-    assert told.startswith((f"{FILE}:{line}: ", f"{FILE}:2: "))
+    assert told.startswith((f"{FILE}:{line}:", f"{FILE}:2:"))
 
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
@@ -106,7 +106,7 @@ def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
 
 
 def test_a_variable_that_is_not_set_is_named_with_its_field() -> None:
-    with pytest.raises(ConfigError, match=r"lake.yaml:5: lakes.retail.storage: the environment has no DATA"):
+    with pytest.raises(ConfigError, match=r"lake.yaml:5:14: lakes.retail.storage: the environment has no DATA"):
         parse_config(GOOD.replace("storage: data", "storage: ${DATA}"), FILE, {})
 
 
@@ -128,13 +128,13 @@ def test_an_empty_variable_without_a_default_is_the_empty_text() -> None:
 )
 def test_what_is_no_variable_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(
-        ConfigError, match=r"lake.yaml:5: lakes.retail.storage: \$\{ begins no variable.*\$\{NAME:-default"
+        ConfigError, match=r"lake.yaml:5:14: lakes.retail.storage: \$\{ begins no variable.*\$\{NAME:-default"
     ):
         parse_config(GOOD.replace("storage: data", f"storage: '{text}'"), FILE, {"A": "", "B": "", "LAKE_ROOT": "x"})
 
 
 def test_a_variable_in_a_key_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"lake.yaml:7: the key '\$\{NAME\}' has a variable in it"):
+    with pytest.raises(ConfigError, match=r"lake.yaml:7:3: streams: the key '\$\{NAME\}' has a variable in it"):
         parse_config(GOOD.replace("  sales:\n", "  ${NAME}:\n"), FILE, {"NAME": "sales"})
 
 

@@ -1,5 +1,6 @@
 """A wrong value is told in words of the config, with the mend, and never in those of Python's types."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_load import GOOD
 
 CONFIG = GOOD.replace('[NW, "NO"]', "[NW]")
+
+
+def without_column(told: str) -> str:
+    return re.sub(r"^(lake\.yaml:\d+):\d+:", r"\1:", told)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +43,7 @@ def test_each_kind_of_fault_has_a_sentence(old: str, new: str, told: str) -> Non
         parse_config(CONFIG.replace(old, new), Path("lake.yaml"), {})
 
     (line,) = str(refused.value).splitlines()
-    assert line.startswith(f"lake.yaml:{told}")
+    assert without_column(line).startswith(f"lake.yaml:{told}")
     assert "Input" not in line
     assert line.endswith((".", "?"))
 
@@ -64,7 +69,7 @@ def test_each_key_of_a_stream_too(added: str, told: str) -> None:
     with pytest.raises(ConfigError) as refused:
         parse_config(f"{CONFIG}    {added}\n", Path("lake.yaml"), {})
 
-    assert str(refused.value).startswith(f"lake.yaml:13: streams.sales.{told}")
+    assert without_column(str(refused.value)).startswith(f"lake.yaml:13: streams.sales.{told}")
 
 
 def models(base: type[BaseModel] = Model) -> list[type[BaseModel]]:

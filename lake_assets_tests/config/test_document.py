@@ -1,0 +1,246 @@
+"""What YAML can do to a config is an error with file, line, column and how to fix it; `test_load.py` has the keys."""
+
+import datetime as dt
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lake_assets.config import syntax
+from lake_assets.config.load import load_config, parse_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import ConfigError
+
+CONFIG = """\
+lakes:
+  retail:
+    catalog: {type: sqlite, path: catalog.sqlite}
+    storage: data
+streams:
+  sales:
+    source: landing
+    partitions:
+      region: {values: [NW, SW]}
+      date: {type: date, start: 2026-01-01}
+    destination: {table: sales}
+"""
+BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{above}'] * 9)}]\n" for above, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+MERGE_BOMB = "a: &a {x: 1}\n" + "".join(
+    f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 9)}]}}\n"
+    for above, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.fixture(params=[yaml.CSafeLoader, yaml.SafeLoader], autouse=True)
+def _parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both of PyYAML's parsers, of which a machine may have one only."""
+    monkeypatch.setattr(syntax, "_Loader", request.param)
+
+
+def parsed(text: str, environment: dict[str, str] | None = None) -> LakeConfig:
+    return parse_config(text, Path("lake.yaml"), environment or {})
+
+
+def refused(text: str, environment: dict[str, str] | None = None) -> str:
+    with pytest.raises(ConfigError) as error:
+        parsed(text, environment)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("added", "place", "told"),
+    [
+        ("max_partitions_per_run: !!int abc", "12:29", "does not fit the tag !!int: remove the tag"),
+        ("owns_source: !!bool a", "12:18", "does not fit the tag !!bool"),
+        ("freshness: {fail_hours: !!float x}", "12:29", "does not fit the tag !!float"),
+        ("description: !!timestamp x", "12:18", "does not fit the tag !!timestamp"),
+        ("description: !!binary aGk=", "12:18", "the tag !!binary means nothing here: remove it"),
+        ("description: !mine x", "12:18", "the tag !mine means nothing here"),
+        ("tags: !!set {a, b}", "12:11", "the tag !!set means nothing here"),
+        ("owners: !!python/object/apply:os.system [ls]", "12:13", "means nothing here: remove it"),
+        ("tags: {{a: b}: c}", "12:12", "a key is a list or a mapping: write a text"),
+        ("? [a]\n    : c", "12:7", "a key is a list or a mapping"),
+        ("NO: c", "12:5", "does not read the key NO as a text: write 'NO'"),
+        ("tags: {12: c}", "12:12", "streams.sales.tags: YAML does not read the key 12 as a text"),
+        ("owners: &a [*a]", "12:17", "*a is part of what it repeats: write the value out"),
+        ("tags: &a {b: {c: *a}}", "12:22", "*a is part of what it repeats"),
+        ("owners: *nobody", "12:13", "no &nobody is above it"),
+        ("owners: " + "[" * 3000 + "]" * 3000, "12:60", "more than 50 levels"),
+        ("owners: " + "[" * 3000, "12:60", "more than 50 levels"),
+        ("tags: " + "{a: " * 3000 + "}" * 3000, "12:196", "more than 50 levels"),
+        ('description: "\\ud800"', "12:", "half a surrogate pair"),
+        ('tags: {"\\udc00": a}', "12:", "half a surrogate pair"),
+        ('description: "a\\0b"', "12:18", "a NUL character (\\0) is in the text: remove it"),
+        ("description: a\0b", "12:19", "the character U+0000 cannot be in a config: remove it"),
+        ("\tdescription: a", "12:5", "a tab: YAML is indented with spaces"),
+        ("source: a", "12:5", "the key 'source' is here twice, first in line 7: remove one of both"),
+        ("<<: {a: 1}\n    <<: {b: 1}", "13:5", "the key '<<' is here twice, first in line 12"),
+        ("<<: text", "12:9", "<< merges mappings: write <<: *name"),
+        ("description: a\n---\nlakes: {}", "13:1", "a second document begins here: put all into one"),
+        ("description: a: b", "12:19", "put a text with ': ' in quotes"),
+        ("description: %a", "12:18", "a text cannot begin with %: put it in quotes"),
+        ("description: @a", "12:18", "a text cannot begin with @: put it in quotes"),
+        ("owners: [a, b", "12:13", "the list that opens in line 12 has no comma or end here"),
+        ("tags: {a: b", "12:11", "the mapping that opens in line 12 has no comma or end here"),
+        ('description: "abc', "12:18", "the quote that opens in line 12 is not closed"),
+        ('description: "\\q"', "12:", "a backslash in double quotes"),
+        ("  description: a", "12:7", "indent it as they are"),
+        ("max_partitions_per_run: 1:30", "12:29", "YAML reads 1:30 as 90: write 90, or '1:30' if it is a text"),
+        ("max_partitions_per_run: 010", "12:29", "YAML reads 010 as 8"),
+        ("max_partitions_per_run: 0x10", "12:29", "YAML reads 0x10 as 16"),
+        ("max_partitions_per_run: 0b11", "12:29", "YAML reads 0b11 as 3"),
+        ("freshness: {fail_hours: 1:30.5}", "12:29", "YAML reads 1:30.5 as 90.5"),
+        ("max_partitions_per_run: " + "9" * 5000, "12:29", "a number of 5000 digits"),
+        ("target_file_size: " + "9" * 400, "12:23", "a number of 400 digits"),
+        ("max_partitions_per_run: " + "9" * 90, "12:5", "must be 1000000 or less"),
+        ("max_partitions_per_run: yes", "12:5", "must be a whole number: write it in digits"),
+        ("freshness: {fail_hours: on}", "12:17", "must be a number: write it in digits"),
+        ("target_file_size: true", "12:5", "must be a size"),
+        ("freshness: {fail_hours: .inf}", "12:17", "inf hours is outside 0.017"),
+        ("freshness: {fail_hours: .nan}", "12:17", "nan hours is outside 0.017"),
+        ("landing: {buffer: {path: b, retention_days: .inf}}", "12:33", "must be 36500 or less"),
+        ("landing: {buffer: {path: b, retention_days: .nan}}", "12:33", "must be 36500 or less"),
+        ("landing: {batch: {age: .inf}}", "12:23", "must be 86400 or less"),
+        ("max_partitions_per_run: .inf", "12:5", "must be a number"),
+    ],
+)
+def test_what_yaml_can_do_is_told_with_its_place_and_the_fix(added: str, place: str, told: str) -> None:
+    error = refused(f"{CONFIG}    {added}\n").splitlines()[0]
+
+    assert error.startswith(f"lake.yaml:{place}"), error
+    assert told in error
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "told"),
+    [
+        ("2026-01-01", "2026-13-01", "10:33", "there is no date or time '2026-13-01': correct it"),
+        ("2026-01-01", "2026-02-30", "10:33", "streams.sales.partitions.date.start: there is no date"),
+        ("2026-01-01", "'2026-13-01'", "10:26", "must be a date: write it as 2026-01-31"),
+        ("2026-01-01", "20260101", "10:26", "must be a date"),
+        ("2026-01-01", "86400", "10:26", "must be a date"),
+        ("2026-01-01", "'86400'", "10:26", "must be a date"),
+        ("2026-01-01", "yes", "10:26", "must be a date"),
+        ("[NW, SW]", "[007, NW]", "9:25", "YAML reads 007 as 7: write 7, or '007' if it is a text"),
+        ("[NW, SW]", "[10:30]", "9:25", "YAML reads 10:30 as 630"),
+        ("[NW, SW]", "[null, NW]", "9:16", "values must be texts or numbers"),
+        ("[NW, SW]", "[[a], b]", "9:16", "values must be texts or numbers"),
+        ("[NW, SW]", "[2026-01-01T10:00:00Z]", "9:16", "is a time in YAML: put the value in quotes"),
+        ("source: landing", "source: ~no_such_user/x", "7:5", "'~no_such_user/x' is in the home folder of a user who"),
+        ("path: catalog.sqlite", "path: ~no_such_user/x", "3:29", "write the whole path"),
+        (CONFIG, BOMB, "", "more than 50,000 keys and values, each alias counted"),
+        (CONFIG, MERGE_BOMB, "", "more than 50,000 keys and values"),
+        (CONFIG, f"lakes: [{'a, ' * 60_000}]", "1:", "more than 50,000 keys and values"),
+        (CONFIG, "", "1:1", "the file is empty: write lakes and streams, or run `lake-assets init`"),
+        (CONFIG, "# nothing\n---\n", "1:1", "the file is empty"),
+        (CONFIG, "- a", "1:1", "the file: must be a mapping"),
+        (CONFIG, "text", "1:1", "the file: must be a mapping"),
+    ],
+)
+def test_a_wrong_value_in_its_place_too(old: str, new: str, place: str, told: str) -> None:
+    assert old in CONFIG
+    error = refused(CONFIG.replace(old, new)).splitlines()[0]
+
+    assert error.startswith(f"lake.yaml:{place}"), error
+    assert told in error
+
+
+def test_a_number_is_the_text_that_is_written() -> None:
+    values = "[2026_01, 1.10, 12, +5, 009, 2026-01-01, 1e3]"
+    stream = parsed(CONFIG.replace("[NW, SW]", values)).streams["sales"]
+
+    assert stream.partitions["region"].values == ("2026_01", "1.10", "12", "+5", "009", "2026-01-01", "1e3")
+
+
+def test_merge_keys_give_what_they_merge_and_the_mapping_goes_over_it() -> None:
+    config = parsed(
+        CONFIG.replace("  sales:", "  sales: &sales").replace("destination:", "group: a\n    destination:")
+        + "  returns:\n    destination: {table: returns}\n    <<: *sales\n    group: b\n"
+        + "  refunds:\n    <<: [{group: first}, {group: second, description: text}, *sales]\n"
+        + "    destination: {table: refunds}\n"
+    )
+
+    sales, returns, refunds = (config.streams[name] for name in ("sales", "returns", "refunds"))
+    assert returns.partitions == sales.partitions
+    assert list(returns.partitions) == ["region", "date"]
+    assert (returns.destination.table, returns.group) == ("returns", "b")
+    assert (refunds.group, refunds.description, refunds.source) == ("first", "text", sales.source)
+    assert refunds.partitions["date"].start == dt.date(2026, 1, 1)
+
+
+def test_an_error_in_a_merged_mapping_has_the_line_that_it_is_in() -> None:
+    text = CONFIG.replace("  sales:", "  sales: &sales").replace("type: date", "type: dat")
+
+    error = refused(f"{text}  returns:\n    <<: *sales\n    destination: {{table: returns}}\n")
+
+    assert [line.split(": ")[:2] for line in error.splitlines()] == [
+        ["lake.yaml:10:14", "streams.returns.partitions.date.type"],
+        ["lake.yaml:10:14", "streams.sales.partitions.date.type"],
+    ]
+
+
+def test_every_missing_variable_is_named_at_once_with_its_place() -> None:
+    text = CONFIG.replace("data", "${A}").replace("landing", "${B}/${C}/${D:-d}").replace("[NW, SW]", "[NW, '${A}']")
+
+    error = refused(text, {"B": "b"})
+
+    assert [line.partition(":")[2].partition(": set")[0] for line in error.splitlines()] == [
+        "4:14: lakes.retail.storage: the environment has no A",
+        "7:13: streams.sales.source: the environment has no C",
+        "9:29: streams.sales.partitions.region.values.1: the environment has no A",
+    ]
+
+
+def test_a_variable_that_is_not_utf_8_is_named() -> None:
+    error = refused(CONFIG.replace("landing", "${FOLDER}"), {"FOLDER": "a\udcff"})
+
+    assert error.startswith("lake.yaml:7:13: streams.sales.source: the environment's FOLDER is not UTF-8: set it")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (CONFIG.encode("utf-16"), "1:1: the file is not UTF-8: save it as UTF-8"),
+        (CONFIG.encode("utf-16-le"), "1:2: not YAML: the character U+0000 cannot be in a config"),
+        (CONFIG.encode() + "    description: café".encode("latin-1"), "12:21: the file is not UTF-8"),
+        (b"\xef\xbb\xbf\xff", "1:1: the file is not UTF-8"),
+        (CONFIG.encode() + b"#" * 2**20, "has more than 1,048,576 bytes"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused(written: bytes, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_bytes(written)
+    with pytest.raises(ConfigError) as error:
+        load_config(file, {})
+
+    assert str(error.value).startswith((f"{file}:{told}", f"config file {file} {told}"))
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
+def test_a_file_of_another_system_is_read(end: str, tmp_path: Path) -> None:
+    file = tmp_path / "lake.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + CONFIG.replace("\n", end).encode())
+
+    assert load_config(file, {}).streams["sales"].destination.table == "sales"
+
+
+def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_config(tmp_path, {})
+
+
+def test_of_very_many_errors_the_first_are_told_and_the_others_counted() -> None:
+    lines = refused(CONFIG + "".join(f"    k{number}: 1\n" for number in range(5000))).splitlines()
+
+    assert len(lines) == 51
+    assert lines[0].startswith("lake.yaml:12:5: streams.sales.k0: unknown key")
+    assert lines[-1] == "lake.yaml: 4,950 more errors after these."
+
+
+def test_what_is_very_long_is_shortened_in_its_error() -> None:
+    long = "x " * 100_000
+
+    assert len(refused(CONFIG.replace("table: sales", f"table: {long}"))) < 1500
+    assert len(refused(f"{CONFIG}    ? {long}\n    : a\n")) < 1500
