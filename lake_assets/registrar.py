@@ -78,7 +78,7 @@ class Registrar:
 
     def _schema_of(self, o: LandedObject) -> pa.Schema:
         try:
-            return read_schema(ArrowStore(self.stream.config.source), o.key)
+            return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
         except OSError as error:
             raise StorageUnreachableError(
                 f"the object {o.uri} cannot be read: {str(error)[:300]}:", "check endpoint, keys and network."

@@ -16,6 +16,7 @@ more than DuckLake, the nearest type that loses nothing is taken; where there is
 | time32, time64                      | TIME (µs)                                                     |
 | timestamp[s, ms, us]                | TIMESTAMP (µs)                                                |
 | timestamp[ns]                       | TIMESTAMP_NS                                                  |
+| INT96 (read as timestamp[us])       | TIMESTAMP (µs; in mode index refused)                         |
 | timestamp with a zone               | TIMESTAMPTZ (µs, the instant; nanoseconds are refused at read) |
 | list, large, view, fixed size       | LIST                                                          |
 | struct, map                         | STRUCT, MAP                                                   |

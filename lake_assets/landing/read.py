@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING, Literal, cast
 
 import pyarrow as pa
 import pyarrow.ipc
-import pyarrow.parquet as pq
 
 from lake_assets.errors import LandingError
 from lake_assets.landing.schema import inferred
 from lake_assets.landing.sift import BREAK, Records, Rows
 from lake_assets.landing.text import CsvText, JsonText, Text
+from lake_assets.spark.parquet import ParquetRows
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -93,8 +93,10 @@ def read_records(
 def _parquet(path: str) -> Iterator[pa.RecordBatch]:
     if path == "-":
         raise LandingError("Parquet cannot be read from a pipe, for its end comes first:", "give a file.")
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        yield from file.iter_batches(BATCH_ROWS)
+    with pa.memory_map(path) as file:
+        rows = ParquetRows(file, path)
+        for group in range(rows.parquet.num_row_groups):
+            yield from rows.batches(BATCH_ROWS, group, rows.schema.names)
 
 
 def _arrow(file: IO[bytes] | None, path: str) -> Iterator[pa.RecordBatch]:

@@ -15,6 +15,7 @@ from pyarrow import types as t
 from lake_assets.derived import Derived
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.spark.leaves import FIRST_NANOSECOND, has_nanoseconds, is_nanoseconds, leaves
 from lake_assets.spark.made import Made
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
@@ -107,6 +108,8 @@ class Fitter:
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without the partition's."""
+        self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
+        """Those of the columns to read that the target has in nanoseconds."""
         more = [*(one.name for one in made), *self.chosen]
         self.partition_columns = list(
             dict.fromkeys(n for n in (*self._partition_names.values(), *more) if n not in self.columns)
@@ -122,7 +125,7 @@ class Fitter:
         batch = self._choose(batch)
         self._check_partition(batch)
         if self._same:
-            return batch
+            return self._readable(batch)
         arrays = []
         for name, field in zip(self._names, self._target, strict=True):
             if name is None:
@@ -135,7 +138,21 @@ class Fitter:
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
                     "correct the value, or round it in a transform.",
                 ) from error
-        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+        return self._readable(pa.RecordBatch.from_arrays(arrays, schema=self._target))
+
+    def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch of the target's schema, if DuckDB can read all of its values."""
+        for name, field in zip(self._names, self._target, strict=True):
+            if name not in self.nanos:
+                continue
+            for leaf in leaves(batch.column(field.name)):
+                if is_nanoseconds(leaf.type) and pc.any(pc.less(leaf.view(pa.int64()), FIRST_NANOSECOND)).as_py():
+                    raise SchemaError(
+                        f"column {name!r} of {self._origin} has a time before 1677-09-22, the first that DuckDB's "
+                        "TIMESTAMP_NS can hold:",
+                        "correct the value, or land the column in microseconds.",
+                    )
+        return batch
 
     def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.chosen or self.made:

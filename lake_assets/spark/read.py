@@ -17,6 +17,7 @@ from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
 from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
+from lake_assets.spark.parquet import ParquetRows
 from lake_assets.spark.path_columns import PathColumns, with_types, with_values
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -68,11 +69,10 @@ def read_shares(
             uri = store.uri(share.key)
             with _readable(uri):
                 try:
-                    parquet = pq.ParquetFile(file, pre_buffer=True)
-                    found = parquet.schema_arrow
-                    said = paths.values(share.key, uri, found) if paths else {}
-                    found = with_types(found, said)
                     origin = f"the object {uri}"
+                    parquet = ParquetRows(file, origin, pre_buffer=True)
+                    said = paths.values(share.key, uri, parquet.schema) if paths else {}
+                    found = with_types(parquet.schema, said)
                     fitter = Fitter(found, schema, partition, origin, evolves=evolves, selects=selects, derived=derived)
                 except SchemaDriftError as error:
                     drift = error if drift is None else drift.with_more(error.found)
@@ -82,15 +82,25 @@ def read_shares(
         raise drift
 
 
-def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None) -> pa.Schema:
+def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *, as_it_is: bool = False) -> pa.Schema:
     """The Arrow schema of one object, from its footer, with the columns that its path says.
+
+    Args:
+        store: the landing zone.
+        key: the object's.
+        paths: columns that the objects' paths say.
+        as_it_is: readers of the lake shall read the object itself.
 
     Raises:
         SourceError: as `read_shares`.
+        SchemaError: with `as_it_is`, DuckLake does not read a column.
     """
     uri = store.uri(key)
     with masking(store.storage), _readable(uri), store.open(key) as file:
-        found = pq.read_schema(file).remove_metadata()
+        rows = ParquetRows(file, f"the object {uri}")
+        if as_it_is:
+            rows.refuse_int96()
+        found = rows.schema
     return with_types(found, paths.values(key, uri, found)) if paths else found
 
 
@@ -162,15 +172,16 @@ def _opened(
 
 
 def _batches(
-    parquet: pq.ParquetFile, share: Share, fitter: Fitter, said: Mapping[str, pa.Scalar]
+    rows: ParquetRows, share: Share, fitter: Fitter, said: Mapping[str, pa.Scalar]
 ) -> Iterator[pa.RecordBatch]:
+    parquet = rows.parquet
     groups = parquet.num_row_groups
     mine = range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts)
     columns = [*fitter.columns, *fitter.partition_columns]
     stored = [name for name in columns if name not in said]
     # One row group after the other: pre-buffering takes memory for all that are asked for.
     for group in _with_rows(parquet, mine, fitter):
-        for batch in parquet.iter_batches(BATCH_ROWS, row_groups=[group], columns=stored, use_threads=False):
+        for batch in rows.batches(BATCH_ROWS, group, stored, nanos=fitter.nanos):
             fitted = fitter.fit(with_values(batch, said).select(columns))
             if fitted.num_rows:
                 yield fitted

@@ -1,0 +1,115 @@
+"""INT96 timestamps are read as they are, or refused."""
+
+import datetime as dt
+import io
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.spark.parquet import ParquetRows
+
+MICROS = pa.timestamp("us")
+TIMES = [
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001 - INT96 has no zone
+    dt.datetime(1, 1, 1),  # noqa: DTZ001
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001
+    dt.datetime(2026, 2, 11, 12, 30, 0, 1),  # noqa: DTZ001
+    None,
+]
+DEEP = pa.struct([("n", pa.int8()), ("x", pa.large_list(MICROS))])
+
+
+def opened(rows: pa.Table, **writer: Any) -> ParquetRows:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **{"use_deprecated_int96_timestamps": True} | writer)
+    return ParquetRows(pa.BufferReader(buffer.getvalue()), "the object x")
+
+
+def read(parquet: ParquetRows, *columns: str, nanos: Collection[str] = ()) -> pa.Table:
+    groups = range(parquet.parquet.num_row_groups)
+    return pa.Table.from_batches([b for group in groups for b in parquet.batches(2, group, columns, nanos=nanos)])
+
+
+NESTED = {
+    "plain": pa.array(TIMES, MICROS),
+    "with.dot": pa.array(TIMES, MICROS),
+    "list": pa.array([[time, None] for time in TIMES], pa.list_(MICROS)),
+    "pairs": pa.array([[time, time] for time in TIMES], pa.list_(MICROS, 2)),
+    "map": pa.array([[("k", time)] for time in TIMES], pa.map_(pa.string(), MICROS)),
+    "deep": pa.array([{"n": 1, "x": [time]} for time in TIMES], DEEP),
+}
+
+
+@pytest.mark.parametrize("writer", [{}, {"flavor": "spark"}, {"store_schema": False}, {"row_group_size": 3}], ids=str)
+def test_int96_is_read_as_microseconds_however_far_and_deep(writer: dict[str, Any]) -> None:
+    table = pa.table({"id": range(5), **NESTED})
+    parquet = opened(table, **writer)
+
+    found = read(parquet, *parquet.schema.names)
+
+    assert found.schema == parquet.schema
+    assert len(parquet.int96) == len(NESTED)
+    assert "id" not in parquet.int96
+    assert found.to_pylist() == table.rename_columns(found.schema.names).to_pylist()
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_int96_has_no_zone_as_duckdb_reads_it(zone: str | None) -> None:
+    assert opened(pa.table({"t": pa.array(TIMES, pa.timestamp("us", zone))})).schema.field("t").type == MICROS
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_finer_values_are_refused_by_column(name: str) -> None:
+    kind = NESTED[name].type
+    fine = pa.array([1_000, -999], pa.timestamp("ns"))
+    nested = {
+        "list": [[None, t] for t in fine.to_pylist()],
+        "pairs": [[t, t] for t in fine.to_pylist()],
+        "map": [[("k", t)] for t in fine.to_pylist()],
+        "deep": [{"n": 1, "x": [t]} for t in fine.to_pylist()],
+    }
+    as_nanos = {
+        "list": pa.list_(pa.timestamp("ns")),
+        "pairs": pa.list_(pa.timestamp("ns"), 2),
+        "map": pa.map_(pa.string(), pa.timestamp("ns")),
+        "deep": pa.struct([("n", pa.int8()), ("x", pa.large_list(pa.timestamp("ns")))]),
+    }
+    rows = pa.array(nested[name], as_nanos[name]) if pa.types.is_nested(kind) else fine
+    parquet = opened(pa.table({"id": [1, 2], name: rows}))
+
+    assert read(parquet, "id").num_rows == 2
+    with pytest.raises(SchemaError, match=rf"column '{name}' of the object x is INT96 .* less than a microsecond"):
+        read(parquet, name)
+    assert read(parquet, name, nanos=[name]).column(name).combine_chunks().cast(rows.type).equals(rows)
+
+
+def test_a_column_of_nanoseconds_gets_those_of_its_own_years_only() -> None:
+    parquet = opened(pa.table({"t": pa.array(TIMES, MICROS)}))
+
+    with pytest.raises(SchemaError, match="'t' of the object x is INT96 and has a value outside the years 1677 to"):
+        read(parquet, "t", nanos=["t"])
+
+
+def test_a_year_that_no_timestamp_has_is_refused() -> None:
+    parquet = opened(pa.table({"t": pa.array([2**52], pa.timestamp("s"))}))
+
+    with pytest.raises(SchemaError, match="column 't' of the object x is INT96 and has a value of a year"):
+        read(parquet, "t")
+
+
+def test_other_timestamps_of_a_nested_column_are_left_alone() -> None:
+    """INT64 nanoseconds in the same struct as an INT96: only the latter is looked at."""
+    parquet = opened(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), use_deprecated_int96_timestamps=False)
+
+    assert not parquet.int96
+    assert read(parquet, "t").column("t").cast(pa.int64()).to_pylist() == [1]
+
+
+def test_a_file_that_is_registered_as_it_is_has_no_int96() -> None:
+    opened(pa.table({"t": pa.array(TIMES, MICROS)}), use_deprecated_int96_timestamps=False).refuse_int96()
+    with pytest.raises(SchemaError, match=r"column 'deep' of the object x is an INT96 .*outputTimestampType.*replace"):
+        opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_int96()
