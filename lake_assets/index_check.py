@@ -19,7 +19,7 @@ from lake_assets.lake.landed import Candidate
 from lake_assets.lake.ledger import LedgerRow, manifest_table
 from lake_assets.lake.registration import LandedFile, Repair
 from lake_assets.lake.replacement import list_files_statement
-from lake_assets.partition import Partition
+from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.passage import Passage
 from lake_assets.registrar import Registrar
 from lake_assets.stream import OpenStream
@@ -29,9 +29,28 @@ from lake_assets.stream import OpenStream
 class IndexedState:
     """The registered objects of a stream beside those that are there."""
 
-    registered: int
+    live: tuple[KnownObject, ...] = ()  # files of the table
     vanished: tuple[KnownObject, ...] = ()
     changed: tuple[ChangedObject, ...] = ()
+
+    @property
+    def registered(self) -> int:
+        """How many objects are files of the table."""
+        return len(self.live)
+
+    def of(self, partition: Partition) -> "IndexedState":
+        """The state of one partition's objects."""
+        path = partition.path
+        return IndexedState(
+            tuple(o for o in self.live if o.load_partition == path),
+            tuple(o for o in self.vanished if o.load_partition == path),
+            tuple(o for o in self.changed if o.partition == partition),
+        )
+
+    def unsound(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
+        """The partitions of which an object has vanished or changed."""
+        vanished = [Partition.at(columns, o.load_partition) for o in self.vanished]
+        return tuple(dict.fromkeys([*vanished, *(o.partition for o in self.changed)]))
 
     @property
     def is_sound(self) -> bool:
@@ -63,11 +82,11 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
     try:
         with stream.lake.open(read_only=True) as lake:
             if not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
-                return IndexedState(0)
+                return IndexedState()
             live = {uri for (uri,) in lake.rows(*list_files_statement(stream.table))}
             known = known_objects(lake, stream.name, stream.table, None if wanted is None else [p.path for p in wanted])
     except NoLakeError:
-        return IndexedState(0)
+        return IndexedState()
     # Listed after the lake was read: what another process registers meanwhile is there.
     listed = list_all(stream)[0] if wanted is None else list_some(stream, wanted)
     there = {o.uri for objects in listed.values() for o in objects}
@@ -77,7 +96,7 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
         for o in objects
     ]
     return IndexedState(
-        sum(1 for uri in known if uri in live),
+        tuple(o for uri, o in known.items() if uri in live),
         tuple(o for uri, o in sorted(known.items()) if uri in live and uri not in there),
         tuple(sorted(changed, key=lambda o: o.now.uri)),
     )

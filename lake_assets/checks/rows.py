@@ -1,6 +1,6 @@
 """Checks of a table's rows and columns."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
@@ -24,30 +24,51 @@ READERS = 16  # side by side: a footer is a wait for the store
 def row_counts(stream: OpenStream, scope: Scope) -> CheckResult:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
-    Rows that went through a transform, or were chosen among others, are held against the ledger. A partition whose
-    objects have changed since is passed over: the check `landing_zone` is the one that tells of it.
+    If the stream has a transform, or takes only some of the landed rows, the number in the ledger is compared instead.
+    A partition whose objects have changed since is not compared: the check `landing_zone` names it.
 
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read.
     """
+    return _of_counts(_counts(stream, scope))
+
+
+def row_counts_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
+    """The same for each partition of a run by itself.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read.
+    """
+    return {partition: _of_counts({partition: counts}) for partition, counts in _counts(stream, scope).items()}
+
+
+_Counts = tuple[int, int | None]
+"""The rows in the lake, and those that there should be; None where that is not known."""
+
+
+def _counts(stream: OpenStream, scope: Scope) -> dict[Partition, _Counts]:
     with stream.lake.open(read_only=True) as lake:
         known = _committed(stream, scope, last_runs(lake, stream.table))
         counted = _count(lake, stream, list(known))
     with ThreadPoolExecutor(READERS) as pool:
-        expected = dict(zip(known, pool.map(lambda item: _expected(stream, *item), known.items()), strict=True))
+        expected = pool.map(lambda item: _expected(stream, *item), known.items())
+        return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
+
+
+def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
     wrong = [
-        f"{partition}: {counted[partition]:,} rows, and {rows:,} are due"
-        for partition, rows in expected.items()
-        if rows is not None and rows != counted[partition]
+        f"{partition}: {counted:,} rows, and {rows:,} are due"
+        for partition, (counted, rows) in counts.items()
+        if rows is not None and rows != counted
     ]
-    compared = sum(rows is not None for rows in expected.values())
+    compared = sum(rows is not None for _, rows in counts.values())
     return CheckResult(
         "row_counts",
         not wrong,
         "The rows are not those of the landed objects; ingest these partitions with --force."
         if wrong
         else f"{compared:,} partitions have the rows of their landed objects.",
-        numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(expected) - compared},
+        numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
         named=wrong[:NAMED],
     )
 

@@ -4,16 +4,23 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from lake_assets.checks.catalog import data_files, ledger
-from lake_assets.checks.landing import indexed_objects, landing_zone
-from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.rows import no_null_partition, row_counts, schema
-from lake_assets.checks.sql import run_sql
+from lake_assets.checks.landing import (
+    indexed_objects,
+    indexed_objects_by_partition,
+    landing_zone,
+    landing_zone_by_partition,
+)
+from lake_assets.checks.result import CheckResult, Scope, Severity
+from lake_assets.checks.rows import no_null_partition, row_counts, row_counts_by_partition, schema
+from lake_assets.checks.sql import is_of_run, run_sql, run_sql_by_partition
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.ledger import ledger_table
+from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
 Check = Callable[[OpenStream, Scope], CheckResult]
+PartitionCheck = Callable[[OpenStream, Scope], Mapping[Partition, CheckResult]]
 
 _BUILT_IN: Mapping[str, Check] = {
     "row_counts": row_counts,
@@ -23,6 +30,14 @@ _BUILT_IN: Mapping[str, Check] = {
     "ledger": ledger,
     "data_files": data_files,
 }
+
+_BY_PARTITION: Mapping[str, PartitionCheck] = {
+    "row_counts": row_counts_by_partition,
+    "landing_zone": landing_zone_by_partition,
+    "indexed_objects": indexed_objects_by_partition,
+}
+
+_WARNINGS = frozenset({"landing_zone", "schema"})
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
@@ -62,31 +77,76 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
     return check(stream, scope)
 
 
+def severity_of(name: str) -> Severity:
+    """How bad it is if a check does not pass."""
+    return "warn" if name in _WARNINGS else "error"
+
+
+def is_by_partition(stream: OpenStream, name: str) -> bool:
+    """Whether a check looks at each partition by itself, so that `run_check_by_partition` can run it."""
+    return _partition_check(stream, name) is not None
+
+
+def run_check_by_partition(stream: OpenStream, name: str, scope: Scope) -> Mapping[Partition, CheckResult]:
+    """Run one check on each partition of a run by itself.
+
+    Args:
+        stream: whose table is looked at.
+        name: one of `checks_of`, of which `is_by_partition` holds.
+        scope: a run's; without partitions, of all that the check looks at.
+
+    Returns:
+        A result for each partition that there is something to say of.
+
+    Raises:
+        LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
+    """
+    check = _partition_check(stream, name)
+    assert check is not None  # noqa: S101 - as the docstring asks
+    if name != "landing_zone" and not _has_table(stream):
+        return {}
+    return check(stream, scope)
+
+
+def _partition_check(stream: OpenStream, name: str) -> PartitionCheck | None:
+    sql = stream.config.checks.sql.get(name)
+    if sql is not None:
+        return partial(run_sql_by_partition, name=name, sql=sql) if is_of_run(sql) else None
+    return _BY_PARTITION.get(name)
+
+
 def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
-    """The partitions that a run committed or found unchanged; none, if it is unknown.
+    """The partitions that a run committed or found unchanged, and those that failed; none, if it is unknown.
 
     Raises:
         CatalogError: the lake cannot be read.
     """
     try:
         with stream.lake.open(read_only=True) as lake:
-            paths = _paths(lake, stream, run_id)
+            ended = _ended(lake, stream, run_id)
     except NoLakeError:
-        paths = []
-    return Scope(run_id, tuple(partition for path in paths if (partition := stream.config.partition_at(path))))
+        ended = {}
+    found = {p: is_done for path, is_done in ended.items() if (p := stream.config.partition_at(path))}
+    return Scope(
+        run_id,
+        tuple(partition for partition, is_done in found.items() if is_done),
+        tuple(partition for partition, is_done in found.items() if not is_done),
+    )
 
 
-def _paths(lake: LakeSession, stream: OpenStream, run_id: str) -> list[str]:
+def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> dict[str, bool]:
+    """The paths of a run's partitions, and whether the last try of each committed it or found it unchanged."""
     ledger = ledger_table(lake.config)
     if not lake.exists(ledger):
-        return []
+        return {}
     # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
     rows = lake.rows(
-        "SELECT DISTINCT load_partition FROM (SELECT *, run_id = ? AND stream = ? AND status <> 'failed' AS wanted "  # noqa: S608
-        f"FROM {ledger.sql}) WHERE wanted IS TRUE ORDER BY load_partition",
+        "SELECT load_partition, arg_max(status IN ('committed', 'skipped'), coalesce(finished_at, started_at)) "  # noqa: S608
+        "FROM (SELECT *, run_id = ? AND stream = ? AS wanted "
+        f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition ORDER BY load_partition",
         [run_id, stream.name],
     )
-    return [path for (path,) in rows]
+    return dict(rows)
 
 
 def _has_table(stream: OpenStream) -> bool:

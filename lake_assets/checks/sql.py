@@ -1,12 +1,25 @@
 """Checks that the user wrote: a query that returns what is wrong."""
 
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
 import duckdb
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.engine import all_threads, identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.history import last_runs
+from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
+
+_REFRESHED = re.compile(r"\brefreshed\b", re.IGNORECASE)
+
+
+def is_of_run(sql: str) -> bool:
+    """Whether the query looks at the view `refreshed`, and so at single partitions; else it looks at whole tables."""
+    return _REFRESHED.search(sql) is not None
 
 
 def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResult:
@@ -18,13 +31,35 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
     Raises:
         CatalogError: the query fails.
     """
+    with _session(stream, name) as lake:
+        if scope.partitions is None:
+            lake.rows(f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {stream.table.sql}")  # noqa: S608
+        else:
+            _view_of_many(lake, stream, scope.partitions)
+        return _result(lake, name, sql)
+
+
+def run_sql_by_partition(stream: OpenStream, scope: Scope, name: str, sql: str) -> Mapping[Partition, CheckResult]:
+    """The same for each partition by itself, of which the view `refreshed` has the rows; without a run, for all.
+
+    Raises:
+        CatalogError: the query fails.
+    """
+    found = {}
+    with _session(stream, name) as lake:
+        for partition in _committed(lake, stream) if scope.partitions is None else scope.partitions:
+            _view_of_one(lake, stream, partition)
+            found[partition] = _result(lake, name, sql)
+    return found
+
+
+@contextmanager
+def _session(stream: OpenStream, name: str) -> Iterator[LakeSession]:
+    """The open lake as the current database; afterwards nothing of the check is left in its engine."""
     with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
         lake.rows(f"USE {identifier(lake.alias)}")
         try:
-            _make_view(lake, stream, scope)
-            relation = lake.connection.sql(sql)
-            ((rows,),) = relation.count("*").fetchall()
-            named = [", ".join(map(str, row)) for row in relation.limit(NAMED).fetchall()] if rows else []
+            yield lake
         except duckdb.Error as error:
             first = str(error).splitlines()[0]
             raise CatalogError(f"check {name} of stream {stream.name}: {first}:", "correct its SQL.") from error
@@ -32,21 +67,50 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
             lake.rows("USE memory")
             lake.rows("DROP VIEW IF EXISTS temp.refreshed")
             lake.rows("DROP TABLE IF EXISTS temp.refreshed_partitions")
+
+
+def _result(lake: LakeSession, name: str, sql: str) -> CheckResult:
+    relation = lake.connection.sql(sql)
+    ((rows,),) = relation.count("*").fetchall()
+    broken = relation.limit(NAMED).fetchall() if rows else []
+    named = [", ".join(map(_text, relation.columns, row)) for row in broken]
     description = f"Rows that break the rule: {rows:,}." if rows else "No row breaks the rule."
     return CheckResult(name, rows == 0, description, numbers={"rows": rows}, named=named)
 
 
-def _make_view(lake: LakeSession, stream: OpenStream, scope: Scope) -> None:
-    if scope.partitions is None:
-        lake.rows(f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {stream.table.sql}")  # noqa: S608
-        return
+def _text(column: str, value: object) -> str:
+    return f"{column}={'NULL' if value is None else value}"
+
+
+def _committed(lake: LakeSession, stream: OpenStream) -> Iterator[Partition]:
+    for path, last in last_runs(lake, stream.table).items():
+        if last.snapshot is not None and (partition := stream.config.partition_at(path)):
+            yield partition
+
+
+def _view_of_one(lake: LakeSession, stream: OpenStream, partition: Partition) -> None:
+    """A view has no parameters, but variables, which are values for the planner: files are pruned by them."""
+    conditions = []
+    for number, (column, value) in enumerate(zip(partition.columns, partition.values, strict=True)):
+        if value is None:
+            conditions.append(f"{identifier(column.name)} IS NULL")
+        else:
+            lake.rows(f"SET VARIABLE refreshed_{number} = ?", [value])
+            conditions.append(f"{identifier(column.name)} = getvariable('refreshed_{number}')")
+    lake.rows(
+        f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {stream.table.sql} "  # noqa: S608 - quoted names
+        f"WHERE {' AND '.join(conditions)}"
+    )
+
+
+def _view_of_many(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> None:
     columns = [identifier(column.name) for column in stream.config.columns]
     lake.rows(
         f"CREATE OR REPLACE TEMP TABLE refreshed_partitions AS SELECT {', '.join(columns)} "  # noqa: S608
         f"FROM {stream.table.sql} LIMIT 0"
     )
     places = ", ".join("?" for _ in columns)
-    for partition in scope.partitions:
+    for partition in partitions:
         lake.rows(f"INSERT INTO temp.refreshed_partitions VALUES ({places})", list(partition.values))  # noqa: S608
     same = " AND ".join(f"r.{column} IS NOT DISTINCT FROM t.{column}" for column in columns)
     lake.rows(

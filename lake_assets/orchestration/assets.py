@@ -10,6 +10,7 @@ from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_AS
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
+from lake_assets.checks.result import Scope
 from lake_assets.errors import (
     CommitConflictError,
     ConfigError,
@@ -18,7 +19,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
 )
 from lake_assets.ingest import Outcome, Sessions, ingest_all
-from lake_assets.orchestration.checks import evaluations_of_failed_run
+from lake_assets.orchestration.checks import evaluations_of_cancelled_run, evaluations_of_failed_run
 from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -151,6 +152,7 @@ class _Run:
             self._log_progress()
             yield from self._events_by_partition()
             if _is_interrupt(error):
+                yield from evaluations_of_cancelled_run(self.stream, self.context, self.done)
                 raise dg.DagsterExecutionInterruptedError from error
             raise
         self._log_progress()
@@ -160,8 +162,12 @@ class _Run:
             # By a retry policy Dagster would also begin a run anew that somebody has cancelled.
             if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
                 raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
-            if self.done:
-                yield from evaluations_of_failed_run(self.stream, self.context)
+            scope = Scope(
+                self.context.run.run_id,
+                tuple(partition for partition, key in partitions.items() if key in self.done),
+                tuple(partition for partition, key in partitions.items() if key in self.failed),
+            )
+            yield from evaluations_of_failed_run(self.stream, self.context, scope)
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
             # An error of ours says all in its text; of another the UI shows where it came from.
             raise failure from (unforeseen[0] if unforeseen else None)

@@ -1,17 +1,22 @@
 """The checks of a stream as Dagster's asset checks: after each refresh, and whenever somebody runs them alone."""
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 
 import dagster as dg
 
-from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import checks_of, describe, run_check, scope_of_run
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
-from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.evaluations import Evaluator
+from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
 from lake_assets.orchestration.schedules import RANGE_START
+from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
 PARTITION = "dagster/partition"
+
+Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
@@ -23,84 +28,100 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
     names = list(checks_of(stream))
     if not names:
         return None
-    specs = [
-        dg.AssetCheckSpec(
-            name,
-            asset=stream.name,
-            description=describe(name, stream),
-            blocking=name in stream.config.checks.blocking,
-        )
-        for name in names
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # of partitions_def
+        specs = [_spec(stream, name) for name in names]
 
     @dg.multi_asset_check(name=f"check_{stream.name}", specs=specs, can_subset=True)
-    def check(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
+    def check(context: dg.AssetCheckExecutionContext) -> Events:
         tags = context.run.tags
         of_run = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in tags)
-        scope = _scope(stream, context) if of_run else Scope()
+        keys = context.op_execution_context.partition_keys if of_run else ()
+        scope = _scope(stream, context, keys) if of_run else Scope()
+        evaluator = Evaluator(stream, context.instance, context.run.run_id, keys)
         selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
-        for name in names:
-            if name in selected:
-                found = run_check(stream, name, scope)
-                yield dg.AssetCheckResult(
-                    asset_key=stream.name,
-                    check_name=name,
-                    passed=found.passed,
-                    severity=_severity(stream, found),
-                    description=found.description,
-                    metadata=_metadata(found),
-                )
+        wanted = [spec for spec in specs if spec.name in selected]
+        left = [spec.name for spec in wanted]
+        try:
+            for spec in wanted:
+                yield from evaluator.of_scope(spec.name, scope)
+                left.remove(spec.name)
+                # What Dagster makes of an `AssetCheckResult` by itself, which cannot name a partition.
+                yield dg.Output(None, spec.get_python_identifier())
+        except dg.DagsterExecutionInterruptedError:
+            for name in left:
+                yield from evaluator.not_run(name)
+            raise
 
     return check
 
 
-def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext) -> Scope:
-    """What the run refreshed; if it is one that does only the rest of a run that failed, what that one refreshed."""
+def _spec(stream: OpenStream, name: str) -> dg.AssetCheckSpec:
+    return dg.AssetCheckSpec(
+        name,
+        asset=stream.name,
+        description=describe(name, stream),
+        blocking=name in stream.config.checks.blocking,
+        partitions_def=partitions_definition(stream) if is_by_partition(stream, name) else None,
+    )
+
+
+def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Sequence[str]) -> Scope:
+    """What the run refreshed.
+
+    If the run does only the rest of a run that failed, it is what that one refreshed; if it is of the checks alone, it
+    is the partitions that it was launched for.
+    """
     run: dg.DagsterRun | None = context.run
     while run is not None:
         scope = scope_of_run(stream, run.run_id)
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
-    return Scope(context.run.run_id, ())
+    if context.job_def.asset_layer.asset_graph.materializable_asset_keys:
+        return Scope(context.run.run_id, ())
+    return Scope(None, tuple(partition_of(stream.config.columns, key) for key in keys))
 
 
 def evaluations_of_failed_run(
-    stream: OpenStream, context: dg.AssetExecutionContext
+    stream: OpenStream, context: dg.AssetExecutionContext, scope: Scope
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The checks of what a run committed that fails all the same, for then Dagster does not begin their own step.
+    """The checks after a run of which some partitions failed, for then Dagster does not begin their own step.
 
     One that cannot be made is in the log.
     """
-    in_run = {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys}
-    names = [name for name in checks_of(stream) if name in in_run]
-    for name in names:
+    evaluator = Evaluator(stream, context.instance, context.run.run_id, context.partition_keys)
+    is_told = False
+    for name in _in_run(stream, context):
         try:
-            found = run_check(stream, name, scope_of_run(stream, context.run.run_id))
+            yield from evaluator.of_scope(name, scope)
+            is_told = is_told or name == "landing_zone"
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")
-            continue
+            yield from evaluator.not_run(name)
         except Exception:  # whatever it is, the run's own failure is what must be seen
             context.log.exception(f"Check {name} was not made")
-            continue
-        yield dg.AssetCheckEvaluation(
-            asset_key=context.asset_key,
-            check_name=name,
-            passed=found.passed,
-            metadata=_metadata(found),
-            severity=_severity(stream, found),
-            description=found.description,
-            blocking=name in stream.config.checks.blocking,
-        )
+            yield from evaluator.not_run(name)
+    if not is_told:
+        yield from evaluator.failed(scope.failed)
 
 
-def _severity(stream: OpenStream, found: CheckResult) -> dg.AssetCheckSeverity:
-    is_error = found.severity == "error" or found.name in stream.config.checks.blocking
-    return dg.AssetCheckSeverity.ERROR if is_error else dg.AssetCheckSeverity.WARN
+def evaluations_of_cancelled_run(
+    stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """What is still known after a run that was cancelled, of whose partitions these keys are done: nothing is read."""
+    evaluator = Evaluator(stream, context.instance, context.run.run_id, context.partition_keys)
+    begun: tuple[Partition, ...] = ()
+    try:
+        begun = scope_of_run(stream, context.run.run_id).failed
+    except LakeAssetsError as error:
+        context.log.warning(f"The ledger could not be read: {error}")
+    yield from evaluator.failed(begun)
+    for name in _in_run(stream, context):
+        told = map(partition_key, begun) if name == "landing_zone" else ()
+        yield from evaluator.not_run(name, [*done, *told])
 
 
-def _metadata(found: CheckResult) -> Metadata:
-    metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in found.numbers.items()}
-    if found.named:
-        metadata["named"] = dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in found.named))
-    return metadata
+def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
+    in_run = {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys}
+    return [name for name in checks_of(stream) if name in in_run]

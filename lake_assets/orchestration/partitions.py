@@ -48,6 +48,12 @@ def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     return dg.MultiPartitionsDefinition(found) if len(found) > 1 else next(iter(found.values()))
 
 
+def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
+    """Whether a key is one of the stream's partitions as its config is now."""
+    with dg.partition_loading_context(dynamic_partitions_store=instance):
+        return partitions_definition(stream).has_partition_key(key)
+
+
 def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:
     """The dimension of each partition column, by the column's name."""
     return {column.name: _dimension(stream, column) for column in stream.config.columns}

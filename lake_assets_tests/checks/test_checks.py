@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import checks_of, run_check, scope_of_run
+from lake_assets.checks.run import checks_of, is_by_partition, run_check, run_check_by_partition, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.index_check import repair_indexed
@@ -261,6 +261,77 @@ def test_a_check_of_ones_own_fails_by_the_rows_that_it_returns(filled: World) ->
     # It looks at the partitions of the run: the bad row is in another.
     assert check(filled, "positive", scope_of_run(filled.stream, "second")).passed
     assert not check(filled, "positive", scope_of_run(filled.stream, "third")).passed
+
+
+def test_rows_that_break_a_rule_are_named_with_their_columns(filled: World) -> None:
+    sql(filled, "UPDATE lake.sales SET total = -1, id = NULL WHERE total = 3")
+
+    result = check(filled, "positive")
+
+    assert result.named == ["id=NULL, total=-1.0, region=SW, date=2026-02-11"]
+
+
+def test_each_partition_is_looked_at_by_itself(filled: World) -> None:
+    sql(filled, "UPDATE lake.sales SET total = -1 WHERE total = 3", "DELETE FROM lake.sales WHERE total = 4")
+    nw, sw = filled.partition(NW), filled.partition(SW)
+
+    found = {
+        name: {p: one.passed for p, one in run_check_by_partition(filled.stream, name, Scope(None, (nw, sw))).items()}
+        for name in checks_of(filled.stream)
+        if is_by_partition(filled.stream, name)
+    }
+
+    assert found == {
+        "row_counts": {nw: False, sw: True},
+        "landing_zone": {nw: True, sw: True},
+        "positive": {nw: True, sw: False},
+    }
+
+
+@pytest.mark.parametrize("text", [NW, NULL])
+def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: str) -> None:
+    local_world.options = {"checks": {"sql": {"counted": "SELECT count(*) FROM refreshed HAVING count(*) = 2"}}}
+    for other, totals in ((NW, (1, 2)), (SW, (3,)), (NULL, (4, 5))):
+        local_world.land(other, sales(*totals))
+        local_world.ingest(other)
+    partition = local_world.partition(text)
+
+    found = run_check_by_partition(local_world.stream, "counted", Scope(None, (partition, local_world.partition(SW))))
+
+    assert [one.passed for one in found.values()] == [False, True]
+
+
+def test_a_query_over_whole_tables_is_of_no_partition(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": {"any": "SELECT 1 FROM sales WHERE false", "some": "FROM Refreshed"}}}
+    assert [is_by_partition(local_world.stream, name) for name in ("any", "some", "ledger")] == [False, True, False]
+
+
+def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None:
+    """Also where nothing has landed since: that run was to read it again, and did not."""
+    nw, sw = filled.partition(NW), filled.partition(SW)
+    scope = Scope("third", (nw,), (sw,))
+
+    result = check(filled, "landing_zone", scope)
+
+    assert not result.passed
+    assert (result.numbers, result.named) == ({"partitions": 2, "waiting": 1}, [f"{sw}: committed"])
+    assert {p: one.passed for p, one in run_check_by_partition(filled.stream, "landing_zone", scope).items()} == {
+        nw: True,
+        sw: False,
+    }
+
+
+def test_a_registered_object_that_changed_is_told_by_the_run_that_failed_for_its_partition(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.lake_options = {"storage": local_world.storage}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(1, 2))
+    failed = Scope("second", (), (local_world.partition(NW),))
+
+    assert not check(local_world, "indexed_objects", failed).passed
+    (result,) = run_check_by_partition(local_world.stream, "indexed_objects", failed).values()
+    assert not result.passed
 
 
 def test_a_check_with_wrong_sql_names_itself_and_leaves_the_lake_usable(local_world: World) -> None:

@@ -1,5 +1,6 @@
 """The checks of a stream in Dagster: after a refresh, by themselves, and blocking."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import run_check
+from lake_assets.checks.run import run_check_by_partition
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
@@ -46,7 +48,19 @@ BOTH = {  # as a schedule asks for them
 
 
 def evaluations_of(result: Any) -> dict[str, dg.AssetCheckEvaluation]:
-    return {evaluation.check_name: evaluation for evaluation in result.get_asset_check_evaluations()}
+    """The evaluation of each check; of a check of partitions, that of the one partition that was looked at."""
+    found: dict[str, dg.AssetCheckEvaluation] = {}
+    for evaluation in result.get_asset_check_evaluations():
+        if evaluation.partition is not None or evaluation.check_name not in found:
+            found[evaluation.check_name] = evaluation
+    return found
+
+
+def latest(instance: dg.DagsterInstance, name: str) -> dict[str | None, str]:
+    """How each partition stands in Dagster by a check's newest result; under None, the check as a whole."""
+    key = dg.AssetCheckKey(dg.AssetKey("sales"), name)
+    infos = instance.event_log_storage.get_asset_check_partition_info([key])
+    return {info.partition_key: info.latest_execution_status.value for info in infos}
 
 
 def materialized(result: Any) -> set[tuple[str, str | None]]:
@@ -64,7 +78,7 @@ def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World
     result = run(local_world, SALES, partition_key="2026-02-11|NW")
 
     assert result.success
-    evaluations = {e.check_name: e for e in result.get_asset_check_evaluations()}
+    evaluations = evaluations_of(result)
     assert set(evaluations) == {"row_counts", "landing_zone", "no_null_partition", "ledger", "data_files", "positive"}
     assert all(e.passed for e in evaluations.values())
     assert evaluations["row_counts"].metadata["partitions"].value == 1
@@ -94,7 +108,7 @@ def test_a_blocking_check_that_fails_keeps_what_is_downstream_from_running(
 
     result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
 
-    (evaluation,) = (e for e in result.get_asset_check_evaluations() if e.check_name == "positive")
+    evaluation = evaluations_of(result)["positive"]
     assert not evaluation.passed
     assert "rows" in evaluation.metadata
     ran = {event.asset_key.to_user_string() for event in result.get_asset_materialization_events()}
@@ -141,8 +155,8 @@ def test_what_a_run_committed_is_checked_though_it_failed(local_world: World) ->
         selection = SALES | dg.AssetSelection.assets("downstream")
         result = run(local_world, selection, downstream, instance=instance, **BOTH)
         keys = [dg.AssetCheckKey(dg.AssetKey("sales"), name) for name in ("row_counts", "positive")]
-        latest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
-        statuses = [latest[key].status.value for key in keys]
+        newest = instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)
+        statuses = [newest[key].status.value for key in keys]
 
     assert not result.success
     assert materialized(result) == {("sales", "2026-02-11|NW")}
@@ -196,12 +210,12 @@ def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
 def test_a_check_that_breaks_leaves_the_failure_as_it_is(
     local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
+    def broken(stream: OpenStream, name: str, scope: Scope) -> Mapping[Partition, CheckResult]:
         if name == "row_counts":
             raise OSError("nobody foresaw this")
-        return run_check(stream, name, scope)
+        return run_check_by_partition(stream, name, scope)
 
-    monkeypatch.setattr("lake_assets.orchestration.checks.run_check", broken)
+    monkeypatch.setattr("lake_assets.orchestration.evaluations.run_check_by_partition", broken)
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
@@ -211,3 +225,99 @@ def test_a_check_that_breaks_leaves_the_failure_as_it_is(
     assert "1 of 2 partitions failed" in failure.step_failure_data.user_failure_data.description
     assert "ledger" in evaluations_of(result)
     assert "nobody foresaw this" in capfd.readouterr().err
+
+
+def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
+    local_world.land(NW, sales(-1))
+    local_world.land(SW, sales(1))
+    key = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        nw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
+        sw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW")
+        newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+        of_each = latest(instance, "positive")
+
+    assert (nw.success, sw.success) == (False, True)
+    assert of_each == {"2026-02-11|NW": "FAILED", "2026-02-11|SW": "SUCCEEDED", None: "FAILED"}
+    # The result that Dagster's overview shows.
+    assert newest.status.value == "FAILED"
+    assert newest.evaluation is not None
+    assert newest.evaluation.description == "The newest result of 1 partitions is a failure."
+    assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
+
+
+def test_a_failed_partition_is_mended_by_checks_alone(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE}}
+    local_world.land(NW, sales(-1))
+    positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
+        before = latest(instance, "positive")
+        run(local_world, positive, instance=instance)
+        still = latest(instance, "positive")
+        with local_world.stream.lake.open() as lake:
+            lake.rows("UPDATE lake.sales SET total = 1")
+        run(local_world, positive, instance=instance)
+        after = latest(instance, "positive")
+
+    assert before == still == {"2026-02-11|NW": "FAILED", None: "FAILED"}
+    assert after == {"2026-02-11|NW": "SUCCEEDED", None: "SUCCEEDED"}
+
+
+def test_checks_of_partitions_look_at_the_partitions_they_are_run_for(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE}}
+    for text in (NW, SW):
+        local_world.land(text, sales(-1))
+        local_world.ingest(text)
+    positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
+
+    result = run(local_world, positive, partition_key="2026-02-11|SW")
+
+    found = {e.partition: e.passed for e in result.get_asset_check_evaluations()}
+    assert found == {"2026-02-11|SW": False, None: False}
+
+
+def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+
+    result = run(local_world, SALES, **BOTH)
+
+    evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == "landing_zone"]
+    found = {e.partition: e.passed for e in evaluations}
+    assert found == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
+    (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
+    assert wrong.severity == dg.AssetCheckSeverity.WARN
+    assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
+
+
+def test_a_run_without_a_check_of_the_landing_zone_can_be_re_executed_too(local_world: World) -> None:
+    local_world.options = {"checks": {"skip": ["landing_zone"]}}
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+
+    result = run(local_world, SALES, **BOTH)
+
+    told = {e.partition for e in result.get_asset_check_evaluations() if e.blocking and not e.passed}
+    assert told == {"2026-02-11|SW"}
+
+
+def test_what_a_failed_run_did_not_look_at_keeps_its_result(local_world: World) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE}}
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(-1))
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = run(local_world, SALES, instance=instance, **BOTH)
+        local_world.land(SW, b"no Parquet", "bad.parquet")
+        second = run(local_world, SALES, instance=instance, **BOTH)
+        of_each = latest(instance, "positive")
+
+    assert (first.success, second.success) == (True, False)
+    assert of_each == {"2026-02-11|NW": "SUCCEEDED", "2026-02-11|SW": "FAILED", None: "FAILED"}
+    (again,) = (
+        e for e in second.get_asset_check_evaluations() if (e.check_name, e.partition) == ("positive", "2026-02-11|SW")
+    )
+    assert again.metadata["result_of_run"].value == first.run_id
