@@ -96,6 +96,9 @@ class Landing(Model):
     columns: dict[Identifier, ColumnType] | None = Field(
         None, min_length=1, description="The records' columns; inferred from the first records when absent."
     )
+    keep_path_columns: bool = Field(
+        default=False, description="Write the columns that the path holds into the files too, with their types."
+    )
     batch: Batch = Batch()
     memory: Bytes = Field(default="256MiB", validate_default=True, description="Arrow memory of all open batches.")
     outputs: tuple[Storage, ...] = Field((), description="Each gets every batch; the stream's source when empty.")

@@ -4,12 +4,14 @@ import datetime as dt
 from functools import cached_property
 from typing import Literal, Self
 
+import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
+from lake_assets.config.clashes import clash
 from lake_assets.config.fields import Date, FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
-from lake_assets.config.landing import Landing
+from lake_assets.config.landing import Landing, arrow_type
 from lake_assets.config.layouts import Layout
 from lake_assets.config.model import Model
 from lake_assets.config.path_layout import (
@@ -301,6 +303,14 @@ class Stream(Model):
     def _sensor_fits(self) -> Self:
         if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
             raise ValueError("sensor type sqs reads the notifications of an S3 bucket: take type objects here")  # noqa: TRY004 - pydantic takes ValueError
+        return self
+
+    @model_validator(mode="after")
+    def _records_fit_the_layout(self) -> Self:
+        if self.landing is not None and self.landing.columns is not None:
+            schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
+            if found := clash(self, schema):
+                raise ValueError(f"landing.columns: {' '.join(found).rstrip('.')}")
         return self
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from lake_assets.config.landing import Landing
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LandingError
+from lake_assets.errors import LandingError, SchemaError
 from lake_assets.landing.batches import OpenBatches, Part
 from lake_assets.landing.deliver import Buffered, Delivery, Direct
 from lake_assets.landing.destination import Destination
@@ -111,7 +111,7 @@ class LandingWriter:
                 else:
                     schema = self._buffer.schema(infer) if self._buffer else infer()
                 self._destination = Destination(self._stream, schema)
-                self._encoder = Encoder(schema.empty_table().select(self._destination.columns).schema)
+                self._encoder = Encoder(self._destination.file_schema)
                 self._schema = schema
             return self._schema
 
@@ -123,7 +123,8 @@ class LandingWriter:
             source: what dead letters say they came from.
 
         Raises:
-            SchemaError: a column is not in the schema, or of a type that never fits.
+            SchemaError: a column is not in the schema, or of a type that never fits; or, of most of the first
+                records, their own column says another partition than the layout.
             StorageError: an earlier batch did not reach an output, and there is no buffer.
             LandingError: the buffer takes no more.
         """
@@ -225,10 +226,18 @@ class LandingWriter:
                 self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(reason)))
             good = pa.array(~bad)
             rows, paths = rows.filter(good), paths.filter(good)
+        if strangers := self._destination.strangers(rows, paths):
+            if not self._taken and 2 * strangers.rows.sum() > rows.num_rows:
+                raise SchemaError(strangers.problem, strangers.mend)  # not a few odd records, but what they mean
+            for index in np.flatnonzero(strangers.rows).tolist():
+                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(strangers.problem.rstrip(":"))))
+            good = pa.array(~strangers.rows)
+            rows, paths = rows.filter(good), paths.filter(good)
         self._taken += rows.num_rows
         self._batches.add(rows.select(self._destination.columns), paths)
 
     def _send(self, parts: list[Part]) -> None:
+        parts = [Part(path, self._destination.file_rows(path, rows)) for path, rows in parts]
         if parts:
             self._encoder.learn(max(parts, key=lambda part: part.rows.num_rows).rows)
         for path, rows in parts:

@@ -177,7 +177,7 @@ class Fitter:
             if name is None or name in self.chosen:
                 continue
             array = batch.column(name)
-            wrong = _others(array, column, value)
+            wrong = others(array, column, value)
             if pc.any(wrong).as_py():
                 found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
                 mend = "land the row in its own partition, or correct the transform."
@@ -309,8 +309,8 @@ def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.cast(pa.schema(fields)) if any(field.type in plain for field in batch.schema) else batch
 
 
-def _others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
-    """Which rows are of another value than this one."""
+def others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
+    """Which values of a partition column that the rows have are another than the partition's."""
     if value is None:
         return pc.is_valid(array)
     if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]

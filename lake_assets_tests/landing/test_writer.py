@@ -72,7 +72,10 @@ def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) ->
 def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> None:
     stream = Stream.model_validate(
         stream_of(tmp_path).model_dump(by_alias=True)
-        | {"layout": "region={region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"}
+        | {
+            "layout": "region={region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}",
+            "partitions": {"region": {}, "arrival": {"type": "date", "from": "date", "start": "2026-01-01"}},
+        }
     )
     now = dt.datetime(2026, 2, 13, 23, 59, tzinfo=dt.UTC).timestamp()
     with LandingWriter("sales", stream, clock=lambda: now) as writer:
@@ -87,7 +90,8 @@ def test_a_layout_by_arrival_files_late_records_under_today(tmp_path: Path) -> N
 def test_a_layout_by_parts_of_a_time_keeps_the_time(tmp_path: Path) -> None:
     stream = stream_of(tmp_path, columns={"region": "string", "date": "timestamptz", "id": "bigint"})
     layout = "{region}/{date,,YY}/{date,,MM}/{date,,DD}"
-    stream = Stream.model_validate(stream.model_dump(by_alias=True) | {"layout": layout})
+    partitions = {"region": {}, "day": {"type": "date", "from": "date", "start": "2026-01-01"}}
+    stream = Stream.model_validate(stream.model_dump(by_alias=True) | {"layout": layout, "partitions": partitions})
     at = pa.array([dt.datetime(2026, 2, 11, 23, 30, tzinfo=dt.UTC)])
     with LandingWriter("sales", stream) as writer:
         writer.write(pa.table({"region": ["NW"], "date": at, "id": [1]}))

@@ -1,0 +1,165 @@
+"""Columns of the records that the layout uses, makes another of, or clashes with."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.config.streams import Stream
+from lake_assets.errors import SchemaError
+from lake_assets.landing.writer import LandingWriter
+from lake_assets_tests.landing.streams import files, land_text, letters
+
+ARRIVAL = "region={store_region}/date={now(),,YY}-{now(),,MM}-{now(),,DD}"
+DAY = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
+START = {"type": "date", "start": "2025-01-01"}
+CLOCK = dt.datetime(2025, 2, 20, 12, tzinfo=dt.UTC).timestamp()
+
+
+def stream(source: Path, layout: str, partitions: dict[str, Any], **landing: Any) -> Stream:
+    return Stream.model_validate(
+        {
+            "source": str(source),
+            "layout": layout,
+            "partitions": partitions,
+            "destination": {"table": "t"},
+            "landing": landing,
+        }
+    )
+
+
+def land(stream: Stream, **columns: Any) -> pa.Schema:
+    """Land rows of these columns; returns the schema of the first file."""
+    with LandingWriter("t", stream, clock=lambda: CLOCK) as writer:
+        writer.write(pa.table(columns))
+    return pq.read_schema(files(Path(stream.source.root))[0]).remove_metadata()
+
+
+RENAMED = {"region": {"from": "store_region"}, "arrival_date": START | {"from": "date"}}
+TWO = {"id": [1, 2], "store_region": ["NW", "SW"], "date": [dt.date(2025, 2, 18)] * 2}
+
+
+def test_a_column_under_another_name_is_left_out_and_one_of_the_records_stays(tmp_path: Path) -> None:
+    schema = land(stream(tmp_path, ARRIVAL, RENAMED), **TWO)
+
+    assert schema == pa.schema([("id", pa.int64()), ("date", pa.date32())])
+    assert {file.parent.relative_to(tmp_path).as_posix() for file in files(tmp_path)} == {
+        "region=NW/date=2025-02-20",
+        "region=SW/date=2025-02-20",
+    }
+
+
+def test_path_columns_are_kept_typed_under_the_tables_names(tmp_path: Path) -> None:
+    schema = land(stream(tmp_path, ARRIVAL, RENAMED, keep_path_columns=True), **TWO)
+
+    assert schema.names == ["id", "date", "region", "arrival_date"]
+    assert schema.field("region").type == pa.string()
+    assert schema.field("arrival_date").type == pa.date32()
+    found = [pq.read_table(file, partitioning=None).to_pylist()[0] for file in files(tmp_path)]
+    assert sorted((row["region"], str(row["date"]), str(row["arrival_date"])) for row in found) == [
+        ("NW", "2025-02-18", "2025-02-20"),
+        ("SW", "2025-02-18", "2025-02-20"),
+    ]
+
+
+def test_so_are_those_that_are_made_of_a_time_and_those_that_are_no_partition(tmp_path: Path) -> None:
+    layout = f"{{n}}/{DAY.removeprefix('date=')}/{{now(),,HH}}"
+    made = stream(tmp_path, layout, {"n": {"type": "integer"}, "date": START | {"from": "ts"}}, keep_path_columns=True)
+    made = Stream.model_validate(made.model_dump(by_alias=True) | {"path_columns": {"hour": {"from": "now()"}}})
+    schema = land(made, id=[1], n=["7"], ts=["2025-02-18T10:00:00"])
+
+    assert schema.names == ["id", "ts", "n", "date", "hour"]
+    (file,) = files(tmp_path)
+    assert pq.read_table(file, partitioning=None).to_pylist() == [
+        {"id": 1, "ts": "2025-02-18T10:00:00", "n": 7, "date": dt.date(2025, 2, 18), "hour": "12"}
+    ]
+
+
+def test_a_column_of_the_records_that_is_the_partitions_has_its_type_in_the_file(tmp_path: Path) -> None:
+    made = stream(tmp_path, DAY, {"date": START | {"from": "ts"}}, keep_path_columns=True)
+
+    schema = land(made, date=["2025-02-18"], ts=[dt.datetime(2025, 2, 18, 10)])  # noqa: DTZ001
+
+    assert schema.names == ["date", "ts"]
+    assert schema.field("date").type == pa.date32()
+
+
+NOW_CLASH = (
+    "the records have a column 'date', and the layout's date is the time of the run: give the partition column another "
+    r"name, as in partitions: {arrival_date: {type: date, from: date, start: 2025-01-01}}"
+)
+TIME_CLASH = (
+    r"the records' column 'ts' is timestamp\[us.*\], and the paths of the layout 'date={ts.*' hold its date alone: "
+    r"give the partition column another name, as in partitions: {date: {type: date, from: ts, start: 2025-01-01}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("layout", "partitions", "columns", "rows", "message"),
+    [
+        (ARRIVAL, {"region": {"from": "store_region"}, "date": START}, {"date": "date"}, TWO, NOW_CLASH),
+        (
+            DAY,
+            {"ts": START},
+            {"ts": "timestamp"},
+            {"id": [1], "ts": pa.array([dt.datetime(2025, 2, 18)], pa.timestamp("us"))},  # noqa: DTZ001
+            TIME_CLASH,
+        ),
+        (
+            DAY,
+            {"ts": START},
+            {"ts": "timestamptz"},
+            {"id": [1], "ts": pa.array([dt.datetime(2025, 2, 18, tzinfo=dt.UTC)])},
+            TIME_CLASH,
+        ),
+    ],
+)
+def test_a_clash_is_told_by_the_config_where_it_has_the_columns_and_else_before_anything_lands(
+    tmp_path: Path,
+    layout: str,
+    partitions: dict[str, Any],
+    columns: dict[str, str],
+    rows: dict[str, Any],
+    message: str,
+) -> None:
+    with pytest.raises(ValidationError, match=f"landing.columns: {message}"):
+        stream(tmp_path, layout, partitions, columns={"id": "bigint", "store_region": "string"} | columns)
+    with pytest.raises(SchemaError, match=message):
+        land(stream(tmp_path, layout, partitions), **rows)
+    assert list(tmp_path.rglob("*")) == []
+
+
+def test_texts_that_hold_a_time_clash_before_anything_lands(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id":1,"ts":"2025-02-18T10:00:00"}\n')
+    made = stream(tmp_path / "out", DAY, {"ts": START}, columns={"id": "bigint", "ts": "string"})
+
+    with pytest.raises(SchemaError, match=r"'ts' has the value '2025-02-18T10:00:00', and by the layout .* belongs to"):
+        land_text(made, source)
+    assert files(tmp_path / "out") == []
+
+
+def test_a_column_that_is_named_like_a_derived_one_says_the_same_or_is_a_dead_letter(tmp_path: Path) -> None:
+    made = stream(tmp_path, DAY, {"date": START | {"from": "ts"}})
+    good, bad = (pa.table({"date": ["2025-02-18"], "ts": [f"2025-02-{day}T10:00:00"]}) for day in (18, 19))
+
+    with pytest.raises(SchemaError, match=r"another name: partitions: {date_of_path: {type: date, from: ts, "):
+        land(made, **{name: bad[name] for name in bad.column_names})
+    with LandingWriter("t", made) as writer:
+        writer.write(good)
+        writer.write(bad)
+
+    assert len(files(tmp_path)) == 1
+    assert "'date' has the value '2025-02-18', and by the layout" in letters(tmp_path)[0]["reason"]
+
+
+def test_a_date_whose_parts_are_folders_keeps_its_name(tmp_path: Path) -> None:
+    made = stream(
+        tmp_path, "{date,,YY}/{date,,MM}/{date,,DD}", {"date": START}, columns={"id": "bigint", "date": "date"}
+    )
+
+    assert land(made, id=[1], date=[dt.date(2025, 2, 18)]).names == ["id", "date"]
