@@ -17,7 +17,13 @@ from itertools import groupby
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError
+from lake_assets.errors import (
+    CatalogError,
+    LakeAssetsError,
+    PartitionError,
+    SparkUnavailableError,
+    StorageUnreachableError,
+)
 from lake_assets.ingest import Sessions
 from lake_assets.lake.commit import commit
 from lake_assets.lake.direct.database import NotDirectError
@@ -112,7 +118,8 @@ def compact(
     """Rewrite the partitions of many small files. Readers see the same rows all the time.
 
     Each partition is a Spark job and a commit of its own; in an encrypted lake a commit alone. One that another writer
-    commits meanwhile, or that cannot be rewritten, is left as it was and says why.
+    commits meanwhile, or that cannot be rewritten, is left as it was and says why. If Spark or the lake's storage is
+    gone, those that are left have the same error, untried.
 
     Args:
         stream: whose partitions they are.
@@ -132,11 +139,14 @@ def compact(
         # Read after the files: if a commit comes between, their files are others than these, and nothing is done.
         last = committed_fingerprints(session, stream.table, [one.partition.path for one in some])
     spark = None if stream.lake_config.inserts_only else sessions()
-    results = []
-    for one in some:
+    results: list[Compacted] = []
+    for index, one in enumerate(some):
         checkpoint()
         try:
             results.append(_compact_one(stream, one, spark, last.get(one.partition.path)))
+        except (SparkUnavailableError, StorageUnreachableError) as error:
+            # The others would meet it too.
+            return results + [_left(stream, other, str(error)) for other in some[index:]]
         except LakeAssetsError as error:
             results.append(_left(stream, one, str(error)))
         except NotDirectError as error:

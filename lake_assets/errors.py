@@ -58,7 +58,7 @@ class KeyOrderError(StorageError):
 
 
 class StorageUnreachableError(StorageError):
-    """An object store did not answer, or answered that it failed; the same request may succeed later."""
+    """A storage did not answer, or answered that it failed; the same request may succeed later."""
 
 
 class LandingError(LakeAssetsError):
@@ -123,6 +123,10 @@ class CommitConflictError(CatalogError):
 
 class PartitionMovedError(CatalogError):
     """A partition was committed by somebody else after it had been read to be rewritten."""
+
+
+class TaskLostError(LakeAssetsError):
+    """A process that ran a task of Spark was killed or had too little memory, also when the task was tried again."""
 
 
 class SparkUnavailableError(LakeAssetsError):

@@ -12,10 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftError, SourceChangedError
+from lake_assets.errors import (
+    EmptySourceError,
+    LakeAssetsError,
+    SchemaDriftError,
+    SourceChangedError,
+    StorageUnreachableError,
+)
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
@@ -24,6 +31,7 @@ from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.lake.replacement import Replacement, Staged, where
 from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
+from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 from lake_assets.writing import Writer
 
@@ -111,7 +119,8 @@ def ingest_all(
 
     Yields:
         What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
-        does not start or the catalog cannot be reached, those that are left fail for the same reason, untried.
+        does not start, or the catalog or a storage cannot be reached, those that are left fail by the same error,
+        untried.
     """
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
     if stream.config.mode == "index":
@@ -189,10 +198,19 @@ class _Run:
         for passage in passages:
             places.setdefault(passage.partition.place, []).append(passage)
 
+        probing = Lock()
+
         def one(place: list[Passage]) -> None:
             first, *others = place
             with first.step("list"):
+                if self.broken is not None:
+                    raise self.broken
                 first.listed(self.stream.manifest(first.partition))
+            if isinstance(first.error, StorageUnreachableError):
+                with probing:
+                    if self.broken is None and not Store(self.stream.config.source).answers():
+                        self.broken = first.error
+                first.error = self.broken or first.error
             for passage in others:
                 with passage.step("list"):
                     if first.error is not None:
@@ -231,6 +249,10 @@ class _Run:
 
     def _write(self, passages: Sequence[Passage]) -> None:
         """The Spark job: data files that no reader sees yet."""
+        if self.broken is not None:
+            for passage in passages:
+                passage.error = self.broken
+            return
         try:
             self.writer.write(self.sessions(), passages)
         except LakeAssetsError as error:

@@ -144,6 +144,7 @@ def record_failures(stream: OpenStream, passages: Sequence[Passage]) -> None:
     except LakeAssetsError as second:
         note = f"No ledger row could be written: {second}"
         for passage in passages:
-            # Several may have one error in common.
-            if passage.error is not None and note not in getattr(passage.error, "__notes__", ()):
+            # Several may have one error in common, and the ledger may fail by the same.
+            known = (str(passage.error), *getattr(passage.error, "__notes__", ()))
+            if passage.error is not None and not {note, str(second)} & set(known):
                 passage.error.add_note(note)

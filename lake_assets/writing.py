@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import LakeAssetsError, SchemaDriftError, SparkUnavailableError
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import LakeAssetsError, SchemaDriftError, SparkUnavailableError, StorageUnreachableError
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import PartitionColumn
 from lake_assets.passage import Passage
+from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.fit import Fitter, united
 from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.spark.lanes import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
@@ -19,6 +21,7 @@ from lake_assets.spark.path_columns import PathColumns
 from lake_assets.spark.read import read_schema, read_schemas
 from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 
 
@@ -50,6 +53,7 @@ class Writer:
 
         Raises:
             SparkUnavailableError: Spark is gone.
+            StorageUnreachableError: the landing zone or the lake's storage is.
         """
         start = time.perf_counter()
         if self.stream.config.transform is not None:
@@ -57,6 +61,7 @@ class Writer:
                 with passage.step("job"):
                     self._written(passage, self._transform_job(spark, passage))
                 self._checkpoint()
+                self._raise_shared(passage.error)
             return
         self._make_table(passages)
         passages = [passage for passage in passages if passage.is_open]
@@ -64,10 +69,9 @@ class Writer:
             return
         try:
             results = pass_through(spark, self._job(passages))
-        except SparkUnavailableError:
-            raise
         except LakeAssetsError as error:
             self._checkpoint()
+            self._raise_shared(error)
             if len(passages) > 1:
                 # One of them brought the whole job down; alone, each brings down itself.
                 for passage in passages:
@@ -80,6 +84,15 @@ class Writer:
             with passage.step("job"):
                 self._written(passage, result)
         self._checkpoint()
+
+    def _raise_shared(self, error: BaseException | None) -> None:
+        """Raise an error that every other partition would meet too, if this is one."""
+        if isinstance(error, SparkUnavailableError):
+            raise error
+        # A storage that answers fails for some object only.
+        storages = (self.stream.config.source, self._destination)
+        if isinstance(error, StorageUnreachableError) and not all(Store(one).answers() for one in storages):
+            raise error
 
     def evolve(self, lake: LakeSession, drifted: Sequence[Passage]) -> None:
         """Change the destination to what these were found to have."""
@@ -98,6 +111,11 @@ class Writer:
         if self.staging is not None and self._has_staged:
             self.staging.clear()
 
+    @property
+    def _destination(self) -> AnyStorage:
+        """Where the tasks write."""
+        return self.staging.storage if self.staging else self.stream.lake_config.own_storage
+
     def _written(self, passage: Passage, result: JobResult) -> None:
         if result.error is not None:
             raise result.error
@@ -115,16 +133,16 @@ class Writer:
     def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
         transform = self.stream.config.transform
         assert transform is not None  # noqa: S101 - the caller looked
-        frame = source_frame(spark, self._job([passage]), self._source_schema(passage))
-        result = apply_transform(spark, transform, frame)
+        with spark_errors(transform):
+            frame = source_frame(spark, self._job([passage]), self._source_schema(passage))
+            result = apply_transform(spark, transform, frame)
+            found = result_schema(result)
         if self.schema is None:
-            self._create_table(result_schema(result))
+            self._create_table(found)
         job = self._job([passage])
         if job.evolves:
-            Fitter(
-                result_schema(result), job.schema, passage.partition, RESULT, evolves=True
-            )  # before Spark is at work
-        return transformed(job, result)
+            Fitter(found, job.schema, passage.partition, RESULT, evolves=True)  # before Spark is at work
+        return transformed(job, result, transform)
 
     def _source_schema(self, passage: Passage) -> pa.Schema:
         """What a transform sees beside the partition columns: those of the first object, or of all that may differ."""
@@ -153,7 +171,7 @@ class Writer:
         return Job(
             run_id=passages[0].row.run_id,
             source=config.source,
-            storage=self.staging.storage if self.staging else self.stream.lake_config.own_storage,
+            storage=self._destination,
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,

@@ -5,7 +5,7 @@
 import click
 
 from lake_assets.cli.common import Options, partition_of, stream_named
-from lake_assets.cli.failure import report
+from lake_assets.cli.failure import Failures
 from lake_assets.errors import LakeAssetsError
 
 
@@ -36,12 +36,12 @@ def check(ctx: click.Context, stream: str | None, names: tuple[str, ...], texts:
             raise click.UsageError(f"stream {opened.name} has no check {name!r}: it has {', '.join(known)}.", ctx)
     partitions = tuple(partition_of(opened.config, text) for text in dict.fromkeys(texts)) or None
     failed = False
+    failures = Failures(debug=options.debug, noun="check")
     for name in names or known:
         try:
             found = run_check(opened, name, Scope(None, partitions))
         except LakeAssetsError as error:
-            report(error, debug=options.debug)
-            failed = True
+            failures.tell(name, error)
             continue
         is_error = not found.passed and (found.severity == "error" or name in opened.config.checks.blocking)
         failed = failed or is_error
@@ -49,5 +49,6 @@ def check(ctx: click.Context, stream: str | None, names: tuple[str, ...], texts:
         click.echo(f"{word:<8} {name:<18} {found.description}")
         for line in found.named:
             click.echo(f"{'':27} {line}")
-    if failed:
+    failures.tell_rest()
+    if failed or failures.count:
         ctx.exit(1)

@@ -17,10 +17,13 @@ def doctor(ctx: click.Context) -> None:
     from lake_assets.doctor import examine
 
     failed = 0
+    told: dict[str, str] = {}  # the subject of each failure's text
     for finding in examine(ctx.obj.config):
         mark, color = _MARKS[finding.status]
         failed += finding.status == "failed"
         text = f"{finding.text} {finding.mend}".rstrip()
+        if finding.status == "failed" and (first := told.setdefault(text, finding.subject)) != finding.subject:
+            text = f"as {first}"
         click.echo(f"{click.style(mark, fg=color)} {finding.subject:23} {text}")
     if failed:
         click.echo(f"{failed} to mend.", err=True)

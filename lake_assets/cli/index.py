@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, partition_of, stream_named
-from lake_assets.cli.failure import report
+from lake_assets.cli.failure import Failures, report
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
@@ -92,16 +92,16 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
     plan = None if partitions is not None else plan_index(stream)
     done: list[IngestResult] = []
-    failed = 0
+    failures = Failures(debug=options.debug)
     with progress() as bar:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())
         for indexed in index_all(stream, partitions, plan=plan, run_id=run_id, checkpoint=interrupt.check):
             interrupt.check()
-            _tell(indexed, debug=options.debug)
-            failed += indexed.error is not None
+            _tell(indexed, failures)
             if indexed.result is not None:
                 done.append(indexed.result)
+    failures.tell_rest()
     files, rows = (sum(getattr(r.row, name) or 0 for r in done) for name in ("files_written", "row_count"))
     partitions_done = sum(1 for result in done if result.row.status == "committed")
     click.echo(
@@ -111,9 +111,9 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     )
     if plan is not None:
         _tell_outside(plan)
-    if failed:
-        click.echo(f"{count(failed, 'partition')} with objects that were not registered.", err=True)
-    return not failed
+    if failures.count:
+        click.echo(f"{count(failures.count, 'partition')} with objects that were not registered.", err=True)
+    return not failures.count
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
@@ -160,14 +160,13 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     return not repaired.errors
 
 
-def _tell(indexed: "Indexed", *, debug: bool) -> None:
+def _tell(indexed: "Indexed", failures: Failures) -> None:
     from lake_assets.cli.partitions import result_line
 
     if indexed.result is not None:
         click.echo(result_line(indexed.result))
     if isinstance(indexed.error, LakeAssetsError):
-        click.echo(f"{click.style('failed', fg='red')}     {indexed.partition}")
-        report(indexed.error, debug=debug)
+        failures.tell(str(indexed.partition), indexed.error)
     elif indexed.error is not None:
         raise indexed.error
 

@@ -10,7 +10,7 @@ import click
 from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
-from lake_assets.cli.words import count, size
+from lake_assets.cli.words import count, several, size
 
 if TYPE_CHECKING:
     from lake_assets.compact import Compacted
@@ -42,7 +42,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
         raise click.UsageError(f"there is no lake {lake!r}: the config has {', '.join(config.lakes)}.", ctx)
     failed = False
     objects: list[str] = []
-    session = Session(config.spark)
+    session = Session(config.spark, debug=options.debug)
     with session.stopped():
         for name in [lake] if lake is not None else list(config.lakes):
             done = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
@@ -76,8 +76,15 @@ def _lines(done: "Maintained", *, dry_run: bool) -> list[str]:
     lines += _some([f"    kept       {uri}: {_KEPT}" for uri in done.cleaned.kept])
     lines += _some([f"    kept       {one.uri}: {one.why}" for one in done.cleaned.others])
     lines += _some([f"    waits      {uri}: in no storage of the config" for uri in done.cleaned.unreachable])
-    lines += [f"    left       {one.stream} {one.partition}: {one.why}" for one in done.left]
-    return lines
+    return lines + _left(done)
+
+
+def _left(done: "Maintained") -> list[str]:
+    """Why partitions were left as they were, each reason once."""
+    by_reason: dict[str, list[str]] = {}
+    for one in done.left:
+        by_reason.setdefault(one.why or "", []).append(f"{one.stream} {one.partition}")
+    return [f"    left       {several(names)}: {why}" for why, names in by_reason.items()]
 
 
 def _object(done: "Maintained", *, dry_run: bool) -> dict[str, object]:

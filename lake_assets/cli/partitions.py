@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, partitions_of, stream_named
-from lake_assets.cli.failure import report
+from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
@@ -96,10 +96,10 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     opened = stream_named(config, stream)
     partitions = partitions_of(opened.config, texts)
     run_id = str(uuid.uuid4())
-    failed = 0
+    failures = Failures(debug=options.debug)
     with progress() as bar:
         task = bar.add_task(opened.name, total=len(partitions))
-        session = Session(config.spark)
+        session = Session(config.spark, debug=options.debug)
         session.announce = lambda doing: bar.update(task, description=doing or opened.name)
         with session.stopped():
             outcomes = ingest_all(opened, partitions, session, force=force, run_id=run_id, checkpoint=interrupt.check)
@@ -108,14 +108,13 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
                 if outcome.result is not None:
                     click.echo(result_line(outcome.result))
                 elif isinstance(outcome.error, LakeAssetsError):
-                    failed += 1
-                    click.echo(f"{click.style('failed', fg='red'):9}  {outcome.partition}")
-                    report(outcome.error, debug=options.debug)
+                    failures.tell(str(outcome.partition), outcome.error)
                 elif outcome.error is not None:
                     raise outcome.error
                 bar.advance(task)
-    if failed:
-        click.echo(f"{failed} of {count(len(partitions), 'partition')} failed.", err=True)
+    failures.tell_rest()
+    if failures.count:
+        click.echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
 
 

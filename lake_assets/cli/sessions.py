@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.python_side import stop_session
+from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
 
 
 class Session:
@@ -15,10 +17,11 @@ class Session:
 
     Args:
         settings: the config's Spark settings.
+        debug: let Spark log its errors to standard error, unless the settings say what it logs.
     """
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings = settings
+    def __init__(self, settings: Mapping[str, str], *, debug: bool = False) -> None:
+        self._settings = {LOG_LEVEL: "ERROR", **settings} if debug else settings
         self._session: SparkSession | None = None
         self.announce: Callable[[str | None], None] = lambda _: None
         """Called with a sentence before Spark is started and with None after it."""
@@ -52,5 +55,6 @@ class Session:
         finally:
             if self._session is not None and not running:
                 if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
-                    self._session.sparkContext.setLogLevel("OFF")  # else each task tells that it was stopped
-                self._session.stop()
+                    with suppress(Py4JError, ConnectionError):  # its JVM has ended
+                        self._session.sparkContext.setLogLevel("OFF")  # else each task tells that it was stopped
+                stop_session(self._session)

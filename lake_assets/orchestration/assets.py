@@ -20,6 +20,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest import Outcome, Sessions, ingest_all
 from lake_assets.orchestration.checks import evaluations_of_cancelled_run, evaluations_of_failed_run
+from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -37,7 +38,7 @@ from lake_assets.stream import OpenStream
 
 PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
 LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes
-NAMED_FAILURES = 20  # of a range, in the text of its one failure; the log and the ledger have them all
+NAMED_FAILURES = 20  # errors of a range, in the text of its one failure; the log and the ledger have them all
 
 PASSING = (StorageUnreachableError, CommitConflictError)  # errors that are gone when tried again a little later
 RETRIES = 2  # of a run in which nothing else went wrong
@@ -126,6 +127,7 @@ class _Run:
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
         self.failed: dict[str, Exception] = {}
+        self.told: dict[str, str] = {}  # the first key with an error of this text
         self.passed_over = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
@@ -202,8 +204,11 @@ class _Run:
         elif error is not None:
             if _is_interrupt(error):
                 raise error
+            first = self.told.setdefault(text_of(error), key)
             self.failed[key] = error
-            if isinstance(error, LakeAssetsError):
+            if first != key:
+                self._tell(f"{label} failed by the error of {first}")
+            elif isinstance(error, LakeAssetsError):
                 self.context.log.error(f"{label} failed: {error}")
             else:
                 # Not foreseen, but no reason to give up the partitions that follow.
@@ -244,18 +249,16 @@ class _Run:
         for key, metadata in self.done.items():
             yield dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=_tags(key))
         for key, error in self.failed.items():
-            facts = {"status": "failed", "error": _text(error)}
+            facts = {"status": "failed", "error": text_of(error)}
             yield dg.AssetObservation(asset, partition=key, metadata=facts, tags=_tags(key))
 
     def _failure(self, partitions: int) -> dg.Failure:
         """One failure for the run."""
-        texts = {key: _text(error) for key, error in self.failed.items()}
+        texts = {key: text_of(error) for key, error in self.failed.items()}
         if partitions == 1:
             (text,) = texts.values()
             return dg.Failure(text, allow_retries=False)
-        lines = [f"{key}: {text}" for key, text in texts.items()][:NAMED_FAILURES]
-        if len(texts) > len(lines):
-            lines.append(f"and {len(texts) - len(lines)} more; the log and the ledger name them all.")
+        lines = lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
         summary = f"{len(texts)} of {partitions} partitions failed, {len(self.done)} are done."
         return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
 
@@ -263,10 +266,6 @@ class _Run:
 def _tags(key: str) -> dict[str, str]:
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     return {f"dagster/partition/{dimension}": text for dimension, text in dimensions.items()}
-
-
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

@@ -9,6 +9,7 @@ from pydantic import Field
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
 from lake_assets.maintain import Maintained, maintain
+from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.resources import sessions
 
 NAMED = 20
@@ -39,7 +40,8 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
             context.log.warning(f"{one.uri} is kept: {one.why}")
         context.add_output_metadata(figures | kept_objects(done))
         if done.left:
-            lines = [f"{one.stream} {one.partition}: {one.why}" for one in done.left[:NAMED]]
+            texts = {f"{one.stream} {one.partition}": one.why or "" for one in done.left}
+            lines = lines_by_text(texts, NAMED, "the command `lake-assets maintain` names them all.")
             raise dg.Failure(
                 "\n".join([f"{len(done.left)} partitions could not be compacted.", *lines]), allow_retries=False
             )

@@ -22,9 +22,7 @@ def sessions(pyspark: LazyPySparkResource) -> Sessions:
     """
 
     def session() -> SparkSession:
-        # Ours goes first, for Java must be found before; the resource then takes the session that runs.
-        start_session(dict(flatten_dict(pyspark.spark_config)))  # type: ignore[no-untyped-call]
-        running: SparkSession = pyspark.spark_session
-        return running
+        # Not the resource's own: Java must be found before, and it keeps a session whose JVM has ended.
+        return start_session(dict(flatten_dict(pyspark.spark_config)))  # type: ignore[no-untyped-call]
 
     return session

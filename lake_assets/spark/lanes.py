@@ -8,10 +8,8 @@ import base64
 import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
-from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -22,18 +20,17 @@ from lake_assets.errors import (
     LakeAssetsError,
     SchemaDriftError,
     SchemaError,
-    SourceError,
-    SparkUnavailableError,
+    StorageUnreachableError,
     TransformError,
 )
 from lake_assets.partition import Partition
+from lake_assets.spark.failures import VIEW, failed_function, first_sentence, refused_sql, spark_errors
 from lake_assets.spark.fit import Fitter, typed_value
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
 from lake_assets.spark.read import read_shares
 from lake_assets.spark.stage import stage_files
 from lake_assets.spark.write import write_files
 
-VIEW = "source"
 RESULT = "the transform's result"
 
 _REPORT = "partition int, uri string, rows bigint, size bigint, error string, drift string"
@@ -61,10 +58,10 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
         A result for each partition of the job, in order. One that fails does not touch the others.
 
     Raises:
-        SourceError: Spark could not run the job.
-        SparkUnavailableError: Spark ended while it was at work.
+        StorageUnreachableError: a storage failed at each try of a task.
+        LakeAssetsError: as `spark_errors`.
     """
-    with _spark_errors():
+    with spark_errors():
         cores = cores or spark_cores(spark)
     bins = [
         (index, tuple(share))
@@ -81,16 +78,16 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
 
     size = sum(o.size for partition in job.partitions for o in partition.objects)
     tasks = spark_tasks(len(bins), size, cores)
-    with _spark_errors():
+    with spark_errors():
         return _collect(spark.range(0, len(bins), 1, numPartitions=tasks).mapInArrow(task, _REPORT), job)
 
 
-def transformed(job: Job, frame: DataFrame) -> JobResult:
-    """Write the rows of a DataFrame as data files of the job's one partition.
+def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
+    """Write the rows of a transform's DataFrame as data files of the job's one partition.
 
     Raises:
-        SourceError: Spark could not run the job.
-        SparkUnavailableError: Spark ended while it was at work.
+        TransformError: the SQL or a function of the transform failed.
+        LakeAssetsError: as `spark_errors`.
     """
     partition = job.partitions[0]
     names = frame.columns
@@ -107,7 +104,7 @@ def transformed(job: Job, frame: DataFrame) -> JobResult:
 
         yield from _reported(0, write)
 
-    with _spark_errors():
+    with spark_errors(transform):
         return _collect(frame.mapInArrow(task, _REPORT), job)[0]
 
 
@@ -150,11 +147,8 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
         function = _function(transform.function)
         try:
             result = function(frame)
-        except Exception as error:
-            raise TransformError(
-                f"the transform {transform.function} raised {type(error).__name__}: {first_sentence(error)}:",
-                "correct the function; --debug shows where.",
-            ) from error
+        except (Exception, SystemExit) as error:
+            raise failed_function(transform.function, error) from error
         if not isinstance(result, DataFrame):
             raise TransformError(
                 f"the transform {transform.function} returned {type(result).__name__}:", "return a Spark DataFrame."
@@ -164,10 +158,7 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
     try:
         return spark.sql(transform.sql or "")
     except PySparkException as error:
-        raise TransformError(
-            f"the transform's SQL is refused by Spark: {first_sentence(error)}:",
-            f"correct transform.sql; the rows are in the view `{VIEW}`.",
-        ) from error
+        raise refused_sql(error) from error
 
 
 def result_schema(frame: DataFrame) -> pa.Schema:
@@ -188,12 +179,6 @@ def spark_cores(spark: SparkSession) -> int:
     """How many tasks the session runs side by side, as far as it can tell."""
     told = spark.conf.get("spark.default.parallelism", None)
     return int(told) if told else int(spark.sparkContext.defaultParallelism)
-
-
-def first_sentence(error: Exception) -> str:
-    """What Spark says, without its plans and stack traces."""
-    text = str(error).split("\n\nJVM stacktrace")[0].split(";\n")[0].split("\n== SQL")[0]
-    return " ".join(text.split())[:600].rstrip(".:")
 
 
 def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
@@ -219,10 +204,12 @@ def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Da
 
 
 def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:
-    """The task's files as rows; an error that trying again cannot mend is a row too."""
+    """The task's files as rows; an error that would come again is a row too, and after others Spark tries again."""
     try:
         for file in work():
             yield _row(partition=index, uri=file.uri, rows=file.rows, size=file.size)
+    except StorageUnreachableError:
+        raise
     except LakeAssetsError as error:
         found = error.found if isinstance(error, SchemaDriftError) else []
         schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in found]
@@ -258,32 +245,6 @@ def _add_error(result: JobResult, text: str, drift: str) -> None:
         result.error = getattr(errors, name)(problem, mend)
 
 
-@contextmanager
-def _spark_errors() -> Iterator[None]:
-    """What Spark raises while a job runs, as errors of ours."""
-    try:
-        yield
-    except (PySparkException, Py4JJavaError) as error:
-        raise _job_error(error) from error
-    except (Py4JError, ConnectionError) as error:
-        raise SparkUnavailableError(
-            "Spark's JVM ended, or was lost, while it was at work:",
-            "often it lacked memory: raise spark.driver.memory, or let less run beside it; then run it again.",
-        ) from error
-
-
-def _job_error(error: PySparkException | Py4JJavaError) -> LakeAssetsError:
-    """The error that a task raised, in its own words where they are ours."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    for line in lines:
-        name, colon, text = line.removeprefix("lake_assets.errors.").partition(": ")
-        if line.startswith("lake_assets.errors.") and colon and hasattr(errors, name):
-            kind: type[LakeAssetsError] = getattr(errors, name)
-            return kind(text)
-    raised = next((line for line in reversed(lines) if "Error" in line and not line.startswith("at ")), lines[0])
-    return SourceError(f"the Spark job failed: {raised[:600].rstrip('.:')}:", "see Spark's log for the task.")
-
-
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:
     return {c.name: typed_value(c, value) for c, value in zip(partition.columns, partition.values, strict=True)}
 
@@ -317,7 +278,7 @@ def _function(reference: str) -> Callable[[DataFrame], object]:
     module, _, name = reference.partition(":")
     try:
         function: Callable[[DataFrame], object] = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever the user's module raises
+    except (Exception, SystemExit) as error:  # whatever the user's module raises
         raise TransformError(
             f"the transform {reference} cannot be imported: {type(error).__name__}: {error}:",
             "check the module, its name and the Python path.",

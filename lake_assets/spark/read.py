@@ -10,24 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore import Bytes
 
-from lake_assets.config.secrets import masking
+from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.derived import Derived
-from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError, StorageError
+from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
 from lake_assets.partition import Partition, PartitionValue
 from lake_assets.spark.fit import Fitter
 from lake_assets.spark.job import Share
 from lake_assets.spark.parquet import ParquetRows
 from lake_assets.spark.path_columns import PathColumns, with_types, with_values
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.failures import failure, is_of_cloud
 from lake_assets.storage.store import Store
 
 BATCH_ROWS = 131_072
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
 AHEAD = 4
 FOOTERS = 16  # read side by side: each is a wait for the store
-
-_TRANSPORT = ("aws error", "azure error", "google::cloud::status", "curl")
 
 
 def read_shares(
@@ -59,15 +58,15 @@ def read_shares(
         SourceError: an object is no Parquet file, or is damaged; the message names it.
         SchemaError: an object's columns or values do not fit.
         SourceChangedError: an object is gone, or another than was listed.
-        StorageError: the store fails, also after its client's own retries.
-        OSError: the store failed while a large object was read; Spark tries the task again.
+        StorageUnreachableError: the store fails, also after its client's own retries; Spark tries the task again.
+        StorageError: the store refuses.
     """
     store = Store(storage)
     drift: SchemaDriftError | None = None
     with masking(storage), ThreadPoolExecutor(AHEAD) as pool:
         for share, file in _opened(storage, shares, pool):
             uri = store.uri(share.key)
-            with _readable(uri):
+            with _readable(storage, uri):
                 try:
                     origin = f"the object {uri}"
                     parquet = ParquetRows(file, origin, pre_buffer=True)
@@ -96,7 +95,7 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
         SchemaError: with `as_it_is`, DuckLake does not read a column.
     """
     uri = store.uri(key)
-    with masking(store.storage), _readable(uri), store.open(key) as file:
+    with masking(store.storage), _readable(store.storage, uri), store.open(key) as file:
         rows = ParquetRows(file, f"the object {uri}")
         if as_it_is:
             rows.refuse_int96()
@@ -121,22 +120,16 @@ def count_rows(store: ArrowStore, key: str) -> int:
     """How many rows one object has, by its footer.
 
     Raises:
-        SourceError, SourceChangedError: as `read_shares`.
-        StorageError: the store fails.
+        SourceError, SourceChangedError, StorageError: as `read_shares`.
     """
     uri = store.uri(key)
-    try:
-        with masking(store.storage), _readable(uri), store.open(key) as file:
-            return int(pq.read_metadata(file).num_rows)
-    except OSError as error:
-        raise StorageError(
-            f"the footer of {uri} cannot be read: {' '.join(str(error).split()).rstrip('.')}:", "run it again."
-        ) from error
+    with masking(store.storage), _readable(store.storage, uri), store.open(key) as file:
+        return int(pq.read_metadata(file).num_rows)
 
 
 @contextmanager
-def _readable(uri: str) -> Iterator[None]:
-    """What Arrow says of an object, as an error that names it; a failure of the store stays what it is."""
+def _readable(storage: AnyStorage, uri: str) -> Iterator[None]:
+    """What Arrow says of an object, as an error that names it; the store's failure is not the object's."""
     try:
         yield
     except FileNotFoundError as error:
@@ -144,8 +137,9 @@ def _readable(uri: str) -> Iterator[None]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _damaged(uri, error) from error
     except OSError as error:
-        if _is_transport(error):
-            raise
+        if error.errno is not None or is_of_cloud(error):
+            mask_error(error, storage)
+            raise failure(error, storage, uri, "read") from error
         raise _damaged(uri, error) from error
 
 
@@ -161,14 +155,13 @@ def _opened(
             if shares[requested].size <= WHOLE:
                 fetched[requested] = pool.submit(whole.get, shares[requested].key, shares[requested].etag)
             requested += 1
-        try:
-            if index in fetched:
-                yield share, pa.BufferReader(pa.py_buffer(fetched.pop(index).result()))
-            else:
-                with ranges.open(share.key) as file:
-                    yield share, file
-        except FileNotFoundError as error:
-            raise _gone(whole.uri(share.key)) from error
+        if index in fetched:
+            yield share, pa.BufferReader(pa.py_buffer(fetched.pop(index).result()))
+            continue
+        with _readable(storage, whole.uri(share.key)):
+            file = ranges.open(share.key)
+        with file:
+            yield share, file
 
 
 def _batches(
@@ -224,8 +217,3 @@ def _damaged(uri: str, error: Exception) -> SourceError:
 
 def _gone(uri: str) -> SourceChangedError:
     return SourceChangedError(f"the object {uri} vanished while its partition was being read:", "run it again.")
-
-
-def _is_transport(error: OSError) -> bool:
-    """Whether the store failed, not the file's bytes: the system's errors have a number, a cloud's say where from."""
-    return error.errno is not None or any(sign in str(error).lower() for sign in _TRANSPORT)

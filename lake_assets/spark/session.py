@@ -5,6 +5,7 @@ what belongs to the machine (which Java, which Python) goes into the environment
 """
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -17,7 +18,12 @@ from pyspark.sql import SparkSession
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import Java, find_java
+from lake_assets.spark.python_side import clear_ended, silence
 
+LOG_LEVEL = "spark.log.level"
+TASK_TRIES = "2"  # of a local session, where a task that fails for good costs each try; a cluster's default is 4
+
+_LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # stands before spark.driver.extraJavaOptions, which is the user's
 
@@ -32,7 +38,8 @@ def spark_config(
     """The Spark settings that this package needs, overlaid with the user's own.
 
     Args:
-        master: Spark's master URL; a local session when None.
+        master: Spark's master URL; a local session when None. A local one tries a task that fails up to
+            `spark.task.maxFailures` times, twice when the settings do not say.
         cores: how many tasks a local session runs at a time; every core of the machine when None.
         app_name: the name that the session shows.
         settings: the user's Spark settings, which win over those made here.
@@ -49,10 +56,12 @@ def spark_config(
         "spark.ui.showConsoleProgress": "false",
     }
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
-        # Errors only. A Spark of the user's own has logging of its own.
+        # A Spark of the user's own has logging of its own.
+        config[LOG_LEVEL] = "OFF"  # each failed try of a task writes stack traces; the error says what they mean
         config[_JVM_OPTIONS] = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
     config.update(settings or {})
     if config["spark.master"].startswith("local"):
+        config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
         local = {
             # Neither a firewall's question nor a host name that does not resolve.
             "spark.driver.host": "127.0.0.1",
@@ -64,6 +73,12 @@ def spark_config(
         }
         config = local | config
     return config
+
+
+def _with_tries(master: str, tries: str) -> str:
+    """A local master that tries a failed task again: it heeds no setting for that, but a second number of its own."""
+    cores = _LOCAL.fullmatch(master)
+    return f"local[{cores[1] or 1}, {tries}]" if cores else master
 
 
 def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
@@ -95,11 +110,15 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
 def start_session(conf: Mapping[str, str]) -> SparkSession:
     """The Spark session with these settings: started, or the one that runs in this process already.
 
-    It starts in about 6 s, and in 4 s once there is a class archive (see `class_sharing`).
+    One whose JVM has ended is replaced. With the log level OFF pyspark logs no errors either: it raises them. A session
+    starts in about 6 s, and in 4 s once there is a class archive (see `class_sharing`).
 
     Raises:
         SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
     """
+    clear_ended()
+    if conf.get(LOG_LEVEL) == "OFF":
+        silence()
     java = prepare_environment(conf)
     builder = SparkSession.builder
     for key, value in conf.items():

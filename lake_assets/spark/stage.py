@@ -10,13 +10,16 @@ import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 
 from lake_assets.config.secrets import masking
 from lake_assets.engine import open_engine
+from lake_assets.errors import StorageError
 from lake_assets.spark.job import DataFile, Job
 from lake_assets.spark.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.failures import reason, storage_errors
 
 COPIED = 8 * 2**20  # bytes at a time
 
@@ -32,7 +35,8 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         folder: key prefix, ending in a slash.
 
     Raises:
-        OSError: the store failed.
+        StorageUnreachableError: the store failed, also after its client's own retries.
+        StorageError: the store refuses or is full, or this machine's temporary folder is.
     """
     assert job.key is not None  # noqa: S101 - the caller looked
     store = ArrowStore(job.storage)
@@ -46,14 +50,24 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         for group in row_groups(batches):
             # A COPY of more keeps some memory of each row group to its end.
             engine.register("rows", group)
-            engine.execute(
-                "COPY rows TO ? (FORMAT parquet, COMPRESSION ?, ENCRYPTION_CONFIG {footer_key_value: ?})",
-                [str(path), codec, job.key.value],
-            )
+            try:
+                engine.execute(
+                    "COPY rows TO ? (FORMAT parquet, COMPRESSION ?, ENCRYPTION_CONFIG {footer_key_value: ?})",
+                    [str(path), codec, job.key.value],
+                )
+            except duckdb.IOException as error:
+                raise StorageError(
+                    f"rows cannot be encrypted in the temporary folder {temporary}: {reason(error)}:",
+                    "free space there, or set TMPDIR of Spark's workers to a larger folder.",
+                ) from error
             engine.unregister("rows")
             rows, size = group.num_rows, path.stat().st_size
             del group  # the next one is gathered in its memory, not beside it
             key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
-            with path.open("rb") as source, store.create(key) as sink:
+            with (
+                path.open("rb") as source,
+                storage_errors(job.storage, store.uri(key), "written"),
+                store.create(key) as sink,
+            ):
                 shutil.copyfileobj(source, sink, COPIED)
             yield DataFile(store.uri(key), rows, size)

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import masking
 from lake_assets.spark.job import DataFile, Job
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.failures import storage_errors
 
 # A row group is closed at either limit; the second bounds the memory of a task when rows are wide.
 GROUP_ROWS = 1_000_000
@@ -27,7 +28,8 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         folder: key prefix, ending in a slash.
 
     Raises:
-        OSError: the store failed.
+        StorageUnreachableError: the store failed, also after its client's own retries.
+        StorageError: the store refuses, is full, or cannot have such a name.
     """
     store = ArrowStore(job.storage)
     groups = row_groups(batches)
@@ -43,7 +45,7 @@ def _write_file(groups: Iterator[pa.Table], store: ArrowStore, job: Job, folder:
         return None
     key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
     rows = 0
-    with ExitStack() as stack:
+    with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         writer = stack.enter_context(
             pq.ParquetWriter(sink, job.schema, compression=job.compression, version="2.6", store_schema=False)

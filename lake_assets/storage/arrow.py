@@ -23,6 +23,7 @@ from lake_assets.errors import StorageError
 from lake_assets.storage import web
 from lake_assets.storage.clients import web_client
 
+_ATTEMPTS = 5  # of a request to S3
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
@@ -99,6 +100,8 @@ def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
         allow_delayed_open=True,
         connect_timeout=5,
         request_timeout=60,
+        # It waits for up to 1, 2, 4 and 8 seconds, about 7 in all, and Spark then tries the task again.
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
     )
 
 

@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
-_RETRY: "RetryConfig" = {"max_retries": 5, "retry_timeout": dt.timedelta(seconds=30)}
+# A server that is away for four seconds fails nothing: the client waits for five seconds or more, in eight steps.
+_RETRY: "RetryConfig" = {
+    "max_retries": 8,
+    "backoff": {"init_backoff": dt.timedelta(seconds=0.5), "max_backoff": dt.timedelta(seconds=1.5), "base": 2},
+    "retry_timeout": dt.timedelta(seconds=30),
+}
 _HTTP: "ClientConfig" = {"allow_http": True, "connect_timeout": dt.timedelta(seconds=5)}
 
 

@@ -21,9 +21,9 @@ from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import HTTPStore, S3Store
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage, WebStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.storage import local, walk, web
+from lake_assets.storage import failures, local, walk, web
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 
@@ -135,6 +135,18 @@ class Store:
         """
         with self._errors():
             return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
+
+    def answers(self) -> bool:
+        """Whether the store answers at all, be it by a refusal; folders and web servers are taken to do so."""
+        if isinstance(self.storage, LocalStorage) or not self.is_listable:
+            return True
+        try:
+            self.probe()
+        except StorageUnreachableError:
+            return False
+        except StorageError:
+            return True
+        return True
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """The bytes of a whole object, by one request.
@@ -293,19 +305,18 @@ class Store:
                 f"{self.root} refuses access:", "read public files by https://, and others from the bucket behind it."
             )
         if isinstance(error, _REFUSED) or coded:
-            return StorageError(
-                f"{self.root} refuses access:", f"check {_keys_of(self.storage)}, or the role of the credential chain."
-            )
+            return StorageError(f"{self.root} refuses access:", failures.access_fix(self.storage))
         if code and code[1] in _NO_BUCKET:
             kind = _NO_BUCKET[code[1]]
             return StorageError(
-                f"the {kind} {self.root.split('/')[2]!r} does not exist at {_place_of(self.storage)}:",
+                f"the {kind} {self.root.split('/')[2]!r} does not exist at {failures.server_of(self.storage)}:",
                 f"create it, or correct `{kind}` in the config.",
             )
         if isinstance(error, (NotFoundError, FileNotFoundError)):
             return StorageError(f"{self.root} vanished while it was being read:", "run it again.")
         return StorageUnreachableError(
-            f"{self.root} cannot be reached: {_first_line(error)}:", "check endpoint and network."
+            f"{failures.place(self.storage)} cannot be reached: {failures.reason(error)}:",
+            failures.reach_fix(self.storage),
         )
 
 
@@ -333,21 +344,3 @@ def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
 def is_hidden(names: Iterable[str]) -> bool:
     """Whether one of these names of folders and objects says that what lies there is no data."""
     return any(name.startswith(("_", ".")) and "=" not in name for name in names)
-
-
-def _keys_of(storage: AnyStorage) -> str:
-    """The keys of the config that open the storage."""
-    ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
-    return ways.get(storage.type, "key_id and secret")
-
-
-def _place_of(storage: AnyStorage) -> str:
-    """Where a storage's bucket should be."""
-    if isinstance(storage, S3Storage | R2Storage):
-        return storage.service.endpoint or "AWS"
-    return storage.access.url if isinstance(storage, AzureStorage) else "Google"
-
-
-def _first_line(error: Exception) -> str:
-    """An error's first line, without the debug dump that follows in the client's messages."""
-    return str(error).split("\n", 1)[0][:300].rstrip(".: ")

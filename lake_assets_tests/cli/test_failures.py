@@ -92,3 +92,22 @@ def test_pivot_reads(file: str) -> None:
     result = CliRunner().invoke(main, ["--config", file, "query", "PIVOT sales ON region USING sum(total)"])
 
     assert (result.exit_code, result.stdout) == (0, "NW\n1\n")
+
+
+def test_an_error_that_partitions_share_is_printed_once(file: str, tmp_path: Path) -> None:
+    with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True):
+        pass
+    Path(file).write_text(CONFIG.replace("storage: data", "storage: moved"), encoding="utf-8")
+    (tmp_path / "landing").mkdir()
+    partitions = [f"--partition=region={letter}" for letter in "ABCDE"]
+
+    result = CliRunner().invoke(main, ["--config", file, "ingest", *partitions])
+
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == [
+        "failed     region=A",
+        "failed     4 partitions by the error of region=A: region=B, region=C, region=D and 1 more",
+    ]
+    told, summary = result.stderr.splitlines()
+    assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == 1
+    assert summary == "5 of 5 partitions failed."

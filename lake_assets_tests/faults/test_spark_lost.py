@@ -26,6 +26,30 @@ outcomes = list(ingest_all(world.stream, [world.partition(text) for text in sys.
 print(json.dumps([[type(o.error).__name__, str(o.error)] for o in outcomes] + [len(starts)]))
 """
 
+STARTED_AGAIN = """
+import json, os, signal, sys
+from lake_assets.cli.sessions import Session
+from lake_assets.ingest import ingest_all
+from lake_assets.spark.session import spark_config, start_session
+from lake_assets_tests.world import World
+
+class Killed(Session):
+    def __call__(self):
+        session = super().__call__()
+        os.kill(session.sparkContext._gateway.proc.pid, signal.SIGKILL)
+        return session
+
+world = World(*json.loads(sys.argv[1]), None)
+partitions = [world.partition(sys.argv[2])]
+with Killed({"spark.master": "local[2]"}).stopped() as sessions:
+    list(ingest_all(world.stream, partitions, sessions))
+print("stopped")
+session = start_session(spark_config(cores=2))
+(outcome,) = ingest_all(world.stream, partitions, lambda: start_session(spark_config(cores=2)))
+print(outcome.result.row.status)
+session.stop()
+"""
+
 
 @pytest.mark.slow
 def test_partitions_of_a_run_that_lost_spark_say_so(local_world: World, tmp_path: Path) -> None:
@@ -42,3 +66,17 @@ def test_partitions_of_a_run_that_lost_spark_say_so(local_world: World, tmp_path
     assert {row.status for row in local_world.ledger()} == {"failed"}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
+
+
+@pytest.mark.slow
+def test_a_session_whose_jvm_was_killed_is_stopped_without_an_error_and_replaced(
+    local_world: World, tmp_path: Path
+) -> None:
+    local_world.land(NW, sales(1))
+    places = json.dumps([local_world.catalog, local_world.storage, local_world.source])
+
+    run = run_python("-c", STARTED_AGAIN, places, NW, folder=tmp_path)
+
+    assert (run.returncode, run.stdout.split()) == (0, ["stopped", "committed"]), run.stderr
+    assert "Traceback" not in run.stderr
+    assert "ConnectionRefusedError" not in run.stderr

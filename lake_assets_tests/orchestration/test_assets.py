@@ -289,6 +289,25 @@ def test_an_error_that_nobody_foresaw_stops_only_its_partition(
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
+def test_an_error_that_partitions_share_is_told_once(
+    materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with local_world.stream.lake.open(create=True):
+        pass
+    local_world.storage = {"type": "local", "path": f"{local_world.storage['path']}-moved"}
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+
+    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False, spark=False)
+
+    summary, told = failure_of(result).splitlines()
+    assert summary == "2 of 2 partitions failed, 0 are done."
+    assert told.startswith("2026-02-11|NW, 2026-02-11|SW: ")
+    logged = capfd.readouterr().err
+    assert logged.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1
+    assert "2026-02-11|SW (2 of 2) failed by the error of 2026-02-11|NW" in logged
+
+
 @pytest.mark.parametrize("by_duckdb", [False, True])
 def test_a_cancelled_run_stops_and_shows_what_it_did(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, by_duckdb: bool

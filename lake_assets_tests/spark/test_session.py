@@ -20,7 +20,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_local_session_is_the_default() -> None:
     config = spark_config()
-    assert config["spark.master"] == "local[*]"
+    assert config["spark.master"] == "local[*, 2]"
     assert config["spark.driver.bindAddress"] == config["spark.driver.host"] == "127.0.0.1"
     assert config["spark.sql.session.timeZone"] == "UTC"
     assert config["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
@@ -28,7 +28,24 @@ def test_a_local_session_is_the_default() -> None:
 
 def test_cores_bound_the_tasks_and_the_shuffle() -> None:
     config = spark_config(cores=3)
-    assert (config["spark.master"], config["spark.sql.shuffle.partitions"]) == ("local[3]", "6")
+    assert (config["spark.master"], config["spark.sql.shuffle.partitions"]) == ("local[3, 2]", "6")
+
+
+@pytest.mark.parametrize(
+    ("settings", "master"),
+    [
+        ({"spark.master": "local"}, "local[1, 2]"),
+        ({"spark.master": "local[2]", "spark.task.maxFailures": "5"}, "local[2, 5]"),
+        ({"spark.master": "local[*,1]"}, "local[*,1]"),
+    ],
+)
+def test_a_local_session_tries_a_failed_task_again(settings: dict[str, str], master: str) -> None:
+    assert spark_config(settings=settings)["spark.master"] == master
+
+
+def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
+    assert spark_config()["spark.log.level"] == "OFF"
+    assert spark_config(settings={"spark.log.level": "WARN"})["spark.log.level"] == "WARN"
 
 
 def test_the_users_settings_win() -> None:
@@ -144,7 +161,7 @@ print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.maste
 def test_the_same_settings_serve_dagsters_resource(tmp_path: Path) -> None:
     run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["UTC", "local[2]", "3"]
+    assert run.stdout.split() == ["UTC", "local[2,", "2]", "3"]
 
 
 JVM_THAT_ENDS = """

@@ -1,0 +1,34 @@
+"""Texts of what failed in a run: an error that several partitions share is told once."""
+
+from collections.abc import Mapping, Sequence
+
+from lake_assets.errors import LakeAssetsError
+
+NAMED = 3  # of those that share an error
+
+
+def text_of(error: Exception) -> str:
+    """What Dagster shows of an error."""
+    return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
+
+
+def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:
+    """A line for each error, which begins with the names of those that have it.
+
+    Args:
+        texts: the error's text by the name of what failed.
+        most: so many lines; one more says how many errors there are besides.
+        elsewhere: where those are told.
+    """
+    by_text: dict[str, list[str]] = {}
+    for name, text in texts.items():
+        by_text.setdefault(text, []).append(name)
+    lines = [f"{_several(names)}: {text}" for text, names in by_text.items()]
+    if (more := len(lines) - most) > 0:
+        lines[most:] = [f"and {more} more; {elsewhere}"]
+    return lines
+
+
+def _several(names: Sequence[str]) -> str:
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,190 @@
+"""What Spark raises while a job runs, as one error of ours: a sentence with its place, and how to fix it."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+import lake_assets
+from lake_assets import errors
+from lake_assets.config.streams import Transform
+from lake_assets.errors import LakeAssetsError, SourceError, SparkUnavailableError, TaskLostError, TransformError
+
+VIEW = "source"
+"""The view in which a transform's SQL finds the rows."""
+
+_SENTENCES = 600  # characters of what others say
+
+_PACKAGE = f"{Path(lake_assets.__file__).parent}{os.sep}"
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*)", re.DOTALL)
+_FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
+_RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
+_OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
+_NO_MEMORY = ("MemoryError", "pyarrow.lib.ArrowMemoryError")
+
+_POSITION = re.compile(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==")  # from one
+_POS = re.compile(r"line (\d+),? pos (\d+)")  # the column from zero
+_CALLED_FROM = re.compile(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)')
+_CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ")
+_BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary set .*|\n== .*", re.DOTALL)
+_CONNECT_GONE = re.compile(r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ")
+
+
+@contextmanager
+def spark_errors(transform: Transform | None = None) -> Iterator[None]:
+    """Raise what Spark raises in the block, which runs a job, as an error of ours.
+
+    Args:
+        transform: whose SQL or function the job runs; None if it runs none.
+
+    Raises:
+        TransformError: the transform's SQL or function failed.
+        TaskLostError: a process ended that ran a task, or had too little memory.
+        SparkUnavailableError: Spark ended while it was at work.
+        SourceError: the job failed for another reason.
+        LakeAssetsError: what a task raised of ours.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise job_error(error, transform) from error
+    except (Py4JError, ConnectionError) as error:
+        raise _gone() from error
+
+
+def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
+    """The error of ours for one of Spark's."""
+    text = str(error)
+    if isinstance(error, PySparkException) and _CONNECT_GONE.search(text):
+        return _gone()
+    if found := _TRACEBACK.search(text):
+        return _python_error(found[1], transform)
+    if lost := _lost(text):
+        return lost
+    if transform is not None and isinstance(error, PySparkException):
+        return _transform_failed(transform, first_sentence(error), _place_in(text))
+    return SourceError(f"the Spark job failed: {_spark_said(text)}:", "--debug shows where.")
+
+
+def refused_sql(error: PySparkException) -> TransformError:
+    """The error for a transform's SQL that Spark does not take."""
+    return TransformError(
+        f"the transform's SQL is refused by Spark{_place_in(str(error))}: {first_sentence(error)}:",
+        f"correct transform.sql; the rows are in the view `{VIEW}`.",
+    )
+
+
+def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
+    """The error for a transform's function that raised while it made its DataFrame."""
+    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+        return _gone()
+    text = first_sentence(error) if isinstance(error, Exception) else str(error)
+    where = _place_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
+    return TransformError(
+        f"the transform {reference} raised {type(error).__name__}: {text}{where}:",
+        "correct the function; --debug shows where.",
+    )
+
+
+def first_sentence(error: Exception) -> str:
+    """What Spark says, without its condition, plans and stack traces."""
+    text = str(error).strip().split("\n\nJVM stacktrace")[0].split(";\n")[0]
+    text = _BEHIND.sub("", _CONDITION.sub("", text)).strip().split("\nSearch path:")[0]
+    return " ".join(text.split())[:_SENTENCES].rstrip(".:")
+
+
+def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsError:
+    """The error for what was raised in a Python worker, by its traceback."""
+    frames = list(_FRAME.finditer(traceback))
+    raised = _RAISED.search(traceback, frames[-1].end() if frames else 0)
+    name, text = (raised["type"], raised["text"] or "") if raised else ("an error", traceback.strip())
+    ours = name.removeprefix("lake_assets.errors.")
+    if ours != name and hasattr(errors, ours):
+        kind: type[LakeAssetsError] = getattr(errors, ours)
+        return kind(text)
+    if name in _NO_MEMORY:
+        return _no_memory(f"a Python worker of Spark had too little memory ({name})")
+    users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
+    where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
+    said = f"{name}: {' '.join(text.split())[:_SENTENCES]}".rstrip(".: ")
+    if transform is not None:
+        return _transform_failed(transform, said, where)
+    return SourceError(f"the Spark job failed{where}: {said}:", "--debug shows where.")
+
+
+def _lost(text: str) -> LakeAssetsError | None:
+    """The error for a process that ended, or had too little memory; None if the text says nothing of one."""
+    if "Python worker exited unexpectedly" in text:
+        return TaskLostError(
+            "a Python worker of Spark was killed, or ended by itself, while it ran a task, and so at each new try:",
+            "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "
+            "and on a cluster raise spark.executor.memoryOverhead; code of a transform must not end its process.",
+        )
+    if "OutOfMemoryError" in text or "Not enough memory" in text:
+        return _no_memory("Spark's JVM had too little memory")
+    if "ExecutorLostFailure" in text or "executor lost" in text.lower():
+        return TaskLostError(
+            "an executor of Spark was lost while it ran a task, and so at each new try:",
+            "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead; then run it again.",
+        )
+    return None
+
+
+def _no_memory(problem: str) -> TaskLostError:
+    return TaskLostError(
+        f"{problem}:",
+        "raise spark.driver.memory, on a cluster spark.executor.memory and spark.executor.memoryOverhead, or let fewer "
+        "tasks run side by side (spark.master: local[1]).",
+    )
+
+
+def _gone() -> SparkUnavailableError:
+    return SparkUnavailableError(
+        "Spark's JVM ended, or was lost, while it was at work:",
+        "often it lacked memory: raise spark.driver.memory, or let less run beside it; then run it again.",
+    )
+
+
+def _transform_failed(transform: Transform, said: str, where: str) -> TransformError:
+    if transform.function is not None:
+        return TransformError(
+            f"the transform {transform.function} failed{where}: {said}:", "correct the function; --debug shows more."
+        )
+    return TransformError(
+        f"the transform's SQL failed{where}: {said}:",
+        f"correct transform.sql, or the rows in the view `{VIEW}`.",
+    )
+
+
+def _place_in(text: str) -> str:
+    """Where in the SQL, or by which line of a function, Spark was told what fails."""
+    if found := _POSITION.search(text):
+        return f" at line {found[1]}, column {found[2]}"
+    if found := _POS.search(text):
+        return f" at line {found[1]}, column {int(found[2]) + 1}"
+    if found := _CALLED_FROM.search(text):
+        file, _, line = found[2].strip().rpartition(":")
+        return f" at {file}, line {line}, in {found[1]}"
+    return ""
+
+
+def _frame_of(error: BaseException) -> str:
+    """The last line of the user's own code that an error came through."""
+    where, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not _OTHERS_CODE.search(file):
+            where = f" at {file}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return where
+
+
+def _spark_said(text: str) -> str:
+    """The line that says what is wrong, of an error that is all stack trace."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
+    raised = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[0])
+    return raised.removeprefix(": ").removeprefix("Caused by: ")[:_SENTENCES].rstrip(".:")

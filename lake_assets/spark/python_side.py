@@ -1,0 +1,56 @@
+"""pyspark's own state and loggers in this process: of a JVM that has ended, and of errors that are raised anyway."""
+
+import logging
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+from pyspark.sql.context import SQLContext
+
+# They print each error of a query as JSON with all its stack traces, and then it is raised.
+_QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_OFF = logging.CRITICAL + 1
+_PY4J = "Exception while sending command."  # logged with a traceback, and then raised
+
+
+def silence() -> None:
+    """Let pyspark and py4j log nothing of errors that they raise."""
+    for name in _QUERY_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(_OFF)
+    root = logging.getLogger()
+    if _is_news not in root.filters:
+        root.addFilter(_is_news)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return record.msg != _PY4J
+
+
+def clear_ended() -> bool:
+    """Forget the session of a JVM that has ended: pyspark would give it again, and start no other.
+
+    Returns:
+        Whether there was one.
+    """
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public word for it
+    if process is None or process.poll() is None:
+        return False
+    context = SparkContext._active_spark_context  # noqa: SLF001
+    if context is not None:
+        context._jsc = None  # noqa: SLF001 - else stop() calls the JVM
+        context.stop()
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
+    SQLContext._instantiatedContext = None  # noqa: SLF001
+    return True
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop a session, also one whose JVM has ended or is out of reach."""
+    if clear_ended():
+        return
+    try:
+        session.stop()
+    except (Py4JError, ConnectionError):
+        logging.getLogger(__name__).debug("the session could not be stopped", exc_info=True)

@@ -1,0 +1,143 @@
+"""What the clients of a storage and the operating system say of a failure, as one error that says how to fix it."""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
+from lake_assets.errors import StorageError, StorageUnreachableError
+
+Doing = Literal["read", "written"]
+
+# Clouds say it by a code in the text of an error that has no number.
+_REFUSED = re.compile(
+    r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|"
+    r"INVALID_CLIENT_TOKEN_ID|MISSING_AUTHENTICATION_TOKEN|UNRECOGNIZED_CLIENT|ExpiredToken|InvalidToken|"
+    r"AuthenticationFailed|AuthorizationFailure|AuthorizationPermissionMismatch|PERMISSION_DENIED|UNAUTHENTICATED|"
+    r"(?:HTTP status|status code:?) 40[13]\b|\b40[13] (?:Unauthorized|Forbidden)"
+)
+_NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|[Tt]he specified (?:bucket|container) does not")
+_FULL = re.compile(r"StorageFull|InsufficientStorage|QuotaExceeded|HTTP status 507")
+_LONG_NAME = re.compile(r"KeyTooLong|OutOfRangeInput|InvalidResourceName")
+# A request that is wrong is wrong again; 408 and 429 ask for another try.
+_WRONG_REQUEST = re.compile(r"HTTP status 4(?!08|29)\d\d")
+_CLOUD = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curl", re.IGNORECASE)
+
+_REFUSED_NUMBERS = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL_NUMBERS = {errno.ENOSPC, errno.EDQUOT}
+_PASSING_NUMBERS = {
+    *(errno.EIO, errno.ESTALE, errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EPIPE, errno.EMFILE, errno.ENFILE),
+    *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED),
+    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
+}
+
+_PREAMBLE = re.compile(
+    r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in \S+, after \d+ retries, "
+    r"max_retries: \d+, retry_timeout: \S+ +- |^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |"
+    r"^.*Azure Error: \[\w*\] |; Details: .*$"
+)
+_REASON = 200  # characters
+
+
+@contextmanager
+def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None]:
+    """Raise what fails in the block, which reads or writes one object, as an error of ours without secrets.
+
+    Args:
+        storage: of the object.
+        uri: the object's.
+        doing: what the block does with it.
+
+    Raises:
+        StorageUnreachableError: the storage did not answer, or failed; the same may succeed later.
+        StorageError: it refuses, is full, or cannot have such an object.
+    """
+    try:
+        yield
+    except OSError as error:
+        mask_error(error, storage)
+        raise failure(error, storage, uri, doing) from error
+
+
+def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
+    """The error of ours for one of Arrow's or of the operating system, while an object was read or written."""
+    text = str(error)
+    if error.errno in _FULL_NUMBERS or _FULL.search(text):
+        return StorageError(
+            f"{place(storage)} has no space left: {uri} was not {doing}:",
+            "free space there, or move the storage to a larger disk or quota, and run it again.",
+        )
+    if error.errno == errno.ENAMETOOLONG or _LONG_NAME.search(text):
+        return StorageError(
+            f"{place(storage)} takes no name as long as that of {uri}, which was not {doing}:",
+            "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
+        )
+    if error.errno in _REFUSED_NUMBERS or _REFUSED.search(text):
+        return StorageError(f"{place(storage)} refuses access: {uri} was not {doing}:", access_fix(storage))
+    if _NO_BUCKET.search(text):
+        return StorageError(
+            f"{place(storage)} does not exist: {uri} was not {doing}:", "create it, or correct its name in the config."
+        )
+    if may_pass(error):
+        return StorageUnreachableError(
+            f"{place(storage)} cannot be reached or fails: {uri} was not {doing}: {reason(error)}:", reach_fix(storage)
+        )
+    return StorageError(
+        f"{uri} was not {doing} by {place(storage)}: {reason(error)}:", "correct the cause, and run it again."
+    )
+
+
+def may_pass(error: OSError) -> bool:
+    """Whether the storage failed in a way that may be gone a little later."""
+    text = str(error)
+    if error.errno is not None:
+        return error.errno in _PASSING_NUMBERS
+    return is_of_cloud(error) and not (_REFUSED.search(text) or _NO_BUCKET.search(text) or _WRONG_REQUEST.search(text))
+
+
+def is_of_cloud(error: OSError) -> bool:
+    """Whether a cloud's client raised it, and not a reader that found wrong bytes."""
+    return _CLOUD.search(str(error)) is not None
+
+
+def reason(error: Exception) -> str:
+    """What a client says in its first line, without the request, which names another object each time."""
+    text, before = " ".join(str(error).split("\n", 1)[0].split()), ""
+    while text != before:
+        text, before = _PREAMBLE.sub("", text), text
+    return text[:_REASON].rstrip(".:; ")
+
+
+def place(storage: AnyStorage) -> str:
+    """A storage by its root and its server, for errors."""
+    if isinstance(storage, LocalStorage):
+        return f"the folder {storage.root}"
+    server = server_of(storage)
+    return storage.root if server is None else f"{storage.root} at {server}"
+
+
+def server_of(storage: AnyStorage) -> str | None:
+    """Where a storage's bucket is; None of a folder and of a web server, whose root says it."""
+    if isinstance(storage, S3Storage | R2Storage):
+        return storage.service.endpoint or "AWS"
+    if isinstance(storage, AzureStorage):
+        return storage.access.url
+    return "Google" if isinstance(storage, GcsStorage) else None
+
+
+def access_fix(storage: AnyStorage) -> str:
+    """How to fix a storage that refuses access."""
+    if isinstance(storage, LocalStorage):
+        return "let this user read and write the folder and what is in it."
+    ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
+    return f"check {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain."
+
+
+def reach_fix(storage: AnyStorage) -> str:
+    """How to fix a storage that does not answer."""
+    if isinstance(storage, LocalStorage):
+        return "check the disk or network share, and run it again."
+    return "check endpoint and network, and run it again."

@@ -1,0 +1,158 @@
+"""The storage is away, or refuses, while Spark's tasks read and write: they try again, or one error says it all."""
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import LakeAssetsError, StorageError, StorageUnreachableError
+from lake_assets.ingest import ingest_all
+from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+AWAY = 4.0  # seconds
+
+
+@dataclass
+class Outage:
+    """The proxy goes away when a request of this kind comes, for that one and all that follow."""
+
+    proxy: S3Proxy
+    when: Callable[[Request], bool]
+    seconds: float
+    over: threading.Event = field(default_factory=threading.Event)
+    begun: bool = False
+
+    def __call__(self, request: Request) -> bool:
+        if self.begun or not self.when(request):
+            return False
+        self.begun = True
+        threading.Thread(target=self._away, daemon=True).start()
+        return True
+
+    def _away(self) -> None:
+        with self.proxy.down():
+            self.over.wait(self.seconds)
+
+
+@pytest.fixture
+def outage(s3_proxy: S3Proxy) -> Iterator[Callable[..., Outage]]:
+    outages: list[Outage] = []
+
+    def begin(when: Callable[[Request], bool], seconds: float) -> Outage:
+        outages.append(Outage(s3_proxy, when, seconds))
+        s3_proxy.inject(Rule("hang_up", when=outages[-1]))
+        return outages[-1]
+
+    yield begin
+    for one in outages:
+        one.over.set()
+
+
+def is_written(request: Request) -> bool:
+    return request.method in {"PUT", "POST"} and request.key.endswith(".parquet")
+
+
+def is_read(request: Request) -> bool:
+    return request.method == "GET" and request.key.endswith(".parquet")
+
+
+def large() -> pa.Table:
+    """More than is fetched by one request."""
+    rows = 1_500_000
+    return pa.table({"id": pa.array(range(rows), pa.int64()), "total": np.random.default_rng(1).random(rows)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["written", "read", "read in parts"])
+def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
+    local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], what: str
+) -> None:
+    if what == "written":
+        local_world.storage = bucket_on(s3_proxy.s3)
+    else:
+        local_world.source = bucket_on(s3_proxy.s3)
+    rows = large() if what == "read in parts" else sales(1, 2)
+    local_world.land(NW, rows, row_group_size=200_000)
+    away = outage(is_written if what == "written" else is_read, AWAY)
+
+    result = local_world.ingest(NW)
+
+    assert away.begun
+    assert (result.row.status, result.row.row_count) == ("committed", rows.num_rows)
+    assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(rows.num_rows, rows.num_rows)]
+
+
+@pytest.mark.slow
+def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
+    local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.storage = bucket_on(s3_proxy.s3)
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+    outage(is_written, 600)
+
+    partitions = [local_world.partition(text) for text in (NW, SW)]
+    errors = [outcome.error for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)]
+
+    assert errors[0] is errors[1]
+    assert isinstance(errors[0], StorageUnreachableError)
+    endpoint = local_world.storage["endpoint"]
+    assert f"at {endpoint} cannot be reached or fails: s3://" in str(errors[0])
+    assert "main/sales/region=" in str(errors[0])
+    assert "check endpoint and network" in str(errors[0])
+    assert "Traceback" not in str(errors[0])
+    assert "Traceback" not in capfd.readouterr().err
+    assert [row.status for row in local_world.ledger()] == ["failed", "failed"]
+
+
+def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    keys = {"key_id": "k", "secret": "s"}
+    local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys}
+
+    partitions = [local_world.partition(text) for text in (NW, SW)]
+    errors = {str(outcome.error) for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)}
+
+    assert errors == {
+        (
+            "s3://nowhere at http://127.0.0.1:9 cannot be reached: HTTP error: error sending request: "
+            "check endpoint and network, and run it again."
+        )
+    }
+
+
+def test_a_name_that_the_lakes_folder_cannot_take_is_named(
+    local_world: World, s3_location: Callable[[], dict[str, object]]
+) -> None:
+    local_world.source = s3_location()
+    long = f"region={'x' * 300},date=2026-02-11"
+    local_world.land(long, sales(1))
+
+    with pytest.raises(StorageError, match=r"takes no name as long as that of .*xxx") as raised:
+        local_world.ingest(long)
+
+    assert "shorten the partition's value" in str(raised.value)
+    assert not isinstance(raised.value, StorageUnreachableError)
+
+
+def test_one_partition_that_cannot_be_written_leaves_the_others_alone(
+    local_world: World, s3_location: Callable[[], dict[str, object]]
+) -> None:
+    local_world.source = s3_location()
+    long = f"region={'x' * 300},date=2026-02-11"
+    for text in (long, NW):
+        local_world.land(text, sales(1))
+
+    partitions = [local_world.partition(text) for text in (long, NW)]
+    outcomes = {o.partition: o.error for o in ingest_all(local_world.stream, partitions, local_world.sessions)}
+
+    assert isinstance(outcomes[partitions[0]], LakeAssetsError)
+    assert outcomes[partitions[1]] is None
+    assert local_world.totals() == [1]

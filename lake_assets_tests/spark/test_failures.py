@@ -1,0 +1,139 @@
+"""What is said of a transform, a task or a process of Spark that fails: one sentence with its place."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, functions
+
+from lake_assets.errors import LakeAssetsError, SchemaError, TaskLostError, TransformError
+from lake_assets_tests.world import NW, World, sales
+
+HERE = f"{__name__}:"
+
+
+def in_rows(work: Callable[[Any], Any]) -> Callable[[DataFrame], DataFrame]:
+    return lambda frame: frame.withColumn("id", functions.udf(work, "bigint")("id"))
+
+
+def _raise(value: int) -> int:
+    raise ValueError(f"no {value}\nof that kind")
+
+
+def _exit(value: int) -> int:
+    sys.exit(value)
+
+
+def _end(value: int) -> int:
+    os._exit(value)  # as the kernel does where memory is short
+
+
+raises, exits, ends = in_rows(_raise), in_rows(_exit), in_rows(_end)
+
+
+def leaves(_: DataFrame) -> DataFrame:
+    sys.exit(0)
+
+
+def acts(frame: DataFrame) -> DataFrame:
+    frame.select(functions.expr("1 / (id - id)")).collect()
+    return frame
+
+
+def failure(world: World, transform: dict[str, str], rows: pa.Table | None = None) -> LakeAssetsError:
+    world.options = {"transform": transform}
+    world.land(NW, sales(1, 2) if rows is None else rows)
+    with pytest.raises(LakeAssetsError) as raised:
+        world.ingest(NW)
+    return raised.value
+
+
+def no_log(capfd: pytest.CaptureFixture[str]) -> bool:
+    """Whether neither Spark nor pyspark has logged the error."""
+    err = capfd.readouterr().err
+    return not any(sign in err for sign in ("ERROR", "Traceback", "\tat org."))
+
+
+@pytest.mark.parametrize(
+    ("sql", "text"),
+    [
+        (
+            "SELECT id,\n  totl FROM source",
+            (
+                "the transform's SQL is refused by Spark at line 2, column 3: A column, variable, or function "
+                "parameter with name `totl` cannot be resolved. Did you mean one of the following? "
+                "[`total`, `id`, `date`, `region`]: correct transform.sql; the rows are in the view `source`."
+            ),
+        ),
+        ("SELECT * FROM sourc", "at line 1, column 15: The table or view `sourc` cannot be found."),
+        ("SELEC 1", "at line 1, column 1: Syntax error at or near 'SELEC': correct transform.sql"),
+        (
+            "SELECT id,\n  total / 0 AS total FROM source",
+            (
+                "the transform's SQL failed at line 2, column 3: Division by zero. Use `try_divide` to tolerate "
+                "divisor being 0 and return NULL instead: correct transform.sql, or the rows in the view `source`."
+            ),
+        ),
+        (
+            "SELECT CAST('n' || id AS INT) AS id, total FROM source",
+            """at line 1, column 8: The value 'n0' of the type "STRING" cannot be cast to "INT" because it is""",
+        ),
+    ],
+    ids=["column", "table", "syntax", "division", "cast"],
+)
+def test_sql_that_fails_is_one_sentence_with_its_place(
+    local_world: World, capfd: pytest.CaptureFixture[str], sql: str, text: str
+) -> None:
+    error = failure(local_world, {"sql": sql})
+
+    assert isinstance(error, TransformError)
+    assert text in str(error)
+    assert "SQLSTATE" not in str(error)
+    assert "\n" not in str(error)
+    assert no_log(capfd)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("raises", rf"failed at {__file__}, line \d+: ValueError: no 0: correct the function"),
+        ("exits", rf"failed at {__file__}, line \d+: SystemExit: 0: correct the function"),
+        ("leaves", rf"raised SystemExit: 0 at {__file__}, line \d+: correct the function"),
+        ("acts", r"raised ArithmeticException: Division by zero\..* at line 1, column 1:"),
+    ],
+)
+def test_a_function_that_fails_is_one_sentence_with_its_line(local_world: World, name: str, text: str) -> None:
+    error = failure(local_world, {"function": f"{HERE}{name}"})
+
+    assert isinstance(error, TransformError)
+    assert re.match(f"the transform {HERE}{name} {text}", str(error))
+
+
+def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> None:
+    error = failure(local_world, {"function": f"{HERE}ends"})
+
+    assert isinstance(error, TaskLostError)
+    assert "a Python worker of Spark was killed" in str(error)
+    assert "let fewer tasks run side by side (spark.master: local[1])" in str(error)
+    assert "collectToPython" not in str(error)
+
+
+def test_a_jvm_without_memory_says_which_setting_to_raise(local_world: World) -> None:
+    error = failure(local_world, {"sql": "SELECT size(sequence(0, 2000000000)) AS id FROM source"})
+
+    assert isinstance(error, TaskLostError)
+    assert "Spark's JVM had too little memory: raise spark.driver.memory" in str(error)
+
+
+def test_a_row_of_another_partition_is_one_error(local_world: World, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = sales(1, 2).append_column("region", pa.array(["NW", "SW"]))
+
+    error = failure(local_world, {"sql": "SELECT id, total FROM source"}, rows)
+
+    assert isinstance(error, SchemaError)
+    assert "has a row with region='SW', and belongs to region=NW/date=2026-02-11" in str(error)
+    assert no_log(capfd)

@@ -1,0 +1,98 @@
+"""What is said of a storage that fails while a task reads or writes: storage, object and how to fix it."""
+
+import errno
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from lake_assets.config.storages import AnyStorage, LakeStorage
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.storage.failures import storage_errors
+
+S3 = {"type": "s3", "bucket": "lake", "key_id": "k", "secret": "a-secret", "endpoint": "http://127.0.0.1:9"}
+FOLDER = {"type": "local", "path": "/lake"}
+AZURE = {
+    "type": "azure",
+    "container": "lake",
+    "connection_string": "DefaultEndpointsProtocol=http;AccountName=retail;AccountKey=QUJD;"
+    "BlobEndpoint=http://127.0.0.1:9/retail",
+}
+AT = "s3://lake at http://127.0.0.1:9"
+UPLOADING = "When uploading object with key 'x' in bucket 'lake': AWS Error "
+
+
+def of(config: dict[str, Any]) -> AnyStorage:
+    storage: AnyStorage = TypeAdapter(LakeStorage).validate_python(config)
+    return storage
+
+
+def failing(storage: AnyStorage, error: OSError) -> StorageError:
+    with pytest.raises(StorageError) as raised, storage_errors(storage, f"{storage.root}/x", "written"):
+        raise error
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "text"),
+    [
+        (
+            S3,
+            OSError(
+                f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: curlCode: 7, Could not connect to server; "
+                "Details: Failed to connect to 127.0.0.1:9 after 0 ms: Could not connect to server"
+            ),
+            (
+                f"{AT} cannot be reached or fails: s3://lake/x was not written: curlCode: 7, Could not connect to "
+                "server: check endpoint and network, and run it again."
+            ),
+        ),
+        (
+            S3,
+            OSError(f"{UPLOADING}SLOW_DOWN during PutObject operation: injected"),
+            f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:",
+        ),
+        (
+            AZURE,
+            OSError("GetProperties failed for 'http://127.0.0.1:9/retail/lake/x'. Azure Error: [] Fail to get a new"),
+            "at http://127.0.0.1:9/retail cannot be reached or fails",
+        ),
+        (FOLDER, OSError(errno.EIO, "Input/output error"), "the folder /lake cannot be reached or fails"),
+    ],
+    ids=["away", "503", "azure", "disk"],
+)
+def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSError, text: str) -> None:
+    told = failing(of(config), error)
+    assert isinstance(told, StorageUnreachableError)
+    assert text in str(told)
+
+
+@pytest.mark.parametrize(
+    ("config", "error", "text"),
+    [
+        (FOLDER, OSError(errno.ENOSPC, "No space left on device"), "the folder /lake has no space left: /lake/x was"),
+        (FOLDER, OSError(errno.ENAMETOOLONG, "File name too long"), "the folder /lake takes no name as long as that"),
+        (FOLDER, PermissionError(errno.EACCES, "Permission denied"), "let this user read and write the folder"),
+        (FOLDER, NotADirectoryError(errno.ENOTDIR, "Not a directory"), "/lake/x was not written by the folder /lake"),
+        (S3, OSError(f"{UPLOADING}ACCESS_DENIED during PutObject operation: no"), f"{AT} refuses access: s3://lake/x"),
+        (S3, OSError(f"{UPLOADING}NO_SUCH_BUCKET during PutObject operation: no"), f"{AT} does not exist"),
+        (
+            S3,
+            OSError(f"{UPLOADING}UNKNOWN (HTTP status 400) during PutObject operation: KeyTooLongError"),
+            "as long as",
+        ),
+        (S3, OSError(f"{UPLOADING}UNKNOWN (HTTP status 507) during PutObject operation: full"), "has no space left"),
+    ],
+    ids=["full", "long", "permission", "file", "denied", "bucket", "long key", "full bucket"],
+)
+def test_what_would_come_again_is_none_that_may_pass(config: dict[str, Any], error: OSError, text: str) -> None:
+    told = failing(of(config), error)
+    assert not isinstance(told, StorageUnreachableError)
+    assert text in str(told)
+
+
+def test_no_secret_is_in_the_error() -> None:
+    storage = of(S3 | {"secret": "dont-tell"})
+    told = failing(storage, OSError(f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: dont-tell"))
+    assert "dont-tell" not in str(told)
+    assert "***" in str(told)
