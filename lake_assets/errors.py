@@ -61,6 +61,10 @@ class StorageUnreachableError(StorageError):
     """A storage did not answer, or answered that it failed; the same request may succeed later."""
 
 
+class WholeStorageError(StorageError):
+    """A storage as a whole takes nothing: it is full, refuses the key, or does not exist."""
+
+
 class LandingError(LakeAssetsError):
     """Records cannot be landed as asked: the input cannot be read, or the buffer takes no more."""
 

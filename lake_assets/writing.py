@@ -7,7 +7,13 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import LakeAssetsError, SchemaDriftError, SparkUnavailableError, StorageUnreachableError
+from lake_assets.errors import (
+    LakeAssetsError,
+    SchemaDriftError,
+    SparkUnavailableError,
+    StorageUnreachableError,
+    WholeStorageError,
+)
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
@@ -42,6 +48,7 @@ class Writer:
         self._paths = PathColumns(stream.layout, columns) if columns else None
         self._checkpoint = checkpoint
         self._has_staged = False
+        self._storage_error: WholeStorageError | None = None
 
     def prepare(self, lake: LakeSession) -> None:
         """Let the destination take what will be written, and learn its columns."""
@@ -117,6 +124,10 @@ class Writer:
         return self.staging.storage if self.staging else self.stream.lake_config.own_storage
 
     def _written(self, passage: Passage, result: JobResult) -> None:
+        if isinstance(result.error, WholeStorageError):
+            # Each task names its own object; one of them will do for all partitions.
+            self._storage_error = self._storage_error or result.error
+            raise self._storage_error
         if result.error is not None:
             raise result.error
         passage.files = result.files

@@ -8,7 +8,7 @@ from typing import Literal
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.errors import StorageError, StorageUnreachableError, WholeStorageError
 
 Doing = Literal["read", "written"]
 
@@ -53,7 +53,8 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
 
     Raises:
         StorageUnreachableError: the storage did not answer, or failed; the same may succeed later.
-        StorageError: it refuses, is full, or cannot have such an object.
+        WholeStorageError: it is full, refuses the key, or does not exist.
+        StorageError: it cannot have this object.
     """
     try:
         yield
@@ -66,7 +67,7 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
     """The error of ours for one of Arrow's or of the operating system, while an object was read or written."""
     text = str(error)
     if error.errno in _FULL_NUMBERS or _FULL.search(text):
-        return StorageError(
+        return WholeStorageError(
             f"{place(storage)} has no space left: {uri} was not {doing}:",
             "free space there, or move the storage to a larger disk or quota, and run it again.",
         )
@@ -76,9 +77,10 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
             "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
         )
     if error.errno in _REFUSED_NUMBERS or _REFUSED.search(text):
-        return StorageError(f"{place(storage)} refuses access: {uri} was not {doing}:", access_fix(storage))
+        kind = StorageError if error.errno is not None else WholeStorageError  # one folder, or the whole bucket
+        return kind(f"{place(storage)} refuses access: {uri} was not {doing}:", access_fix(storage))
     if _NO_BUCKET.search(text):
-        return StorageError(
+        return WholeStorageError(
             f"{place(storage)} does not exist: {uri} was not {doing}:", "create it, or correct its name in the config."
         )
     if may_pass(error):

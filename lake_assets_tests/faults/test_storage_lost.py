@@ -1,8 +1,11 @@
 """The storage is away, or refuses, while Spark's tasks read and write: they try again, or one error says it all."""
 
+import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +129,29 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions(
             "check endpoint and network, and run it again."
         )
     }
+
+
+def test_a_full_disk_is_one_error_for_all_partitions(local_world: World, tmp_path: Path) -> None:
+    mounted = tmp_path / "data"
+    mounted.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(mounted)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root mounts the small file system that gets full")
+    try:
+        for text in (NW, SW):
+            local_world.land(text, pa.table({"total": np.random.default_rng(1).random(40_000)}))
+        partitions = [local_world.partition(text) for text in (NW, SW)]
+        errors = [outcome.error for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)]
+    finally:
+        subprocess.run(["umount", str(mounted)], check=True)
+
+    assert errors[0] is errors[1]
+    assert re.fullmatch(
+        rf"the folder {mounted} has no space left: {mounted}/main/sales/region=.*\.parquet was not written: "
+        "free space there, .*",
+        str(errors[0]),
+    )
+    assert not isinstance(errors[0], StorageUnreachableError)
 
 
 def test_a_name_that_the_lakes_folder_cannot_take_is_named(
