@@ -95,7 +95,7 @@ def _refusal(problems: Sequence[Problem], path: Path) -> ConfigError:
 def _ended(text: str) -> str:
     if len(text) > _MAX_LENGTH:
         text = f"{text[: _MAX_LENGTH // 2]}…{text[-_MAX_LENGTH // 2 :]}"
-    return text if text.endswith("?") else f"{text}."
+    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _problems(error: ValidationError, document: Document) -> list[Problem]:

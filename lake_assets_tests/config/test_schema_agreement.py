@@ -1,0 +1,304 @@
+"""What `validate` takes the JSON Schema takes, as it is written: an editor and `dg check yaml` mark only faults."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+from dagster_shared.yaml_utils import DagsterYamlLoader
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from lake_assets.config.load import parse_config
+from lake_assets.config.model import Model
+from lake_assets.config.models import schema_of
+from lake_assets.errors import ConfigError
+
+# Every key of the config that can be, in its long form.
+WRITTEN = """\
+lakes:
+  shop:
+    catalog: {type: postgres, database: lake, host: db, port: 5432, user: me, password: x, connect_timeout: 10}
+    storage: {type: s3, bucket: lake, prefix: x, region: eu, endpoint: "http://localhost:8333", key_id: k, secret: s,
+              session_token: t, anonymous: false}
+    attach_options: {metadata_schema: meta, busy_timeout: 3, override_data_path: true, metadata_parameters: {a: 1}}
+    ledger: runs
+    manifest: files
+    ledger_schema: main
+    commit_retries: 3
+    maintenance: {cron: "0 3 * * *", time_zone: UTC, expire_older_than: 7, delete_older_than: 1.5,
+                  orphans_older_than: 3, compact: 10}
+  secret:
+    catalog: {type: sqlite, path: secret.sqlite}
+    storage: {type: azure, account: shop, container: lake, prefix: x, account_key: k}
+    staging: {type: gcs, bucket: staging, prefix: x, key_id: k, secret: s}
+    attach_options: {encrypted: true}
+  ducks:
+    catalog: {type: motherduck, database: ducks, store_secret: true}
+    storage: {type: r2, account_id: a1, bucket: lake, key_id: k, secret: s}
+  files:
+    catalog: {type: duckdb, path: files.duckdb}
+    storage: {type: local, path: data}
+streams:
+  sales:
+    lake: shop
+    source: {type: s3, bucket: landing, prefix: x, provider: credential_chain}
+    layout: {template: "r={region}/{date,,YYYY}/{date,,MM}/{date,,DD}/h={hour}", time_zone: Europe/Berlin,
+             nested: false}
+    files: "*.parquet"
+    partitions:
+      region: {type: string, values: [NW, 12, "NO", 1.5]}
+      date: {type: day, start: 2026-01-01, end: "2026-12-31"}
+    path_columns: {hour: integer}
+    destination: {schema: main, table: sales}
+    mode: replace
+    transform: {sql: SELECT * FROM source}
+    schema_policy: evolve
+    on_empty: keep
+    compression: snappy
+    target_file_size: 128MiB
+    time_zone: Europe/Berlin
+    schedule: {cron: "15 6 * * *", time_zone: UTC, lookback: 2, status: stopped}
+    automation: {cron: "*/10 * * * *", time_zone: UTC, lookback: 3}
+    freshness: {fail_hours: 30, warn_hours: 26.5}
+    checks: {skip: [ledger], blocking: [row_counts, mine], sql: {mine: SELECT 1}}
+    max_partitions_per_run: 10
+    tags: {tier: 1, live: true}
+    sensor: {type: sqs, interval: 30, max_runs: 3, lookback: 2, budget: 20, status: running, region: eu, wait: 1,
+             queue_url: "https://host/account/queue", messages: 10}
+    landing:
+      columns: {id: bigint, amount: "decimal(10,2)"}
+      batch: {records: 10, bytes: 1048576, age: 1.5}
+      memory: 10MB
+      outputs: [out, {type: local, path: x}]
+      max_in_flight: 3
+      multipart_threshold: 6MiB
+      retries: 2
+      buffer: {path: buffer, retention_days: 2}
+      node: n1
+      drain: "@hourly"
+    description: text
+    owners: ["me@example.com", "team:x"]
+    kinds: [a, b]
+    group: g
+  short:
+    lake: files
+    source: "/data/short/region=*/*.parquet"
+    partitions: {region: {}}
+    destination: {table: short}
+    mode: index
+    owns_source: true
+    schedule: "15 * * * *"
+    automation: "*/10 * * * *"
+    sensor: {scan: 2000}
+  parts:
+    lake: files
+    source: landing/parts
+    layout: "date={ts,,YYYY}-{ts,,MM}-{ts,,DD}/k={kind}"
+    partitions: {date: {type: date, from: ts, start: 2026-01-01}, k: {from: kind, in: path}}
+    destination: {table: parts}
+    sensor: {type: objects}
+  rows:
+    lake: secret
+    source: https://example.com/x
+    files: all.parquet
+    layout: "y={year}"
+    partitions: {year: {type: year, start: 2020-01-01}, kind: {values: [a], in: rows}}
+    destination: {table: rows}
+spark: {spark.master: "local[2]", spark.task.cpus: 3, spark.ui.enabled: false}
+"""
+
+# What may be written for a value, as YAML has it.
+FORMS = """
+~ "" yes NO on true False 0 1 -1 3 12 1.5 2.0 1e3 1.0e+3 .inf .nan 1_000 010 1:30 0x1F 99999999999999999999 "5" " 5 "
+"5.0" "1_000" "+5" "1e3" "inf" "true" "T" "YES" "off" "0" "x1" 2026-01-01 "2026-01-01" 2026-01-01T00:00:00
+"2026-01-01T00:00:00" "2026-01-01 00:00" "2026-1-1" "86400" 86400 2026-02-01T10:00:00Z [] {} [a] [1] [NW,~] {a: b}
+${FIVE} "${FIVE}" ${FIVE:-7} ${NONE:-5} ${NONE:-} ${YES} ${DATE} ${TEXT} x${FIVE} ${SIZE} ${WORD} a "a b" "é" main sales
+10MB "10 mib" ".5MB" 1MiB "5" -5MB 5lightyears "@daily" "0 0 * * *" "0 0 L * *" "60 * * * *" UTC Europe/Berlin
+europe/berlin posix/UTC +01:00 EST localtime s3://bucket/x gs://bucket/x r2://a/bucket/x /data data ~/data ~nobody/x
+abfss://c@account.dfs.core.windows.net/x http://host/x https://host/x s3://bucket/*/x "*" "{region}" "{region"
+"{date,,YYYY}" "{ts}" "{'a,b'}" "d={now(),,DD}" {type: local} {type: s3, bucket: abc} {type: "${S3}", bucket: abc}
+{type: objects} {cron: "0 * * * *"} {cron: "${CRON}", lookback: "3"} {sql: SELECT 1} {function: a.b:c} team:x a@b.cd
+string day hour "${DAY}" decimal(1,1) bigint[] {type: integer} {type: day, from: ts} __HIVE_DEFAULT_PARTITION__
+"AccountName=a;AccountKey=k" ${HALF {{env.X}} "{{ env.X }}" null_ ledger [ledger, "${LEDGER}"] [1.10, 007]
+"""
+ENVIRONMENT = {
+    "FIVE": "5", "YES": "yes", "DATE": "2026-02-01", "TEXT": "text", "SIZE": "128MiB", "WORD": "evolve", "S3": "s3",
+    "CRON": "0 * * * *", "DAY": "day", "LEDGER": "ledger",
+}  # fmt: skip
+MARK = "\x1a"
+FILE = Path("/etc/lake/lake.yaml")
+
+SCHEMA = jsonschema.Draft202012Validator(schema_of())
+
+
+def accepted(text: str, environment: dict[str, str]) -> bool:
+    try:
+        parse_config(text, FILE, environment)
+    except ConfigError:
+        return False
+    return True
+
+
+def refusals(text: str) -> list[str]:
+    """What the schema says of the text, read as Dagster does."""
+    data = yaml.load(text, Loader=DagsterYamlLoader)
+    return [f"{error.json_path}: {error.message}" for error in SCHEMA.iter_errors(json.loads(json.dumps(data)))]
+
+
+def test_the_schema_is_one_and_takes_the_config() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema_of())
+
+    assert accepted(WRITTEN, {})
+    assert refusals(WRITTEN) == []
+
+
+def mappings(model: Model, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], type[Model]]]:
+    """Each model of a config with its place."""
+    yield place, type(model)
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        here = (*place, field.alias or name)
+        items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+        if isinstance(value, Model):
+            yield from mappings(value, here)
+        for key, item in items:
+            if isinstance(item, Model):
+                yield from mappings(item, (*here, key))
+
+
+def leaves(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for key, item in items:
+        yield from leaves(item, (*place, key))
+    if not isinstance(data, dict | list):
+        yield place
+
+
+def at(data: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        data = data[key] if isinstance(data, list) or key in data else None
+        if not isinstance(data, dict | list):
+            return data
+    return data
+
+
+def written(edits: list[tuple[tuple[Any, ...], str]]) -> str:
+    """The config with these values in these places, as they are written."""
+    data = yaml.load(WRITTEN, Loader=DagsterYamlLoader)
+    for number, (place, _) in enumerate(edits):
+        parent = at(data, place[:-1])
+        if isinstance(parent, dict) or (isinstance(parent, list) and place[-1] < len(parent)):
+            parent[place[-1]] = f"{MARK}{number}{MARK}"
+    text = json.dumps(data)
+    for number, (_, form) in enumerate(edits):
+        text = text.replace(json.dumps(f"{MARK}{number}{MARK}"), f" {form} ")
+    return text
+
+
+CONFIG = parse_config(WRITTEN, FILE, {})
+DATA = yaml.load(WRITTEN, Loader=DagsterYamlLoader)
+MODELS = [(place, model) for place, model in mappings(CONFIG) if isinstance(at(DATA, place), dict)]
+
+
+def words(annotation: Any) -> list[str]:
+    """The words of every Literal in a type."""
+    found = [json.dumps(value) for value in get_args(annotation) if isinstance(value, str)]
+    return found + [word for part in get_args(annotation) if not isinstance(part, str) for word in words(part)]
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> tuple[tuple[Any, ...], str]:
+    """A key of some model, and what is written there: in most cases what its type may take."""
+    place, model = draw(st.sampled_from(MODELS))
+    name, field = draw(st.sampled_from(list(model.model_fields.items())))
+    return (*place, field.alias or name), draw(fitting(field.annotation) if draw(st.integers(0, 3)) else forms())
+
+
+def fitting(annotation: Any) -> st.SearchStrategy[str]:
+    types = {annotation, *get_args(annotation)}
+    if known := words(annotation):
+        return st.sampled_from(known)
+    if types & {int, float}:
+        return st.integers(0, 300).flatmap(lambda n: st.sampled_from([f"{n}", f'"{n}"', f"{n}.0", f"${{N:-{n}}}"]))
+    if bool in types:
+        return st.sampled_from(["true", "no", "1", "0", '"Yes"', '"0"', "${YES}"])
+    return st.text("ab1_", min_size=1, max_size=5).map(json.dumps)
+
+
+def forms() -> st.SearchStrategy[str]:
+    return st.one_of(st.sampled_from(yaml_forms()), st.dates().map(str), st.text(max_size=8).map(json.dumps))
+
+
+def yaml_forms() -> list[str]:
+    """Each of `FORMS`: parts in quotes or brackets are one."""
+    found, depth, quoted, form = [], 0, False, ""
+    for letter in FORMS.replace("\n", " ") + " ":
+        quoted ^= letter == '"'
+        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
+        if letter == " " and not quoted and depth <= 0:
+            found += [form] if form else []
+            form, depth = "", 0
+        else:
+            form += letter
+    return found
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@given(edits())
+def test_what_validate_takes_the_schema_takes(edit: tuple[tuple[Any, ...], str]) -> None:
+    text = written([edit])
+    taken = accepted(text, ENVIRONMENT)
+    event("taken" if taken else "refused")
+    if taken:
+        assert refusals(text) == []
+
+
+@pytest.mark.parametrize("form", ['"{}"', "'{}'", '"${{VALUE_{}}}"', '"${{NONE:-{}}}"'])
+def test_every_value_may_be_a_variable_and_in_quotes(form: str) -> None:
+    """All at once: numbers, dates, booleans, words, types, names and templates."""
+    environment, changed = {}, []
+    for number, place in enumerate(leaves(DATA)):
+        value = at(DATA, place)
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if "attach_options" in place or ("NONE" in form and "}" in text):
+            continue  # DuckLake's own options have types, and no default can hold a bracket
+        environment[f"VALUE_{number}"] = text
+        changed.append((place, form.format(number if "VALUE" in form else text)))
+    text = written(changed)
+
+    assert parse_config(text, FILE, environment) == CONFIG
+    assert refusals(text) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "form"),
+    [
+        (("streams", "sales", "schedule"), "3"),
+        (("streams", "sales", "schedule", "lookback"), "soon"),
+        (("streams", "sales", "schedule", "status"), "paused"),
+        (("streams", "sales", "partitions", "region", "values"), "[~]"),
+        (("streams", "sales", "partitions", "region", "values"), "[yes]"),
+        (("streams", "sales", "partitions", "date", "start"), "soon"),
+        (("streams", "sales", "partitions", "date", "start"), "3"),
+        (("streams", "sales", "partitions", "date", "type"), "dat"),
+        (("streams", "sales", "owned"), "1"),
+        (("streams", "short", "owns_source"), "perhaps"),
+        (("streams", "sales", "target_file_size"), "big"),
+        (("streams", "sales", "max_partitions_per_run"), "0"),
+        (("streams", "sales", "time_zone"), "Europe/Nowhere"),
+        (("streams", "sales", "destination", "table"), '"a b"'),
+        (("streams", "sales", "landing", "batch", "age"), "0"),
+        (("lakes", "shop", "catalog", "type"), "oracle"),
+        (("lakes", "shop", "catalog", "port"), "no"),
+        (("lakes", "shop", "storage", "bucket"), "Lake"),
+    ],
+)
+def test_the_schema_still_refuses_what_is_wrong_in_one_key(place: tuple[Any, ...], form: str) -> None:
+    text = written([(place, form)])
+
+    assert not accepted(text, {})
+    assert refusals(text)
