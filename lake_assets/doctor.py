@@ -1,6 +1,5 @@
 """What a machine needs, checked one thing at a time; nothing is written but a file in the cache folder for a moment."""
 
-import datetime as dt
 import importlib.util
 import os
 import platform
@@ -23,13 +22,13 @@ from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.engine import open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
-from lake_assets.expected import expected_partitions
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.lock import commit_lock
 from lake_assets.spark.java import find_java
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream, open_streams
+from lake_assets.streams.calendar import Calendar
 
 Status = Literal["ok", "warning", "failed"]
 
@@ -231,7 +230,7 @@ def _storage(storage: AnyStorage) -> str:
 def _source(stream: OpenStream) -> Finding | str:
     text = stream.layout_uri
     if not stream.source.is_listable:
-        newest = list(expected_partitions(stream.config, (), dt.datetime.now(dt.UTC)))[-1:]
+        newest = list(Calendar(stream.config).expected(()))[-1:]
         absent = [stream.source_glob(partition) for partition in newest if not stream.manifest(partition).objects]
         return Finding(f"source of {stream.name}", "warning", f"{absent[0]} is not there.") if absent else text
     if stream.source.probe():

@@ -1,11 +1,15 @@
 """Every error that lake_assets raises on purpose: what is wrong, where, and the mend."""
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+
+
+Outside = Literal["not_in_values", "before_start", "after_end", "in_the_future", "null_time"]
+"""Why a partition is outside the config."""
 
 
 class LakeAssetsError(Exception):
@@ -37,7 +41,20 @@ class PartitionError(LakeAssetsError):
     """A partition or one of its values is not one that the stream can have."""
 
 
-class FuturePartitionError(PartitionError):
+class OutsidePartitionError(PartitionError):
+    """The config of the stream does not have this partition.
+
+    Args:
+        problem, mend: as of any error.
+        reason: why, as one word for programs; None for several partitions with different reasons.
+    """
+
+    def __init__(self, problem: str, mend: str = "", reason: "Outside | None" = None) -> None:
+        super().__init__(problem, mend)
+        self.reason = reason
+
+
+class FuturePartitionError(OutsidePartitionError):
     """The time of a partition has not come yet."""
 
 

@@ -18,6 +18,7 @@ from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, Passage, record_failures
 from lake_assets.registrar import Registrar
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import refuse_outside
 
 FILES = 5_000  # of one transaction, about: a partition's new files stay together
 NAMED = 20  # errors of one partition, in the ledger
@@ -41,6 +42,7 @@ def index_all(
     *,
     plan: IndexPlan | None = None,
     landed_only: bool = False,
+    outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
@@ -53,9 +55,10 @@ def index_all(
 
     Args:
         stream: whose objects.
-        partitions: of these alone; all that lie in the landing zone when None.
+        partitions: of these alone; all that lie in the landing zone and that the config has when None.
         plan: what `plan_index` gave for the same partitions; made anew when None.
         landed_only: pass over partitions without objects, whatever `on_empty` says.
+        outside: take partitions that the config does not have too.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between transactions; what it raises ends the run.
@@ -64,13 +67,16 @@ def index_all(
         What became of each partition that was named, or has new or changed objects.
 
     Raises:
+        OutsidePartitionError: a named partition is none of the config's, and `outside` was not said; nothing is done.
         LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake not be read.
     """
     named = None if partitions is None else list(dict.fromkeys(partitions))
+    if not outside:
+        refuse_outside(stream.config, named or ())
     run = _Run(stream, run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC))
     start = time.perf_counter()
     try:
-        plan = plan or plan_index(stream, named)
+        plan = plan or plan_index(stream, named, outside=outside)
     except LakeAssetsError as error:
         if named is None:
             raise

@@ -3,14 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import NoLakeError, SourceError
+from lake_assets.errors import NoLakeError, OutsidePartitionError, SourceError
 from lake_assets.lake.known import KnownObject, known_objects
 from lake_assets.lake.ledger import manifest_table
 from lake_assets.lake.replacement import list_files_statement
-from lake_assets.landed import list_landed, list_landed_in
+from lake_assets.landed import Stranger, list_landed, list_landed_in
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import Calendar
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,24 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A partition outside the config that has objects which the lake does not have."""
+
+    plan: PartitionPlan
+    why: OutsidePartitionError
+
+    def __str__(self) -> str:
+        new = len(self.plan.new)
+        return f"{self.plan.partition} ({new:,} new object{'s'[: new != 1]}): {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class IndexPlan:
     """What an index would do now."""
 
     partitions: tuple[PartitionPlan, ...]
-    outside: tuple[LandedObject, ...] = ()  # they fit no partition of the layout
+    outside: tuple[Stranger, ...] = ()  # they fit no partition of the layout
+    left_out: tuple[LeftOut, ...] = ()  # partitions with new objects that the config does not have
 
     @property
     def new(self) -> tuple[LandedObject, ...]:
@@ -75,28 +89,38 @@ class IndexPlan:
         return tuple(o.now for part in self.partitions for o in part.changed)
 
 
-def plan_index(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexPlan:
+def plan_index(
+    stream: OpenStream, partitions: Iterable[Partition] | None = None, *, outside: bool = False
+) -> IndexPlan:
     """What `index_all` would register now; nothing is written.
 
     Args:
         stream: whose objects.
-        partitions: of these alone; all that lie in the landing zone when None.
+        partitions: of these alone; all that lie in the landing zone and that the config has when None.
+        outside: all that lie in the landing zone, also those that the config does not have.
 
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
     """
     wanted = None if partitions is None else list(partitions)
-    found, outside = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
+    found, strangers = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
+    calendar = Calendar(stream.config)
     known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
     changed = changed_objects(found, known)
     # Asked only then: it lists all files of the table.
     live = _live(stream) if changed else set()
-    plans = []
+    plans, left_out = [], []
     for partition, objects in found.items():
         new = tuple(o for o in objects if o.uri not in known)
         others = tuple(ChangedObject(known[o.uri], o, partition, o.uri in live) for o in changed.get(partition, ()))
-        plans.append(PartitionPlan(partition, objects, new, others))
-    return IndexPlan(tuple(plans), outside)
+        part = PartitionPlan(partition, objects, new, others)
+        why = calendar.outside(partition) if wanted is None and not outside and new else None
+        if why is not None:
+            left_out.append(LeftOut(part, why))
+            part = PartitionPlan(partition, objects, (), others)
+        if why is None or others:
+            plans.append(part)
+    return IndexPlan(tuple(plans), strangers, tuple(left_out))
 
 
 def changed_objects(
@@ -110,14 +134,14 @@ def changed_objects(
     return {partition: objects for partition, objects in changed.items() if objects}
 
 
-def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[LandedObject, ...]]:
+def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[Stranger, ...]]:
     """All objects of the landing zone by partition, and those that fit none.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    found, outside = list_landed(stream)
-    return {partition: manifest.objects for partition, manifest in found.items()}, outside
+    found, strangers = list_landed(stream)
+    return {partition: manifest.objects for partition, manifest in found.items()}, strangers
 
 
 def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, tuple[LandedObject, ...]]:

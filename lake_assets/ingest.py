@@ -33,6 +33,7 @@ from lake_assets.partition import Partition
 from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import refuse_outside
 from lake_assets.writing import Writer
 
 Sessions = Callable[[], SparkSession]
@@ -62,6 +63,7 @@ def ingest(
     sessions: Sessions,
     *,
     force: bool = False,
+    outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
 ) -> IngestResult:
@@ -72,6 +74,7 @@ def ingest(
         partition: which.
         sessions: gives the Spark session.
         force: read it even if its objects are those of the last commit.
+        outside: also if the stream's config does not have the partition.
         run_id: names the run in ledger and commit message; a new one when None.
         run_at: when the run began, with time zone; now when None.
 
@@ -79,23 +82,25 @@ def ingest(
         What was done. A partition that has not changed is `skipped`.
 
     Raises:
+        OutsidePartitionError: the config does not have the partition; nothing was done.
         LakeAssetsError: it failed; the old partition stands, and a `failed` ledger row says why where the catalog
             could still be reached.
     """
-    (outcome,) = ingest_all(stream, [partition], sessions, force=force, run_id=run_id, run_at=run_at)
+    (outcome,) = ingest_all(stream, [partition], sessions, force=force, outside=outside, run_id=run_id, run_at=run_at)
     if outcome.error is not None:
         raise outcome.error
     assert outcome.result is not None  # noqa: S101 - an outcome is one of both
     return outcome.result
 
 
-def ingest_all(
+def ingest_all(  # noqa: PLR0913 - the options of a run
     stream: OpenStream,
     partitions: Iterable[Partition],
     sessions: Sessions,
     *,
     force: bool = False,
     landed_only: bool = False,
+    outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
@@ -110,6 +115,7 @@ def ingest_all(
         landed_only: pass over a partition that has no objects and was never committed, whatever `on_empty` says; of
             one that was committed and has lost its objects the policy decides. Where the rows say of which partition
             they are, one that has no rows, neither there nor in the lake, is passed over.
+        outside: take partitions that the stream's config does not have too.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
         checkpoint: called between steps; what it raises ends the run.
@@ -121,11 +127,23 @@ def ingest_all(
         What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
         does not start, or the catalog or a storage cannot be reached, those that are left fail by the same error,
         untried.
+
+    Raises:
+        OutsidePartitionError: the config does not have some of the partitions; nothing was done with any of them.
     """
+    partitions = list(partitions)
+    if not outside:
+        refuse_outside(stream.config, partitions)
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
     if stream.config.mode == "index":
         indexed_all = index_all(
-            stream, partitions, landed_only=landed_only, run_id=run_id, run_at=run_at, checkpoint=checkpoint
+            stream,
+            partitions,
+            landed_only=landed_only,
+            outside=True,  # they have been looked at
+            run_id=run_id,
+            run_at=run_at,
+            checkpoint=checkpoint,
         )
         for indexed in indexed_all:
             yield Outcome(indexed.partition, None if indexed.error else indexed.result, indexed.error)

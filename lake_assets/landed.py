@@ -1,23 +1,64 @@
 """The landing zone as it is now: its objects by partition."""
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import product
 
-from lake_assets.errors import LayoutError, PartitionError
-from lake_assets.expected import expected_partitions, expected_values
+from lake_assets.errors import LakeAssetsError
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.places import Places
 
 LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """A landed object that lies in no partition, and why."""
+
+    landed: LandedObject
+    why: LakeAssetsError
+
+    @property
+    def key(self) -> str:
+        """Its path below the source."""
+        return self.landed.key
+
+    @property
+    def uri(self) -> str:
+        """Where it is."""
+        return self.landed.uri
+
+
+@dataclass(frozen=True, slots=True)
+class StrangeFolder:
+    """A folder of the landing zone whose objects lie in no partition."""
+
+    path: str  # below the source; empty for the source itself
+    objects: int
+    why: LakeAssetsError
+
+    def __str__(self) -> str:
+        where = f"{self.path}/" if self.path else "the source's own folder"
+        return f"{where} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
+
+
+def strange_folders(strangers: Sequence[Stranger]) -> list[StrangeFolder]:
+    """The objects that lie in no partition, by folder and reason, sorted."""
+    found = Counter((one.key.rpartition("/")[0], str(one.why)) for one in strangers)
+    why = {str(one.why): one.why for one in strangers}
+    return [StrangeFolder(path, number, why[text]) for (path, text), number in sorted(found.items())]
+
+
 def list_landed(
     stream: OpenStream, known: Iterable[Partition] = (), now: dt.datetime | None = None
-) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
+) -> tuple[dict[Partition, Manifest], tuple[Stranger, ...]]:
     """All objects by partition, each as `OpenStream.manifest` would give it, and those that lie in no partition.
 
     It is one listing of the whole landing zone; a web server is asked for the object of each partition that the config
@@ -32,14 +73,14 @@ def list_landed(
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    now, known = now or dt.datetime.now(dt.UTC), tuple(known)
+    calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
-        asked = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
+        asked = dict.fromkeys([*calendar.expected(known), *known])
         return {partition: found for partition, found in list_landed_in(stream, asked).items() if found.objects}, ()
-    by_place, outside = _by_place(stream, stream.source.list(files=stream.config.files))
-    found = {partition: manifest for place, manifest in by_place.items() for partition in _at(stream, place, now)}
+    by_place, strangers = _by_place(stream, stream.source.list(files=stream.config.files))
+    found = {p: manifest for place, manifest in by_place.items() for p in _at(stream, place, calendar)}
     found |= {partition: by_place[partition.place] for partition in known if partition.place in by_place}
-    return found, outside
+    return found, strangers
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
@@ -57,40 +98,23 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
 
 def _by_place(
     stream: OpenStream, objects: Sequence[LandedObject]
-) -> tuple[dict[Partition, Manifest], tuple[LandedObject, ...]]:
+) -> tuple[dict[Partition, Manifest], tuple[Stranger, ...]]:
     """The objects of a listing by their partition's place, and those that lie in none."""
     found: dict[Partition, list[LandedObject]] = {}
-    outside = []
-    by_folder: dict[str, Partition | None] = {}
+    strangers = []
+    places = Places(stream.config)
     for landed in objects:
-        folder = landed.key.rpartition("/")[0]
-        if folder not in by_folder:
-            by_folder[folder] = _place_of(stream, landed.key)
-        place = by_folder[folder]
-        if place is None:
-            outside.append(landed)
+        place = places.find(landed.key)
+        if isinstance(place, LakeAssetsError):
+            strangers.append(Stranger(landed, place))
         else:
             found.setdefault(place, []).append(landed)
-    return {place: Manifest(tuple(some)) for place, some in found.items()}, tuple(outside)
+    return {place: Manifest(tuple(some)) for place, some in found.items()}, tuple(strangers)
 
 
-def _place_of(stream: OpenStream, key: str) -> Partition | None:
-    """The place of a key; None if it has none, or one that an ingest would look for elsewhere."""
-    try:
-        texts = stream.layout.match(key, file=True)
-        if texts is None:
-            return None
-        columns = [column for column in stream.config.columns if not column.in_rows]
-        named = {column.name: texts[column.name] for column in columns}
-        place = Partition.of(columns, named)
-        return place if key.startswith(stream.prefix(place)) else None
-    except (LayoutError, PartitionError):
-        return None
-
-
-def _at(stream: OpenStream, place: Partition, now: dt.datetime) -> Iterator[Partition]:
+def _at(stream: OpenStream, place: Partition, calendar: Calendar) -> Iterator[Partition]:
     """The partitions of a place."""
     said = dict(zip(place.columns, place.values, strict=True))
     columns = stream.config.columns
-    values = [[said[c]] if c in said else expected_values(stream.config, c, (), now) for c in columns]
+    values = [[said[column]] if column in said else calendar.values(column) for column in columns]
     return (Partition(columns, combination) for combination in product(*values))

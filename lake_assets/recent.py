@@ -7,8 +7,9 @@ from typing import Literal
 
 import pendulum
 
-from lake_assets.config.streams import PartitionField, Stream
-from lake_assets.partition import TIME_FORMATS, PartitionType
+from lake_assets.config.streams import Stream
+from lake_assets.partition import PartitionType
+from lake_assets.streams.calendar import Calendar, Span, time_text
 
 Unit = Literal["years", "months", "days", "hours"]
 
@@ -32,27 +33,15 @@ def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tu
         Values as a path writes them, by the column's name, within the column's start and end; None where the window
         lies outside these.
     """
-    times = {name: field for name, field in stream.partitions.items() if field.type in TIME_FORMATS}
-    return {name: _window(field, stream.time_zone, at, lookback) for name, field in times.items()}
+    calendar = Calendar(stream, at)
+    return {name: _window(stream, name, span, at, lookback) for name, span in calendar.spans.items()}
 
 
-def _window(field: PartitionField, time_zone: str, at: dt.datetime, lookback: int) -> tuple[str, str] | None:
+def _window(stream: Stream, name: str, span: Span, at: dt.datetime, lookback: int) -> tuple[str, str] | None:
+    kind = stream.partitions[name].type
     # An hour of a zone with daylight saving would have one name for two.
-    zone = "UTC" if field.type == "hour" else time_zone
-    unit = _UNITS[field.type]
-    current = pendulum.instance(at).in_timezone(zone)
+    current = pendulum.instance(at).in_timezone("UTC" if kind == "hour" else stream.time_zone)
     # On the calendar, not on the clock: the day before is 23 or 25 hours ago where daylight saving begins or ends.
     day = pendulum.datetime(current.year, current.month, current.day, current.hour)
-    last = day if field.end is None else min(day, _end(field.end))
-    assert field.start is not None  # noqa: S101 - the config requires it of a time
-    first = max(
-        day.subtract(**{unit: lookback}), pendulum.datetime(field.start.year, field.start.month, field.start.day)
-    )
-    form = TIME_FORMATS[field.type]
-    texts = first.strftime(form), last.strftime(form)
-    return None if texts[0] > texts[1] else texts
-
-
-def _end(date: dt.date) -> pendulum.DateTime:
-    """The last hour of a date."""
-    return pendulum.datetime(date.year, date.month, date.day, 23)
+    first = max(time_text(day.subtract(**{_UNITS[kind]: lookback}), kind), span.first)
+    return None if first > span.last else (first, span.last)

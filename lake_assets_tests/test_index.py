@@ -267,7 +267,7 @@ def test_partitions_of_all_types_are_read_from_the_path(
     indexed_world.options |= {"partitions": {"part": field}}
     indexed_world.land(f"part={text}", sales(1))
 
-    (outcome,) = index(indexed_world).values()
+    (outcome,) = index(indexed_world, outside=value is None).values()
 
     assert outcome.error is None
     assert indexed_world.query("SELECT part, total FROM lake.sales") == [(value, 1)]

@@ -1,15 +1,18 @@
 """Checks of the landing zone against the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.errors import NoLakeError
 from lake_assets.index_check import IndexedState, check_indexed
 from lake_assets.lake.history import last_runs
-from lake_assets.landed import list_landed_in
+from lake_assets.landed import Stranger, list_landed_in, strange_folders
 from lake_assets.partition import Partition
 from lake_assets.report.state import PartitionState, partition_state, read_state
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import Calendar
+
+FEW = 4  # that are named of the partitions outside the config, and of the folders of no partition
 
 
 def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
@@ -18,17 +21,29 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read.
     """
-    states = _states(stream, scope)
+    states, strangers = _states(stream, scope)
     waiting = [f"{one.partition}: {one.state}" for one in states if one.is_waiting or one.partition in scope.failed]
+    outside = [f"{one.partition}: {one.outside}" for one in states if one.is_left_out][:FEW]
+    folders = [str(folder) for folder in strange_folders(strangers)][:FEW]
+    inside, left_out = sum(one.state != "outside" for one in states), sum(one.is_left_out for one in states)
+    told = [
+        f"{len(waiting):,} of {inside:,} partitions have objects that are not in the lake; refresh these."
+        if waiting
+        else f"All that has landed in {inside:,} partitions is in the lake."
+    ]
+    if left_out:
+        told.append(f"{left_out:,} partitions outside the config have objects that no refresh takes in.")
+    if strangers:
+        told.append(f"{len(strangers):,} objects lie in no partition.")
     return CheckResult(
         "landing_zone",
-        not waiting,
-        f"{len(waiting):,} of {len(states):,} partitions have objects that are not in the lake; refresh these."
-        if waiting
-        else f"All that has landed in {len(states):,} partitions is in the lake.",
+        not (waiting or left_out or strangers),
+        " ".join(told),
         "warn",
-        {"partitions": len(states), "waiting": len(waiting)},
-        waiting[:NAMED],
+        {"partitions": inside, "waiting": len(waiting)}
+        | ({"outside": left_out, "objects_in_no_partition": len(strangers)} if scope.tried is None else {}),
+        # Of each kind some, or a hundred partitions that wait would hide the others.
+        [*waiting[: NAMED - len(outside) - len(folders)], *outside, *folders],
     )
 
 
@@ -39,7 +54,7 @@ def landing_zone_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Parti
         LakeAssetsError: the landing zone or the lake cannot be read.
     """
     return {
-        one.partition: _of_partition(one, is_failed=one.partition in scope.failed) for one in _states(stream, scope)
+        one.partition: _of_partition(one, is_failed=one.partition in scope.failed) for one in _states(stream, scope)[0]
     }
 
 
@@ -49,23 +64,28 @@ def _of_partition(one: PartitionState, *, is_failed: bool) -> CheckResult:
         found = "The run did not take the partition into the lake; refresh it."
     elif one.is_waiting:
         found = f"The partition is {one.state}: it has objects that are not in the lake; refresh it."
-    passed = not (is_failed or one.is_waiting)
+    elif one.is_left_out:
+        found = f"The partition has objects that no refresh takes in: {one.outside}"
+    passed = not (is_failed or one.is_waiting or one.is_left_out)
     numbers = {"objects": one.objects, "bytes": one.size}
     return CheckResult("landing_zone", passed, found, "warn", numbers, [one.error] if one.error and not passed else ())
 
 
-def _states(stream: OpenStream, scope: Scope) -> list[PartitionState]:
+def _states(stream: OpenStream, scope: Scope) -> tuple[list[PartitionState], Sequence[Stranger]]:
+    """The partitions of the scope, and the objects that lie in none where it is the whole landing zone."""
     if scope.tried is None:
-        return [one for one in read_state(stream).partitions if one.state != "absent"]
+        state = read_state(stream)
+        return [one for one in state.partitions if one.state != "absent"], state.strangers
     try:
         with stream.lake.open(read_only=True) as lake:
             runs = last_runs(lake, stream.table)
     except NoLakeError:
         runs = {}
+    calendar = Calendar(stream.config)
     return [
-        partition_state(stream, partition, manifest, runs.get(partition.path))
+        partition_state(stream, partition, manifest, runs.get(partition.path), calendar)
         for partition, manifest in list_landed_in(stream, scope.tried).items()
-    ]
+    ], ()
 
 
 def indexed_objects(stream: OpenStream, scope: Scope) -> CheckResult:

@@ -79,6 +79,32 @@ def partitions_of(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
     return [partition_of(stream, ",".join(f"{c.name}={c.text(values[c.name][0])}" for c in stream.columns))]
 
 
+outside_option = click.option(
+    "--outside", is_flag=True, help="Also partitions that the config does not have: of other values, or other dates."
+)
+
+
+def refuse_outside(stream: "Stream", partitions: "Iterable[Partition]", *, outside: bool) -> None:
+    """Refuse partitions that the config does not have, unless they are meant.
+
+    Raises:
+        click.UsageError: some are outside the config.
+    """
+    from lake_assets.errors import OutsidePartitionError
+    from lake_assets.streams import calendar
+
+    partitions = list(partitions)
+    try:
+        if not outside:
+            calendar.refuse_outside(stream, partitions)
+    except OutsidePartitionError as error:
+        wild = [column for p in partitions for column in p.texts().values() if "%2A" in column or "%3F" in column]
+        hint = "A wildcard names no partition: give --partition once for each." if wild else ""
+        means = "With --outside the partitions are taken all the same."
+        text = str(error)
+        raise _wrong(text + ("\n" if "\n" in text else " ") + (hint or means)) from error
+
+
 def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":
     """The lake of that name, or the stream's, or the only one.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.common import Options, outside_option, partition_of, refuse_outside, stream_named
 from lake_assets.cli.failure import Failures, report
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
@@ -39,9 +39,17 @@ NAMED = 3  # objects of a list that are shown
     "--check", is_flag=True, help="Compare what is registered with what is there; exit code 1 if they differ."
 )
 @click.option("--repair", is_flag=True, help="Let the lake be what is there, where an object vanished or changed.")
+@outside_option
 @click.pass_context
 def index(
-    ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, dry_run: bool, check: bool, repair: bool
+    ctx: click.Context,
+    stream: str | None,
+    texts: tuple[str, ...],
+    *,
+    dry_run: bool,
+    check: bool,
+    repair: bool,
+    outside: bool,
 ) -> None:
     """Register landed files in the lake as they are, for a stream in mode index.
 
@@ -57,15 +65,25 @@ def index(
             f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
         )
     partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)] if texts else None
-    work = _check if check else _repair if repair else _dry_run if dry_run else _index
-    if not work(ctx.obj, opened, partitions):
+    if check or repair:
+        done = (_check if check else _repair)(ctx.obj, opened, partitions)
+    else:
+        refuse_outside(opened.config, partitions or (), outside=outside)
+        done = (_dry_run if dry_run else _index)(ctx.obj, opened, partitions, outside=outside)
+    if not done:
         ctx.exit(1)
 
 
-def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:  # noqa: ARG001
+def _dry_run(
+    options: Options,  # noqa: ARG001 - as `_index`
+    stream: "OpenStream",
+    partitions: "Sequence[Partition] | None",
+    *,
+    outside: bool,
+) -> bool:
     from lake_assets.index_plan import plan_index
 
-    plan = plan_index(stream, partitions)
+    plan = plan_index(stream, partitions, outside=outside)
     for part in plan.partitions:
         if part.new:
             click.echo(
@@ -85,18 +103,19 @@ def _dry_run(options: Options, stream: "OpenStream", partitions: "Sequence[Parti
     return True
 
 
-def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
+def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
     from lake_assets.cli.progress import progress
     from lake_assets.index import index_all
     from lake_assets.index_plan import plan_index
 
-    plan = None if partitions is not None else plan_index(stream)
+    plan = None if partitions is not None else plan_index(stream, outside=outside)
     done: list[IngestResult] = []
     failures = Failures(debug=options.debug)
     with progress() as bar:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())
-        for indexed in index_all(stream, partitions, plan=plan, run_id=run_id, checkpoint=interrupt.check):
+        indexing = index_all(stream, partitions, plan=plan, outside=outside, run_id=run_id, checkpoint=interrupt.check)
+        for indexed in indexing:
             interrupt.check()
             _tell(indexed, failures)
             if indexed.result is not None:
@@ -172,8 +191,18 @@ def _tell(indexed: "Indexed", failures: Failures) -> None:
 
 
 def _tell_outside(plan: "IndexPlan") -> None:
+    from lake_assets.landed import strange_folders
+
     if plan.outside:
-        click.echo(f"{count(len(plan.outside), 'object')} outside the layout: {_some([o.key for o in plan.outside])}")
+        click.echo(f"{count(len(plan.outside), 'object')} in no partition: {_some([o.key for o in plan.outside])}")
+        for folder in strange_folders(plan.outside)[:NAMED]:
+            click.echo(f"  {folder}")
+    if plan.left_out:
+        click.echo(
+            f"{count(len(plan.left_out), 'partition')} outside the config not registered; --outside takes them in:"
+        )
+        for left_out in plan.left_out[:NAMED]:
+            click.echo(f"  {left_out}")
 
 
 def _some(names: "Sequence[str]") -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, partitions_of, stream_named
+from lake_assets.cli.common import Options, outside_option, partitions_of, refuse_outside, stream_named
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
@@ -34,8 +34,9 @@ _force = click.option("--force", is_flag=True, help="Also where the objects are 
 @click.argument("stream", required=False)
 @_partitions
 @_force
+@outside_option
 @click.pass_context
-def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool) -> None:
+def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
     """Show what `ingest` would do now: read, replace, write. Nothing is written.
 
     Fails where the ingest would fail for want of source objects.
@@ -44,6 +45,7 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
 
     opened = stream_named(ctx.obj.load(), stream)
     partitions = partitions_of(opened.config, texts)
+    refuse_outside(opened.config, partitions, outside=outside)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
     click.echo("\n".join(line for one in plans for line in _plan_lines(one)))
     if any(one.action.startswith("fail") for one in plans):
@@ -80,8 +82,9 @@ def _plan_lines(plan: "Plan") -> list[str]:
 @click.argument("stream", required=False)
 @_partitions
 @_force
+@outside_option
 @click.pass_context
-def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool) -> None:
+def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
     """Make partitions of the lake what the landing zone's are.
 
     A partition whose objects have not changed is skipped. One that fails keeps its old rows, and the others are
@@ -95,6 +98,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     config = options.load()
     opened = stream_named(config, stream)
     partitions = partitions_of(opened.config, texts)
+    refuse_outside(opened.config, partitions, outside=outside)
     run_id = str(uuid.uuid4())
     failures = Failures(debug=options.debug)
     with progress() as bar:
@@ -102,7 +106,15 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
         session = Session(config.spark, debug=options.debug)
         session.announce = lambda doing: bar.update(task, description=doing or opened.name)
         with session.stopped():
-            outcomes = ingest_all(opened, partitions, session, force=force, run_id=run_id, checkpoint=interrupt.check)
+            outcomes = ingest_all(
+                opened,
+                partitions,
+                session,
+                force=force,
+                outside=outside,
+                run_id=run_id,
+                checkpoint=interrupt.check,
+            )
             for outcome in outcomes:
                 interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
                 if outcome.result is not None:

@@ -12,15 +12,16 @@ import click
 
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
-from lake_assets.cli.words import size
+from lake_assets.cli.words import count, size
 from lake_assets.errors import StorageError
 
 if TYPE_CHECKING:
-    from lake_assets.report.state import StreamState
+    from lake_assets.report.state import PartitionState, StreamState
     from lake_assets.stream import OpenStream
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_NUMBERS = {"committed", "stale", "failed", "missing", "absent", "rows", "objects", "bytes", "snapshot"}
+_NUMBERS = {"committed", "stale", "failed", "missing", "absent", "outside", "rows", "objects", "bytes", "snapshot"}
+FEW = 5  # folders and partitions that a table names
 
 
 @click.command("report")
@@ -41,6 +42,9 @@ def report_(
     failed     the newest run failed; the rows before it stand
     missing    objects have landed and were never committed
     absent     the config promises it, and nothing has landed
+    outside    landed or in the lake, and the config does not have it
+
+    Landed objects that lie in no partition are named below the table, and in JSON as objects of their own.
     """  # noqa: D301 - click reads the \b
     from lake_assets.report.state import read_state
     from lake_assets.stream import open_streams
@@ -58,7 +62,12 @@ def report_(
 
         _write(png, heat_map(states[0]))
     if html is None and png is None:
-        _print(_partition_rows(states) if partitions else _summary_rows(states), chosen(form))
+        form = chosen(form)
+        rows = _partition_rows(states) if partitions else _summary_rows(states)
+        _print(rows, form, _strange_objects(states) if form == "json" else ())
+        if form != "json":
+            # A CSV has one kind of row.
+            _tell_strange(states, err=form == "csv")
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:
@@ -75,6 +84,50 @@ def _write(file: Path, body: bytes) -> None:
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}:", "choose another file.") from error
     click.echo(f"{file}: {size(len(body))}")
+
+
+def _strange_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
+    """For each stream with objects of no partition an object that names their folders."""
+    from lake_assets.landed import strange_folders
+
+    return [
+        {
+            "stream": state.stream,
+            "partitions": None,
+            "objects_in_no_partition": len(state.strangers),
+            "folders": [
+                {"folder": folder.path, "objects": folder.objects, "why": str(folder.why)}
+                for folder in strange_folders(state.strangers)
+            ],
+        }
+        for state in states
+        if state.strangers
+    ]
+
+
+def _tell_strange(states: "Sequence[StreamState]", *, err: bool) -> None:
+    """What no refresh takes in: objects of no partition, and partitions outside the config, with the reason."""
+    from lake_assets.landed import strange_folders
+
+    for state in states:
+        if state.strangers:
+            click.echo(f"{state.stream}: {count(len(state.strangers), 'object')} in no partition:", err=err)
+            _list([str(folder) for folder in strange_folders(state.strangers)], err=err)
+        if state.outside:
+            click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
+            _list([_outside(one) for one in state.outside], err=err)
+
+
+def _outside(one: "PartitionState") -> str:
+    rows = "none of its rows are in the lake" if one.rows is None else f"{count(one.rows, 'row')} in the lake"
+    return f"{one.partition} ({count(one.objects, 'object')} landed, {rows}): {one.outside}"
+
+
+def _list(lines: Sequence[str], *, err: bool) -> None:
+    for line in lines[:FEW]:
+        click.echo(f"  {line}", err=err)
+    if len(lines) > FEW:
+        click.echo(f"  and {len(lines) - FEW:,} more; --format json names all", err=err)
 
 
 Rows = tuple[list[str], list[list[object]]]
@@ -94,11 +147,23 @@ def _summary_rows(states: "Sequence[StreamState]") -> Rows:
 
 
 def _partition_rows(states: "Sequence[StreamState]") -> Rows:
-    columns = ["stream", "partition", "state", "objects", "bytes", "rows", "snapshot", "committed_at", "error"]
+    columns = [
+        "stream",
+        "partition",
+        "state",
+        "objects",
+        "bytes",
+        "rows",
+        "snapshot",
+        "committed_at",
+        "error",
+        "outside",
+    ]
     rows: list[list[object]] = [
         [
             *(state.stream, str(one.partition), one.state, one.objects, one.size),
             *(one.rows, one.snapshot, one.committed_at, one.error),
+            None if one.outside is None else str(one.outside),
         ]
         for state in states
         for one in state.partitions
@@ -106,13 +171,17 @@ def _partition_rows(states: "Sequence[StreamState]") -> Rows:
     return columns, rows
 
 
-def _print(rows: Rows, form: Format) -> None:
+def _print(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
     columns, values = rows
     if form == "json":
-        write_json(json.dumps(dict(zip(columns, row, strict=True)), default=str) for row in values)
+        objects = [*(dict(zip(columns, row, strict=True)) for row in values), *more]
+        write_json(json.dumps(one, default=str) for one in objects)
     elif form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
     else:
+        if "outside" in columns and not any(row[columns.index("outside")] for row in values):
+            at = columns.index("outside")
+            columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
         texts = [[_text(value) for value in row] for row in values]
         print_table(table_of(columns, texts, right=_NUMBERS))
 

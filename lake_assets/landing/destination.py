@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from lake_assets.config.clashes import clash, renamed
 from lake_assets.config.streams import Stream
-from lake_assets.errors import PartitionError, SchemaError
+from lake_assets.errors import FuturePartitionError, PartitionError, SchemaError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 from lake_assets.spark.fit import others, typed_value
+from lake_assets.streams.calendar import Calendar
 
 _REMEMBERED = 65_536  # paths
-_TIMES = {"date": "day"}  # the type whose name is not that of its values
 
 
 class Strangers(NamedTuple):
@@ -42,6 +42,7 @@ class Destination:
 
     def __init__(self, stream: Stream, schema: pa.Schema) -> None:
         self._stream = stream
+        self._calendar = Calendar(stream)
         self._layout = stream.template
         self._layout.render(schema.empty_table())
         if found := clash(stream, schema):
@@ -138,25 +139,6 @@ class Destination:
             partition = Partition.of(columns, {c.name: found[c.name] for c in columns if c.name in found})
         except PartitionError as error:
             return error.problem.rstrip(":")
-        for column, value in zip(columns, partition.values, strict=True):
-            field = self._stream.partitions[column.name]
-            if field.values is not None and column.text(value) not in map(column.text, field.values):
-                return f"{column.name}={value} is none of the stream's: {', '.join(field.values)}"
-            if column.type not in TIME_FORMATS:
-                continue
-            if value is None:
-                return f"{column.name} is NULL, which is no {_TIMES.get(column.type, column.type)}"
-            # As texts, which sort by time: a column of months has the whole month that its start lies in.
-            text = column.text(value)
-            first = field.start and _text(column, field.start, dt.time.min)
-            last = field.end and _text(column, field.end, dt.time.max)
-            if (first and text < first) or (last and text > last):
-                return f"{column.name}={text} lies outside {field.start} to {field.end or 'today'}, the stream's dates"
-        return None
-
-
-def _text(column: PartitionColumn, date: dt.date, time: dt.time) -> str:
-    """A moment as the column's value that it lies in."""
-    moment = dt.datetime.combine(date, time)
-    # Not every platform pads the year 33 to four digits.
-    return moment.strftime(TIME_FORMATS[column.type].replace("%Y", f"{moment.year:04}"))
+        outside = self._calendar.outside(partition)
+        # A clock may be ahead of ours, and what lands today for tomorrow is ingested tomorrow.
+        return None if outside is None or isinstance(outside, FuturePartitionError) else outside.problem.rstrip(":")

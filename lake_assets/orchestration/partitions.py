@@ -20,6 +20,7 @@ from lake_assets.config.streams import PartitionField
 from lake_assets.errors import PartitionError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import configured_values
 
 # `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
@@ -110,9 +111,8 @@ def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefi
         return _times(column, field, stream.config.time_zone)
     if field.values is None:
         return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
-    values = (column.parse(column.text(value)) for value in field.values)
-    # 7 and 07 are one integer.
-    return dg.StaticPartitionsDefinition(list(dict.fromkeys(dimension_key(column.text(value)) for value in values)))
+    values = configured_values(column, field.values)
+    return dg.StaticPartitionsDefinition([dimension_key(column.text(value)) for value in values])
 
 
 def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:

@@ -15,10 +15,10 @@ import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from lake_assets.expected import time_key
 from lake_assets.partition import TIME_FORMATS, PartitionType, PartitionValue
 from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
 from lake_assets.report.state import PartitionState, StreamState
+from lake_assets.streams.calendar import time_key
 
 PLAIN_DAYS = 62
 CALENDARS = 12  # blocks of a value and year
@@ -32,14 +32,23 @@ Group = TypeVar("Group", bound=Hashable)
 
 def arrange(state: StreamState) -> Sheet:
     """The sheet of a stream's partitions."""
+    inside = [one for one in state.partitions if one.state != "outside"]
+    # One day of the year 2099 would leave no room for the others.
+    left_out = len(state.partitions) - len(inside)
+    sheet = _arrange(state, inside)
+    notes = [f"{left_out:,} outside the config: not shown"] if left_out else []
+    return Sheet(sheet.blocks, sheet.cell, [*notes, *sheet.notes])
+
+
+def _arrange(state: StreamState, partitions: Sequence[PartitionState]) -> Sheet:
     kinds = [column.type for column in state.columns]
     times = [index for index, kind in enumerate(kinds) if kind in TIME_FORMATS]
     if not times:
-        return _without_time(state.partitions)
+        return _without_time(partitions)
     at = times[-1]
     placed: Placed = []
     without = 0
-    for one in state.partitions:
+    for one in partitions:
         value = one.partition.values[at]
         others = [v for index, v in enumerate(one.partition.values) if index != at]
         if value is None:

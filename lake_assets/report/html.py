@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.ledger import LedgerRow, ledger_table, read_ledger
+from lake_assets.landed import StrangeFolder, strange_folders
 from lake_assets.report.plot import COLOURS, heat_map
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary, summarize, total
@@ -32,6 +33,11 @@ class Section:
     def in_state(self, state: State) -> list[PartitionState]:
         """The partitions in this state."""
         return [one for one in self.state.partitions if one.state == state]
+
+    @property
+    def strange(self) -> list[StrangeFolder]:
+        """The folders whose objects lie in no partition."""
+        return strange_folders(self.state.strangers)
 
     @property
     def failed(self) -> list[PartitionState]:

@@ -28,6 +28,7 @@ COLOURS: Mapping[State, str] = {
     "failed": "#d55e00",
     "missing": "#8c8c8c",
     "absent": "#ececec",
+    "outside": "#c9a9c9",
 }
 
 DOTS_PER_INCH = 100
@@ -143,6 +144,8 @@ class _Drawing:
         )
         x = float(_MARGIN)
         for state, number in self.state.counts.items():
+            if state == "outside" and not number:
+                continue
             swatch = self.axes(x, 40, 11, 11)
             swatch.add_patch(Rectangle((0, 0), 1, 1, facecolor=COLOURS[state], edgecolor="#b0b0b0", linewidth=0.5))
             text = f"{state} {number:,}"

@@ -7,23 +7,24 @@
 | failed    |                                   | the newest run failed; the version before it stands          |
 | missing   | objects                           | never committed                                              |
 | absent    | nothing                           | never committed                                              |
+| outside   |                                   | the config does not have it: no refresh changes it           |
 """
 
 import datetime as dt
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from lake_assets.errors import NoLakeError
-from lake_assets.expected import expected_partitions, sort_key
+from lake_assets.errors import NoLakeError, OutsidePartitionError
 from lake_assets.lake.history import LastRuns, last_runs
-from lake_assets.landed import list_landed
+from lake_assets.landed import Stranger, list_landed
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import Calendar, sort_key
 
-State = Literal["committed", "stale", "failed", "missing", "absent"]
+State = Literal["committed", "stale", "failed", "missing", "absent", "outside"]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -40,7 +41,9 @@ class PartitionState:
     snapshot: int | None = None
     finished_at: dt.datetime | None = None  # of the newest run, whatever became of it
     error: str | None = None  # of the newest run, if that failed
-    is_waiting: bool = False  # what is there now is not what the lake was made from
+    is_waiting: bool = False  # what is there now is not what the lake was made from; a refresh takes it in
+    outside: OutsidePartitionError | None = None  # why the config does not have it
+    is_left_out: bool = False  # outside, and what is there now is not what the lake was made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,17 @@ class StreamState:
     columns: tuple[PartitionColumn, ...]
     read_at: dt.datetime
     partitions: tuple[PartitionState, ...]
-    strangers: tuple[str, ...] = field(default=())  # URIs of landed objects that lie in no partition
+    strangers: tuple[Stranger, ...] = field(default=())  # landed objects that lie in no partition
 
     @property
     def counts(self) -> dict[State, int]:
         """How many partitions are in each state; every state is named."""
         return counts_of(self.partitions)
+
+    @property
+    def outside(self) -> list[PartitionState]:
+        """The partitions that the config does not have, and of which landing zone or ledger know."""
+        return [one for one in self.partitions if one.state == "outside"]
 
 
 def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
@@ -80,10 +88,12 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         CatalogError: the lake cannot be read; one that does not exist yet has committed nothing.
     """
     now = now or dt.datetime.now(dt.UTC)
-    ledger = _read_ledger(stream)
+    calendar, ledger = Calendar(stream.config, now), _read_ledger(stream)
     landed, strangers = list_landed(stream, ledger, now)
     known = sorted({*landed, *ledger}, key=sort_key)
-    partitions = dict.fromkeys([*expected_partitions(stream.config, known, now), *known])
+    # A partition that only ever failed, or that is outside, does not say that there are others like it.
+    real = [one for one in known if (one in landed or _was_settled(ledger[one])) and calendar.outside(one) is None]
+    partitions = dict.fromkeys([*calendar.expected(real), *known])
     nothing = Manifest(())
     return StreamState(
         stream.name,
@@ -91,11 +101,15 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         stream.config.columns,
         now,
         tuple(
-            partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition))
+            partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition), calendar)
             for partition in partitions
         ),
-        tuple(stranger.uri for stranger in strangers),
+        strangers,
     )
+
+
+def _was_settled(last: LastRuns) -> bool:
+    return last.committed_at is not None or last.settled is not None
 
 
 def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> State:
@@ -117,27 +131,28 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
 
 
 def partition_state(
-    stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None
+    stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None, calendar: Calendar
 ) -> PartitionState:
     """One partition, from what has landed and what the ledger says of it; None if it was never run."""
     # Of an unknown and empty partition, of which there may be very many, no fingerprint is needed.
     fingerprint = stream.fingerprint(manifest) if last is not None else ""
+    outside = calendar.outside(partition)
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
-    if last is None:
-        return PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=bool(manifest.objects))
     # A run that failed says nothing of what has landed; what was taken in before it, or not, does.
-    is_changed = bool(manifest.objects) and last.settled != fingerprint
-    return PartitionState(
-        partition,
-        state,
-        len(manifest.objects),
-        manifest.size,
-        last.rows,
-        last.committed_at,
-        last.snapshot,
-        last.finished_at,
-        last.error,
-        is_changed if state == "failed" else state in ("stale", "missing"),
+    is_changed = bool(manifest.objects) and (last is None or last.settled != fingerprint)
+    is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")
+    found = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
+    if outside is not None:
+        found = replace(found, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed)
+    if last is None:
+        return found
+    return replace(
+        found,
+        rows=last.rows,
+        committed_at=last.committed_at,
+        snapshot=last.snapshot,
+        finished_at=last.finished_at,
+        error=last.error,
     )
 
 

@@ -43,7 +43,7 @@ def test_new_files_are_registered_and_what_is_outside_is_told(local_world: World
     assert "2 new objects of 2 objects" in dry.output
     assert "committed  region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in first.output
     assert "2 files registered, 3 rows, in 2 partitions" in first.output
-    assert "1 object outside the layout: stray.parquet" in first.output
+    assert "1 object in no partition: stray.parquet" in first.output
     assert second.output.splitlines()[0] == "nothing new"
     assert local_world.totals() == [1, 2, 3]
 

@@ -26,8 +26,8 @@ from lake_assets_tests.landing.streams import COLUMNS, GOOD, land_text, landed_i
         ('{"region":"NW","date":"2026-02-11","nickname":"x"}', "unknown field 'nickname'"),
         ('{"region":"NW","date":"2026-02-30","id":1}', "date: Failed to parse string: '2026-02-30'"),
         ('{"region":"NW","date":20000,"id":1}', "changed from string to number"),
-        ('{"region":"NW","date":"2025-12-31","id":1}', "date=2025-12-31 lies outside 2026-01-01 to today"),
-        ('{"region":"NW","id":1}', "date is NULL, which is no day"),
+        ('{"region":"NW","date":"2025-12-31","id":1}', "partition value date=2025-12-31 lies before start 2026-01-01"),
+        ('{"region":"NW","id":1}', "partition value date is NULL, which is no day"),
         ('{"region":' + "[" * 100_000 + "]" * 100_000 + "}", "no JSON: maximum recursion"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path)
 
     assert landed_ids(tmp_path / "out") == [0, 1, 2, 5]
     assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [3, 4]
-    assert letters(tmp_path / "out")[0]["reason"] == "region=XX is none of the stream's: NW, N/A"
+    assert letters(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N%2FA)"
 
 
 def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
@@ -122,6 +122,9 @@ def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
 
     assert landed_ids(tmp_path) == list(range(len(good)))
     assert [letter["reason"] for letter in letters(tmp_path)] == [
-        *(f"at={text} lies outside 2025-11-20 to 2026-02-10, the stream's dates" for text in bad),
-        f"at is NULL, which is no {type_.replace('date', 'day')}",
+        *(
+            f"partition value at={text} lies {'before start 2025-11-20' if text < good[0] else 'after end 2026-02-10'}"
+            for text in bad
+        ),
+        f"partition value at is NULL, which is no {type_.replace('date', 'day')}",
     ]

@@ -4,7 +4,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lake_assets.config.models import LakeConfig
@@ -18,6 +18,7 @@ from lake_assets.orchestration.partitions import (
 )
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.stream import OpenStream, open_stream
+from lake_assets.streams.calendar import Calendar
 
 AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "[x]", "1...9", "....", "50%", "%2C", " ", "..", "x\ny"]
 REGION = PartitionColumn("region", "string")
@@ -165,3 +166,40 @@ def test_today_is_that_of_the_streams_time_zone() -> None:
     }
 
     assert last == {"utc": "2026-02-10", "nz": "2026-02-11"}
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    kind=st.sampled_from(["year", "month", "date", "hour"]),
+    start=st.dates(dt.date(2026, 2, 10), dt.date(2026, 4, 20)),
+    length=st.none() | st.integers(0, 60),
+    zone=st.sampled_from(["UTC", "Asia/Tokyo", "America/New_York", "Pacific/Kiritimati"]),
+    now=st.datetimes(dt.datetime(2026, 4, 1), dt.datetime(2026, 5, 1), timezones=st.just(dt.UTC)),  # noqa: DTZ001
+)
+def test_dagster_offers_just_what_the_calendar_has(
+    kind: str, start: dt.date, length: int | None, zone: str, now: dt.datetime
+) -> None:
+    assume(start <= now.date() - dt.timedelta(days=1))  # before its start Dagster offers the first partition
+    field = {"type": kind, "start": start}
+    if length is not None:
+        field["end"] = start + dt.timedelta(days=length)
+    opened = open_stream(
+        LakeConfig.model_validate(
+            {
+                "lakes": {"test": {"catalog": {"type": "sqlite", "path": "catalog.sqlite"}, "storage": "data"}},
+                "streams": {
+                    "sales": {
+                        "source": "landing",
+                        "partitions": {"at": field},
+                        "destination": {"table": "sales"},
+                        "time_zone": zone,
+                    }
+                },
+            }
+        ),
+        "sales",
+    )
+
+    expected = [partition_key(partition) for partition in Calendar(opened.config, now).expected(())]
+
+    assert partitions_definition(opened).get_partition_keys(current_time=now) == expected

@@ -70,6 +70,15 @@ def test_a_day_of_very_many_hours_shows_its_worst() -> None:
     assert sheet.notes == ["a day shows the worst of its hours"]
 
 
+def test_what_is_outside_the_config_has_no_cell_and_is_told_of() -> None:
+    far = [((dt.date(9999, 12, 31),), "outside", 7), ((dt.date(2026, 1, 1),), "committed", 1)]
+
+    sheet = arrange(stream_state({"d": "date"}, far))  # type: ignore[arg-type]
+
+    assert [len(block.cells) for block in sheet.blocks] == [1]
+    assert sheet.notes == ["1 outside the config: not shown"]
+
+
 def test_a_null_time_and_lines_beyond_the_limit_are_told_of() -> None:
     null = stream_state({"d": "date"}, [((None,), "committed", 1), ((dt.date(2026, 1, 1),), "stale", 1)])
     many = committed({"r": "string", "d": "date"}, [f"r{n}" for n in range(200)], list(days("2026-01-01", 2)))

@@ -6,9 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from lake_assets.errors import LayoutError
+from lake_assets.landed import Stranger
 from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
+from lake_assets.storage.store import LandedObject
 from lake_assets_tests.report.states import days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -62,10 +65,14 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
     assert not re.search(r"https?://|url\(|@import", text)
 
 
+def stranger(key: str) -> Stranger:
+    return Stranger(LandedObject(f"/landing/{key}", key, "e", 1, MADE), LayoutError("the path is not of the layout."))
+
+
 def test_what_others_wrote_is_text() -> None:
     (one,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
     failed = PartitionState(one.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
-    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (f"/landing/{EVIL}",))
+    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (stranger(EVIL),))
 
     text = page_of(state, f"described {EVIL}")
 

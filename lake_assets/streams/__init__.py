@@ -1,0 +1,1 @@
+"""Which partitions a stream has, told by its config alone; no I/O."""

@@ -1,0 +1,219 @@
+"""The partitions that a stream's config promises, and why another one is not among them.
+
+Every command, check, report, sensor and Dagster's definitions ask here, so that all of them give one answer.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from types import MappingProxyType
+from zoneinfo import ZoneInfo
+
+from lake_assets.config.streams import PartitionField, Stream
+from lake_assets.errors import FuturePartitionError, OutsidePartitionError
+from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.streams.nearest import nearest
+
+VALUES_NAMED = 10  # of a long list
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The values of a column that is a time, as texts, which sort as times do.
+
+    Attributes:
+        first: of `start`.
+        end: of `end`; None where the config has none.
+        present: of now.
+    """
+
+    first: str
+    end: str | None
+    present: str
+
+    @property
+    def last(self) -> str:
+        """The last value that there is by now."""
+        return self.present if self.end is None else min(self.end, self.present)
+
+
+class Calendar:
+    """The partitions of a stream at a moment.
+
+    A column without configured values has those that are known. Today is that of the stream's time zone; hours are
+    those of UTC, up to the present one.
+
+    Args:
+        stream: the config.
+        now: the moment, with a time zone; the present when None.
+    """
+
+    def __init__(self, stream: Stream, now: dt.datetime | None = None) -> None:
+        self._stream = stream
+        self._now = now or dt.datetime.now(dt.UTC)
+        self.spans: Mapping[str, Span] = {
+            column.name: self._span(column, stream.partitions[column.name])
+            for column in stream.columns
+            if column.type in TIME_FORMATS
+        }
+        self._values = {
+            column.name: configured_values(column, values)
+            for column in stream.columns
+            if (values := stream.partitions[column.name].values) is not None
+        }
+        self._known = {name: frozenset(values) for name, values in self._values.items()}
+
+    def expected(self, known: Sequence[Partition]) -> Iterator[Partition]:
+        """Every partition that there should be by now; of a column without configured values those of `known`."""
+        columns = self._stream.columns
+        values = [self.values(column, [p.values[index] for p in known]) for index, column in enumerate(columns)]
+        return (Partition(columns, combination) for combination in product(*values))
+
+    def values(self, column: PartitionColumn, known: Iterable[PartitionValue] = ()) -> list[PartitionValue]:
+        """The values of one column that there should be by now, each once; see `expected`."""
+        if column.name in self._values:
+            return list(self._values[column.name])
+        if column.name not in self.spans:
+            return list(dict.fromkeys(known))
+        field, span = self._stream.partitions[column.name], self.spans[column.name]
+        assert field.start is not None  # noqa: S101 - the config requires it of a time
+        # A day more than the clock of any zone shows; what is too much falls out by its text.
+        today = self._now.astimezone(dt.UTC).date()
+        ahead = today + dt.timedelta(days=1) if today < dt.date.max else today
+        # The month or year that holds `start` is one from its first day on.
+        last = max(field.start, ahead if field.end is None else min(field.end, ahead))
+        days = (field.start + dt.timedelta(days=n) for n in range((last - field.start).days + 1))
+        texts = dict.fromkeys(text for day in days for text in _TEXTS[column.type](day) if text <= span.last)
+        return [column.parse(text) for text in texts]
+
+    def outside(self, partition: Partition) -> OutsidePartitionError | None:
+        """Why the config does not have a partition by now; None if it does.
+
+        Args:
+            partition: of the stream's columns, or of some of them.
+        """
+        for column, value in zip(partition.columns, partition.values, strict=True):
+            if (error := self._outside(column, value)) is not None:
+                return error
+        return None
+
+    def check(self, partition: Partition) -> None:
+        """Refuse a partition that the config does not have by now.
+
+        Raises:
+            OutsidePartitionError: with the reason.
+        """
+        if (error := self.outside(partition)) is not None:
+            raise error
+
+    def _outside(self, column: PartitionColumn, value: PartitionValue) -> OutsidePartitionError | None:
+        text = column.text(value)
+        if (span := self.spans.get(column.name)) is not None:
+            return self._outside_span(column, span, text, is_null=value is None)
+        values = self._values.get(column.name)
+        if values is None or value in self._known[column.name]:
+            return None
+        texts = [column.text(one) for one in values]
+        listed = ", ".join(texts[:VALUES_NAMED]) + (", …" if len(texts) > VALUES_NAMED else "")
+        near = nearest(text, texts)
+        mean = f"write {near[0]} if that is meant, or " if near else ""
+        return OutsidePartitionError(
+            f"partition value {column.name}={text} is none of `values` ({listed}):",
+            f"{mean}add it there, or leave `values` out so that new ones are found.",
+            "not_in_values",
+        )
+
+    def _outside_span(
+        self, column: PartitionColumn, span: Span, text: str, *, is_null: bool
+    ) -> OutsidePartitionError | None:
+        field, said = self._stream.partitions[column.name], f"partition value {column.name}={text}"
+        if is_null:
+            return OutsidePartitionError(
+                f"partition value {column.name} is NULL, which is no {_NOUNS.get(column.type, column.type)}:",
+                f"take it in with `--outside`, or land its rows with a value of {column.name}.",
+                "null_time",
+            )
+        if text < span.first:
+            return OutsidePartitionError(
+                f"{said} lies before start {field.start}:", "move `start` back.", "before_start"
+            )
+        if span.end is not None and text > span.end:
+            return OutsidePartitionError(
+                f"{said} lies after end {field.end}:", "move `end`, or leave it out.", "after_end"
+            )
+        if text > span.present:
+            return FuturePartitionError(
+                f"{said} lies in the future:", "it is ingested when its time has come.", "in_the_future"
+            )
+        return None
+
+    def _span(self, column: PartitionColumn, field: PartitionField) -> Span:
+        zone = dt.UTC if column.type == "hour" else ZoneInfo(self._stream.time_zone)
+        assert field.start is not None  # noqa: S101 - the config requires it of a time
+        return Span(
+            time_text(dt.datetime.combine(field.start, dt.time.min), column.type),
+            time_text(dt.datetime.combine(field.end, dt.time.max), column.type) if field.end else None,
+            time_text(self._now.astimezone(zone), column.type),
+        )
+
+
+def configured_values(column: PartitionColumn, values: Iterable[str]) -> list[PartitionValue]:
+    """The config's values of a column, typed, each once: 7 and 07 are one integer."""
+    return list(dict.fromkeys(column.parse(column.text(value)) for value in values))
+
+
+def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
+    """Refuse partitions that the config does not have by now, all of them in one error.
+
+    Raises:
+        OutsidePartitionError: some are outside.
+    """
+    calendar = Calendar(stream)
+    errors = [error for partition in partitions if (error := calendar.outside(partition)) is not None]
+    if not errors:
+        return
+    unlike = list({str(error): error for error in errors}.values())
+    if len(unlike) == 1:
+        raise unlike[0]
+    lines = [f"- {error}" for error in unlike[:VALUES_NAMED]]
+    if len(unlike) > VALUES_NAMED:
+        lines.append(f"- and {len(unlike) - VALUES_NAMED:,} more")
+    raise OutsidePartitionError("\n".join([f"{len(errors):,} partitions are outside the config:", *lines]))
+
+
+def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:
+    """By the values from first to last, NULL after all others; a column's values have one type but for it."""
+    return tuple((value is None, isinstance(value, str), value or 0) for value in partition.values)
+
+
+def time_key(kind: PartitionType, value: PartitionValue) -> dt.datetime:
+    """When a value of a column that is a time begins, by the clock that named it.
+
+    Args:
+        kind: one of `TIME_FORMATS`.
+        value: of such a column, not NULL.
+    """
+    if isinstance(value, dt.date):
+        return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a clock's face
+    if isinstance(value, int):
+        return dt.datetime(value, 1, 1)  # noqa: DTZ001
+    return dt.datetime.strptime(str(value), TIME_FORMATS[kind])  # noqa: DTZ007
+
+
+def time_text(time: dt.datetime, kind: PartitionType) -> str:
+    """The value, as a path has it, that a moment lies in; these texts sort as times do."""
+    # Not every platform's strftime pads the year 33 to four digits.
+    return time.strftime(TIME_FORMATS[kind].replace("%Y", f"{time.year:04}"))
+
+
+_NOUNS: Mapping[PartitionType, str] = MappingProxyType({"date": "day"})  # whose name is not that of its values
+
+_TEXTS: Mapping[PartitionType, Callable[[dt.date], Sequence[str]]] = MappingProxyType(
+    {
+        "year": lambda day: [f"{day.year:04}"],
+        "month": lambda day: [day.isoformat()[:7]],
+        "date": lambda day: [day.isoformat()],
+        "hour": lambda day: [f"{day.isoformat()}-{hour:02}" for hour in range(24)],
+    }
+)

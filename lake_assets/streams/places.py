@@ -1,0 +1,56 @@
+"""Which partition an object's path names, or why it names none."""
+
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
+from lake_assets.partition import Partition
+
+
+class Places:
+    """Tells the partitions of keys; each folder is looked at once.
+
+    Args:
+        stream: whose layout and partition columns they are.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self._template = stream.template
+        self._columns = tuple(column for column in stream.columns if not column.in_rows)
+        self._known: dict[str, Partition | LakeAssetsError] = {}
+
+    def of(self, key: str) -> Partition:
+        """The partition that a key names by the columns of the path; see `Partition.place`.
+
+        Raises:
+            LayoutError: the key is not one of the layout.
+            PartitionError: a value is none of its column's type, or is not written as its partition's folder is.
+        """
+        found = self.find(key)
+        if isinstance(found, LakeAssetsError):
+            raise found
+        return found
+
+    def find(self, key: str) -> Partition | LakeAssetsError:
+        """As `of`, with the error as a value."""
+        folder = key.rpartition("/")[0]
+        if folder not in self._known:
+            try:
+                self._known[folder] = self._place(key)
+            except (LayoutError, PartitionError) as error:
+                self._known[folder] = error
+        return self._known[folder]
+
+    def _place(self, key: str) -> Partition:
+        texts = self._template.match(key, file=True)
+        if texts is None:
+            raise LayoutError(
+                f"the path is not of the layout {self._template.text!r}:", "move the object, or correct `layout`."
+            )
+        place = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
+        prefix = self._template.prefix(place.texts())
+        if not key.startswith(prefix):
+            # 07 is 7, and %2f is %2F; but a run lists one folder, the one that it would write itself.
+            raise PartitionError(
+                f"the path is of partition {place}, written otherwise than its folder {prefix}:",
+                "move the object there.",
+            )
+        return place
