@@ -30,7 +30,7 @@ from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.lake.replacement import Replacement, Staged, where
 from lake_assets.partition import Partition
-from lake_assets.passage import TRIES, IngestResult, Passage, record_failures
+from lake_assets.passage import TRIES, IngestResult, Passage, is_interrupt, record_failures
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
@@ -83,7 +83,7 @@ def ingest(
 
     Raises:
         OutsidePartitionError: the config does not have the partition; nothing was done.
-        LakeAssetsError: it failed; the old partition stands, and a `failed` ledger row says why where the catalog
+        LakeAssetsError: it failed; the old partition is unchanged, and a `failed` ledger row says why if the catalog
             could still be reached.
     """
     (outcome,) = ingest_all(stream, [partition], sessions, force=force, outside=outside, run_id=run_id, run_at=run_at)
@@ -118,7 +118,8 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         outside: take partitions that the stream's config does not have too.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
-        checkpoint: called between steps; what it raises ends the run.
+        checkpoint: called between steps; what it raises ends the run. If that is an interrupt, partitions that have
+            begun are `cancelled` in the ledger, and those that have not have no row.
 
     A stream in mode index has its new objects registered instead, all in one transaction, by `index_all`; nothing is
     read again there, so `force` means nothing.
@@ -157,8 +158,12 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         raise  # nobody wants to know more
     except BaseException as error:
         cut_off = [p for p in passages if not p.is_told and p.result is None and not p.is_passed_over]
+        if is_interrupt(error):
+            cut_off = [passage for passage in cut_off if passage.has_begun]
         for passage in cut_off:
-            passage.error = passage.error or error
+            # What all have in common is what the interrupt did to Spark or to the catalog.
+            if passage.error is None or (is_interrupt(error) and passage.error is run.broken):
+                passage.error = error
         record_failures(stream, cut_off)
         for passage in passages:
             if passage.result is not None and not passage.is_told:
@@ -205,6 +210,8 @@ class _Run:
     def _outcomes(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """What is newly known of these."""
         ended = [passage for passage in passages if not passage.is_told and passage.has_ended]
+        if any(passage.error is not None for passage in ended):
+            self.checkpoint()  # errors that an interrupt has made are none of the partitions
         record_failures(self.stream, [passage for passage in ended if passage.error is not None])
         for passage in ended:
             passage.is_told = True

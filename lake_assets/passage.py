@@ -108,14 +108,18 @@ class Passage:
         destination = self.stream.destination_uri(self.partition)
         self.result = IngestResult(row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes))
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was done for the partition."""
+        return bool(self.seconds)
+
     def failed_row(self) -> LedgerRow:
-        """The ledger row of a partition that failed."""
-        return dataclasses.replace(
-            self.row,
-            status="failed",
-            error=f"{type(self.error).__name__}: {self.error}",
-            finished_at=dt.datetime.now(dt.UTC),
-        )
+        """The ledger row of a partition that failed, or whose run was cancelled."""
+        now = dt.datetime.now(dt.UTC)
+        if is_interrupt(self.error):
+            return dataclasses.replace(self.row, status="cancelled", finished_at=now)
+        error = f"{type(self.error).__name__}: {self.error}"
+        return dataclasses.replace(self.row, status="failed", error=error, finished_at=now)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -133,8 +137,20 @@ class Passage:
         self.seconds[name] = self.seconds.get(name, 0) + seconds
 
 
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error means that the run is being cancelled: Ctrl-C, or Dagster's *Terminate*.
+
+    These are no `Exception`. DuckDB makes an error of its own of one that reaches it, and names it as the cause.
+    """
+    while error is not None:
+        if not isinstance(error, Exception):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def record_failures(stream: OpenStream, passages: Sequence[Passage]) -> None:
-    """A `failed` ledger row for each, where the catalog can be reached; the error itself is what matters."""
+    """A ledger row for each, if the catalog can be reached; the error itself is what matters."""
     if not passages:
         return
     try:

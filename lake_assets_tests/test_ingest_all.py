@@ -8,6 +8,7 @@ import pytest
 from lake_assets import ingest, writing
 from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError, SparkUnavailableError
 from lake_assets.ingest import Outcome, ingest_all
+from lake_assets.report.state import read_state
 from lake_assets.spark.job import Job, JobResult
 from lake_assets.spark.lanes import pass_through
 from lake_assets_tests.world import NW, SW, World, sales
@@ -144,9 +145,12 @@ def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None
     assert len(error.__notes__) == 1  # that no ledger row could be written, told once
 
 
-def test_what_a_checkpoint_raises_ends_the_run_and_cut_off_partitions_have_failed(local_world: World) -> None:
-    for text in (NW, SW):
+def test_what_a_checkpoint_raises_ends_the_run_and_only_what_has_begun_is_cancelled(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (NW, SW, NE):
         local_world.land(text, sales(1))
+    monkeypatch.setattr(ingest, "GROUP_PARTITIONS", 2)
     calls = []
 
     def after_the_listing() -> None:
@@ -155,9 +159,62 @@ def test_what_a_checkpoint_raises_ends_the_run_and_cut_off_partitions_have_faile
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ingested(local_world, NW, SW, checkpoint=after_the_listing)
+        ingested(local_world, NW, SW, NE, checkpoint=after_the_listing)
 
-    assert [row.error for row in local_world.ledger()] == ["KeyboardInterrupt: "] * 2
+    rows = {row.load_partition: (row.status, row.error) for row in local_world.ledger()}
+    assert rows == {local_world.partition(text).path: ("cancelled", None) for text in (NW, SW)}
+
+
+def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is away because Ctrl-C reached it too; the partition whose object is damaged has failed all the same."""
+    pressed = []
+
+    def away() -> Any:
+        pressed.append(1)
+        raise SparkUnavailableError("Spark has ended:", "start it again.")
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"")
+    monkeypatch.setattr(local_world, "sessions", away)
+
+    with pytest.raises(KeyboardInterrupt):
+        ingested(local_world, NW, SW, checkpoint=check)
+
+    rows = {row.load_partition: row.status for row in local_world.ledger()}
+    assert rows == {local_world.partition(NW).path: "cancelled", local_world.partition(SW).path: "failed"}
+
+
+def test_a_cancelled_run_changes_nothing_of_what_is_known(local_world: World) -> None:
+    def cancel(text: str) -> None:
+        calls: list[int] = []
+
+        def second() -> None:
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            ingested(local_world, text, force=True, checkpoint=second)
+
+    local_world.land(NW, sales(1))
+    cancel(NW)
+    never = read_state(local_world.stream).partitions
+    local_world.ingest(NW)
+    cancel(NW)
+    after = read_state(local_world.stream).partitions
+
+    stand = (
+        {one.partition: one.state for one in never if one.objects},
+        {one.partition: one.state for one in after if one.objects},
+    )
+    assert stand == ({local_world.partition(NW): "missing"}, {local_world.partition(NW): "committed"})
+    assert [row.status for row in local_world.ledger()] == ["cancelled", "committed", "cancelled"]
 
 
 def ingest_groups_of(size: int, work: Callable[[], dict[str, Outcome]]) -> dict[str, Outcome]:

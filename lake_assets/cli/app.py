@@ -1,6 +1,7 @@
 """The group of all commands, and what becomes of an error: one paragraph and an exit code, never a traceback."""
 
 import errno
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,11 @@ from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
 
-INTERRUPTED = 130  # as a shell says it: 128 and the number of SIGINT
+SIGNALLED = 128  # to which a shell adds the number of the signal
 
 
 class Application(click.Group):
-    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted, 143 terminated."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """The commands in the order in which they were added, which is that of a first day."""
@@ -49,8 +50,9 @@ class Application(click.Group):
             if not interrupt.pressed:  # else it is what a library made of Ctrl-C
                 report(error, debug=ctx.params["debug"])
         if interrupt.pressed:
-            click.echo("\nInterrupted.", err=True)
-        raise click.exceptions.Exit(INTERRUPTED if interrupt.pressed else 1)
+            click.echo("\nInterrupted." if interrupt.signal == signal.SIGINT else "\nTerminated.", err=True)
+            raise click.exceptions.Exit(SIGNALLED + interrupt.signal)
+        raise click.exceptions.Exit(1)
 
 
 @click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})

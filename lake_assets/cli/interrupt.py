@@ -1,4 +1,4 @@
-"""Ctrl-C, which ends a command whatever library it meets on its way.
+"""Ctrl-C and SIGTERM, which end a command whatever library it meets on its way.
 
 Python's own way, a KeyboardInterrupt wherever the program happens to be, is not enough: DuckDB turns it into an
 error of its own, Spark installs another handler, an import may swallow it, and a JVM whose start is broken off is left
@@ -15,17 +15,22 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether the user has pressed Ctrl-C. Outside the main thread, which alone gets signals, it does nothing."""
+    """Whether the user has pressed Ctrl-C, or the process was asked to end by SIGTERM.
+
+    Outside the main thread, which alone gets signals, it does nothing.
+    """
 
     def __init__(self) -> None:
         self.pressed = False
+        self.signal = signal.SIGINT  # the one that came first
         self._later = False
 
     def listen(self) -> None:
-        """Take the signal from now on."""
+        """Take the signals from now on."""
         self.pressed = False
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_signal)
+            signal.signal(signal.SIGTERM, self._on_signal)
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if Ctrl-C was pressed, for one that was lost on its way."""
@@ -57,6 +62,8 @@ class Interrupt:
         self.check()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal module's form
+        if not self.pressed:
+            self.signal = signal.Signals(number)
         self.pressed = True
         # What libraries log about calls that are broken off is no news to whoever broke them off, nor that the
         # exception was lost in a finalizer.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from lake_assets.config.models import LakeConfig
-    from lake_assets.lake.ledger import LedgerRow
+    from lake_assets.lake.ledger import LedgerRow, Status
 
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
@@ -103,21 +103,35 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
 @click.option("--stream", metavar="STREAM", help="Only this stream's runs.")
 @click.option("--partition", metavar="COLUMN=VALUE,…", help="Only this partition's, such as region=NW,date=2026-02-11.")
 @click.option("--lake", metavar="NAME", help="Which lake, where the config has several.")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice(["committed", "skipped", "failed", "cancelled"]),
+    help="Only runs that ended so; may be given several times.",
+)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first.")
 @format_option
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.pass_obj
 def ledger(
-    options: Options, stream: str | None, partition: str | None, lake: str | None, limit: int, form: Format | None
+    options: Options,
+    *,
+    stream: str | None,
+    partition: str | None,
+    lake: str | None,
+    statuses: "tuple[Status, ...]",
+    limit: int,
+    form: Format | None,
 ) -> None:
     """Show the newest runs and what became of them."""
-    from lake_assets.lake.ledger import LEDGER_COLUMNS, read_ledger
+    from lake_assets.lake.ledger import LEDGER_COLUMNS, STATUSES, read_ledger
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
     with ducklake.open(read_only=True) as session:
-        rows = read_ledger(session, stream, path, limit)
+        rows = read_ledger(session, stream, path, limit, statuses or STATUSES)
     form = chosen(form)
     if form == "json":
         write_json(json.dumps(dataclasses.asdict(row), default=_iso) for row in rows)

@@ -25,7 +25,8 @@ class LastRuns:
 def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
     """The newest runs of every partition of a table, by the partition's path; nothing where there is no ledger.
 
-    Compactions are left out: they change no row, and whether the newest ingest failed is the same after them. So are
+    Compactions are left out: they change no row, and whether the newest ingest failed is the same after them. Runs that
+    were cancelled are left out too: they say nothing about the partition. So are
     commits to a table that had the name before, which somebody has dropped.
 
     Raises:
@@ -44,7 +45,8 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
         # By the snapshots, for the clocks of two writers differ.
         "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
         "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (is_commit) "
-        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, destination_table = ? AND mode <> ? AS wanted, "
+        "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, "
+        "destination_table = ? AND mode <> ? AND status <> 'cancelled' AS wanted, "
         f"status = 'committed' AND snapshot_id >= ? AS is_commit FROM {ledger.sql}) "
         "WHERE wanted IS TRUE GROUP BY load_partition",
         [str(table), COMPACT, named_since(session, table)],
@@ -97,6 +99,7 @@ class LedgerFigures:
     committed: int
     skipped: int
     failed: int
+    cancelled: int
     snapshot: int | None  # the newest that the ledger names
     finished_at: dt.datetime | None  # of the newest run
 
@@ -112,6 +115,7 @@ def ledger_figures(session: LakeSession) -> LedgerFigures | None:
         return None
     (figures,) = session.rows(
         "SELECT count(*), count(*) FILTER (status = 'committed'), count(*) FILTER (status = 'skipped'), "  # noqa: S608
-        f"count(*) FILTER (status = 'failed'), max(snapshot_id), max(finished_at) FROM {ledger.sql}"
+        "count(*) FILTER (status = 'failed'), count(*) FILTER (status = 'cancelled'), "
+        f"max(snapshot_id), max(finished_at) FROM {ledger.sql}"
     )
     return LedgerFigures(*figures)

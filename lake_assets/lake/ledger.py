@@ -4,7 +4,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from lake_assets.config.models import Lake
 from lake_assets.engine import identifier
@@ -14,7 +14,8 @@ from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.manifest import Manifest
 
-Status = Literal["committed", "skipped", "failed"]
+Status = Literal["committed", "skipped", "failed", "cancelled"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes none of its rows
 
@@ -193,7 +194,11 @@ def insert_manifest_rows(session: LakeSession, rows: Sequence[tuple[object, ...]
 
 
 def read_ledger(
-    session: LakeSession, stream: str | None = None, load_partition: str | None = None, limit: int = 100
+    session: LakeSession,
+    stream: str | None = None,
+    load_partition: str | None = None,
+    limit: int = 100,
+    statuses: Sequence[Status] = STATUSES,
 ) -> list[LedgerRow]:
     """The newest rows of the ledger, newest first.
 
@@ -202,6 +207,7 @@ def read_ledger(
         stream: only this stream's.
         load_partition: only this partition's, in the path's form.
         limit: at most so many.
+        statuses: only rows with one of these.
 
     Raises:
         CatalogError: there is no ledger, or it cannot be read.
@@ -213,7 +219,7 @@ def read_ledger(
     rows = session.rows(
         f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
         "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "
-        "ORDER BY finished_at DESC, started_at DESC LIMIT ?",
-        [stream, stream, load_partition, load_partition, limit],
+        "AND list_contains(?, status) ORDER BY finished_at DESC, started_at DESC LIMIT ?",
+        [stream, stream, load_partition, load_partition, list(statuses), limit],
     )
     return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]

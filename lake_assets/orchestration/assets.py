@@ -33,7 +33,7 @@ from lake_assets.orchestration.metadata import (
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
 from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult
+from lake_assets.passage import IngestResult, is_interrupt
 from lake_assets.stream import OpenStream
 
 PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
@@ -153,7 +153,7 @@ class _Run:
         except BaseException as error:
             self._log_progress()
             yield from self._events_by_partition()
-            if _is_interrupt(error):
+            if is_interrupt(error):
                 yield from evaluations_of_cancelled_run(self.stream, self.context, self.done)
                 raise dg.DagsterExecutionInterruptedError from error
             raise
@@ -202,7 +202,7 @@ class _Run:
             self.done[key] = self._describe(outcome.result, outcome.partition)
             self._tell(f"{label} {_figures(outcome.result)}")
         elif error is not None:
-            if _is_interrupt(error):
+            if is_interrupt(error):
                 raise error
             first = self.told.setdefault(text_of(error), key)
             self.failed[key] = error
@@ -266,15 +266,6 @@ class _Run:
 def _tags(key: str) -> dict[str, str]:
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     return {f"dagster/partition/{dimension}": text for dimension, text in dimensions.items()}
-
-
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether the run is being cancelled. DuckDB makes an error of its own of an interrupt that reaches it."""
-    while error is not None:
-        if isinstance(error, KeyboardInterrupt | dg.DagsterExecutionInterruptedError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def _figures(result: IngestResult) -> str:

@@ -157,6 +157,7 @@ def _ledger_metadata(figures: LedgerFigures, newest: Sequence[LedgerRow]) -> Met
         "runs_committed": figures.committed,
         "runs_skipped": figures.skipped,
         "runs_failed": figures.failed,
+        "runs_cancelled": figures.cancelled,
         "snapshot": figures.snapshot,
     }
     metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}

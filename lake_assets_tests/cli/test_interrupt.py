@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def start(world: World, folder: Path) -> "subprocess.Popen[str]":
     )
 
 
+def terminate(process: "subprocess.Popen[str]") -> str:
+    """As `press_ctrl_c`, for what `kill` and a container's stop send: SIGTERM, to the process alone."""
+    process.terminate()
+    _, errors = process.communicate(timeout=60)
+    return errors
+
+
 def press_ctrl_c(process: "subprocess.Popen[str]") -> str:
     """What is printed on standard error by the time that nobody holds the pipes any more, the JVM neither."""
     os.killpg(process.pid, signal.SIGINT)
@@ -47,25 +55,31 @@ def press_ctrl_c(process: "subprocess.Popen[str]") -> str:
     return errors
 
 
-def assert_interrupted(process: "subprocess.Popen[str]", errors: str) -> None:
-    assert process.returncode == 130, errors
-    assert errors.rstrip().endswith("Interrupted.")
+def assert_interrupted(process: "subprocess.Popen[str]", errors: str, code: int = 130) -> None:
+    assert process.returncode == code, errors
+    assert errors.rstrip().endswith("Interrupted." if code == 130 else "Terminated.")
     for noise in ("Traceback", "Exception", "Error", "ERROR"):
         assert noise not in errors
 
 
-def test_between_and_within_partitions(local_world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stop", "code"), [(press_ctrl_c, 130), (terminate, 143)])
+def test_between_and_within_partitions(
+    local_world: World, tmp_path: Path, stop: Callable[["subprocess.Popen[str]"], str], code: int
+) -> None:
     for text in PARTITIONS:
         local_world.land(text, sales(1))
 
     process = start(local_world, tmp_path)
     assert process.stdout
     assert process.stdout.readline().startswith("committed")
-    errors = press_ctrl_c(process)
+    errors = stop(process)
 
-    assert_interrupted(process, errors)
+    assert_interrupted(process, errors, code)
     committed = len(local_world.totals())
     assert 1 <= committed < len(PARTITIONS)
+    statuses = [row.status for row in local_world.ledger()]
+    assert statuses.count("committed") == committed
+    assert set(statuses) == {"committed", "cancelled"}
     local_world.ingest(PARTITIONS[-1])
     assert len(local_world.totals()) == committed + 1
 

@@ -324,9 +324,12 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
             materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
 
         events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
+        told = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
 
     assert [event.partition_key for event in events] == ["2026-02-11|NW"]
+    assert told == []  # that a partition failed
     assert local_world.totals() == [1]
+    assert [row.status for row in local_world.ledger()] == ["cancelled", "committed"]
 
 
 @pytest.mark.parametrize("region", ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "a...b", None])
