@@ -35,9 +35,9 @@ _PASSING_NUMBERS = {
 }
 
 _PREAMBLE = re.compile(
-    r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in \S+, after \d+ retries, "
-    r"max_retries: \d+, retry_timeout: \S+ +- |^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |"
-    r"^.*Azure Error: \[\w*\] |; Details: .*$"
+    r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in [^\s,]+"
+    r"(?:, after \d+ retries, max_retries: \d+, retry_timeout: \S+)? +- |"
+    r"^.*?AWS Error \w+(?: \(HTTP status \d+\))? during \w+ operation: |^.*Azure Error: \[\w*\] |; Details: .*$"
 )
 _REASON = 200  # characters
 

@@ -117,7 +117,7 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
-    keys = {"key_id": "k", "secret": "s"}
+    keys = {"key_id": "key", "secret": "a-secret"}
     local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys}
 
     partitions = [local_world.partition(text) for text in (NW, SW)]
