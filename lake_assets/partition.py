@@ -18,7 +18,8 @@ from lake_assets.layout.hive import HIVE_NULL, escape, unescape
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
 
-_INTEGER = re.compile(r"-?\d{1,18}")
+_INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
+_INT64 = range(-(2**63), 2**63)
 
 TIME_FORMATS: Mapping[PartitionType, str] = MappingProxyType(
     {"year": "%Y", "month": "%Y-%m", "date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H"}
@@ -60,9 +61,11 @@ class PartitionColumn:
         if self.type in TIME_FORMATS:
             return self._time(value)
         if self.type == "integer":
-            # More digits than fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
+            # What does not fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
             if not _INTEGER.fullmatch(value):
-                raise self._refuse(value, "write it in digits, such as 2026")
+                raise self._refuse(value, "write it in the digits 0 to 9, such as 2026")
+            if int(value) not in _INT64:
+                raise self._refuse(value, f"write a number from {_INT64[0]} to {_INT64[-1]}, or use type: string")
             return int(value)
         return value
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from lake_assets.lake.registration import LandedFile, PathState, RefusedFilesErr
 from lake_assets.lake.tables import create_table, prepare_table
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
+from lake_assets.spark.empty_columns import filled
 from lake_assets.spark.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import LandedObject
@@ -26,6 +28,8 @@ _BEFORE: Mapping[PathState, str] = {
     "ended": "was registered before and has ended, so DuckLake will delete it",
     "elsewhere": "is a file of another table of this lake, which would delete it",
 }
+
+LOOKED_AT = 100  # objects at most, for the types of columns that are NULL in all rows of the first
 
 
 @dataclass
@@ -84,6 +88,12 @@ class Registrar:
                 f"the object {o.uri} cannot be read: {str(error)[:300]}:", "check endpoint, keys and network."
             ) from error
 
+    def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
+        """Those of these objects that can be read; what is wrong with the others is told when their turn comes."""
+        for o in objects:
+            with suppress(SourceError):
+                yield self._schema_of(o)
+
     def _make_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Make the table as the first object is that can be read; returns the objects from that one on."""
         left = list(candidates)
@@ -91,7 +101,9 @@ class Registrar:
             return left
         while left:
             try:
-                create_table(session, self.stream.table, self._schema_of(left[0][0]), self.stream.config.columns)
+                (first, _), *others = left
+                schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:LOOKED_AT]))
+                create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, SchemaError) as error:
                 self.errors[left.pop(0)[0].uri] = error
             else:

@@ -19,6 +19,7 @@ from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import PartitionColumn
 from lake_assets.passage import Passage
+from lake_assets.spark.empty_columns import filled, with_values, without_values
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.fit import Fitter, united
 from lake_assets.spark.job import Job, JobResult, PartitionJob, StagingKey
@@ -29,6 +30,8 @@ from lake_assets.staging import Staging
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
+
+LOOKED_AT = 16  # objects at a time, for the types of columns without values
 
 
 class Writer:
@@ -134,12 +137,13 @@ class Writer:
         passage.schema = self.schema
 
     def _make_table(self, passages: Sequence[Passage]) -> None:
-        """The destination, as the first object that can be read has it."""
+        """The destination, as the first object that can be read has it, and others where that has no values."""
         for passage in passages:
             if self.schema is not None:
                 return
             with passage.step("job"):
-                self._create_table(self._file_schema(passage))
+                schema = self._filled(self._file_schema(passage), passage)
+                self._create_table(schema, f"the object {passage.manifest.objects[0].uri}")
 
     def _transform_job(self, spark: SparkSession, passage: Passage) -> JobResult:
         transform = self.stream.config.transform
@@ -149,7 +153,7 @@ class Writer:
             result = apply_transform(spark, transform, frame)
             found = result_schema(result)
         if self.schema is None:
-            self._create_table(found)
+            self._create_table(found, RESULT)
         job = self._job([passage])
         if job.evolves:
             Fitter(found, job.schema, passage.partition, RESULT, evolves=True)  # before Spark is at work
@@ -158,7 +162,7 @@ class Writer:
     def _source_schema(self, passage: Passage) -> pa.Schema:
         """What a transform sees beside the partition columns: those of the first object, or of all that may differ."""
         if self.stream.config.schema_policy == "strict":
-            return self._without_partition(self._file_schema(passage))
+            return self._without_partition(self._filled(self._file_schema(passage), passage))
         keys = [o.key for o in passage.manifest.objects]
         found = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
         return united([(origin, self._without_partition(schema)) for origin, schema in found])
@@ -171,9 +175,20 @@ class Writer:
         store, key = ArrowStore(self.stream.config.source), passage.manifest.objects[0].key
         return read_schema(store, key, self._paths)
 
-    def _create_table(self, schema: pa.Schema) -> None:
+    def _filled(self, schema: pa.Schema, passage: Passage) -> pa.Schema:
+        """The schema with types for the columns that are NULL in all rows of the first object, if others have them."""
+        keys = [o.key for o in passage.manifest.objects[1:]]
+        while without_values(schema) and keys:
+            some, keys = keys[:LOOKED_AT], keys[LOOKED_AT:]
+            found = read_schemas(ArrowStore(self.stream.config.source), some, self._paths)
+            schema = filled(schema, (other for _, other in found))
+        return schema
+
+    def _create_table(self, schema: pa.Schema, origin: str) -> None:
+        if self.stream.config.schema_policy == "evolve":
+            schema = with_values(schema)  # the others are added when they have any, with their type
         with self.stream.lake.open() as lake:
-            create_table(lake, self.stream.table, schema, self.stream.config.columns)
+            create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
             self.prepare(lake)
 
     def _job(self, passages: Sequence[Passage]) -> Job:

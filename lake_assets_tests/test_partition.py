@@ -117,3 +117,33 @@ def test_a_path_is_read_as_it_is_written(region: str) -> None:
 def test_another_path_is_refused(path: str) -> None:
     with pytest.raises(PartitionError):
         Partition.at(REGION_AND_DATE, path)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 10**18, 0, -7])
+def test_every_integer_of_64_bits_is_a_value(value: int) -> None:
+    column = PartitionColumn("p", "integer")
+
+    assert column.parse(str(value)) == value
+    assert column.text(value) == str(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["\uff11", "\u0661\u0662", "\u0967", "1\u0662", "\u00b2", "+1", " 1", "1 ", "1_0", "0x1", "1e3"]
+)
+def test_other_digits_and_forms_are_no_integers(text: str) -> None:
+    with pytest.raises(PartitionError, match="is not of type integer: write it in the digits 0 to 9"):
+        PartitionColumn("p", "integer").parse(text)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 9999999999999999999])
+def test_an_integer_of_more_bits_is_refused_with_the_bounds(value: int) -> None:
+    with pytest.raises(PartitionError, match="write a number from -9223372036854775808 to 9223372036854775807, or use"):
+        PartitionColumn("p", "integer").parse(str(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("year", "\uff12026"[:4]), ("month", "2026-\uff10\uff12"), ("date", "2026-02-1\u0661")]
+)
+def test_times_take_no_other_digits_either(kind: PartitionType, text: str) -> None:
+    with pytest.raises(PartitionError, match=f"is not of type {kind}"):
+        PartitionColumn("p", kind).parse(text)

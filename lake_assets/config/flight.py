@@ -25,7 +25,7 @@ TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
 LAKE = "flight"
 
 _FOLDER = re.compile(r"([^=]+)=\*")
-_WHOLE_NUMBER = re.compile(r"0|[1-9]\d{0,17}")
+_WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def flight_config(environment: Mapping[str, str]) -> LakeConfig:
@@ -46,7 +46,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
         names = _names(glob, column)
     root, files = _source(glob, names)
     # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
-    kind = "integer" if _WHOLE_NUMBER.fullmatch(value) else "string"
+    kind = "integer" if _WHOLE_NUMBER.fullmatch(value) and int(value) < 2**63 else "string"
     data = {
         "lakes": {LAKE: _lake(environment)},
         "streams": {

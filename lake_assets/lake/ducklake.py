@@ -1,6 +1,7 @@
 """A DuckLake that can be opened, read and written: one engine a process, attached only while it is used."""
 
 import os
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -29,6 +30,25 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.lock import commit_lock
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
+
+_NOT_INLINED = (
+    "set attach_options: {data_inlining_row_limit: 0}, with which DuckLake makes no such table beside each one"
+)
+_ADVICE = (
+    (
+        re.compile(r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*"),
+        "correct `storage`; if the lake's files were moved there, set attach_options: {override_data_path: true}.",
+    ),
+    (
+        re.compile(r"Column name .* is reserved by DuckLake for internal use"),
+        f"rename the column where it is written or in a transform, or {_NOT_INLINED}.",
+    ),
+    (
+        re.compile(r"too many columns on \w+|tables can have at most \d+ columns"),
+        f"leave columns out in a transform; or {_NOT_INLINED}.",
+    ),
+)
+"""What is in the text of an error, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +317,19 @@ def translated(config: Lake) -> Iterator[None]:
         # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
         error.args = (str(error).split("\n\nLINE ")[0],)
         mask_error(error, config.catalog, *config.storages)
-        text = " ".join(str(error).split())
-        raise CatalogError(
-            f"the catalog {catalog_place(config)} says: {text[:1000].rstrip('.')}:",
-            "check that catalog and storage are reachable and that the statement fits the lake.",
-        ) from error
+        raise _told(str(error), catalog_place(config)) from error
+
+
+def _told(text: str, place: str) -> CatalogError:
+    """What DuckDB says, with the advice that fits it."""
+    for sign, advice in _ADVICE:
+        if found := sign.search(text):
+            # Of a statement with thousands of columns only what is wrong with it is worth reading.
+            return CatalogError(f"the catalog {place} says: {' '.join(found[0].split()).rstrip('.')}:", advice)
+    return CatalogError(
+        f"the catalog {place} says: {' '.join(text.split())[:1000].rstrip('.')}:",
+        "check that catalog and storage are reachable and that the statement fits the lake.",
+    )
 
 
 def _make_folder(folder: Path, what: str) -> None:

@@ -15,7 +15,11 @@ from lake_assets.partition import PartitionColumn
 
 
 def create_table(
-    session: LakeSession, table: TableName, schema: pa.Schema, partition_columns: Sequence[PartitionColumn]
+    session: LakeSession,
+    table: TableName,
+    schema: pa.Schema,
+    partition_columns: Sequence[PartitionColumn],
+    origin: str | None = None,
 ) -> None:
     """Make the table, partitioned, where it does not exist.
 
@@ -24,12 +28,13 @@ def create_table(
         table: its name.
         schema: the columns of the rows; partition columns in it are given their configured type.
         partition_columns: they come last, in this order.
+        origin: where the schema comes from, for errors.
 
     Raises:
         SchemaError: a column has a name or type that the lake cannot hold.
         CatalogError: the catalog refuses.
     """
-    check_columns(schema, f"the source of {table}")
+    check_columns(schema, origin or f"the source of {table}")
     partitioned = {column.name.lower(): column for column in partition_columns}
     columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
     if not columns:

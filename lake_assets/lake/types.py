@@ -21,15 +21,16 @@ more than DuckLake, the nearest type that loses nothing is taken; where there is
 | list, large, view, fixed size       | LIST                                                          |
 | struct, map                         | STRUCT, MAP                                                   |
 | dictionary                          | its values' type                                              |
-| null (a column that is always NULL) | INTEGER, as DuckDB reads it                                   |
+| null (a column that is always NULL) | that of another object, else INTEGER, as DuckDB reads it       |
 | decimal256, duration, interval      | refused                                                       |
 """
+
+from collections.abc import Sequence
 
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 from pyarrow import types as t
 
-from lake_assets.config.fields import check_identifier
 from lake_assets.engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.partition import PartitionType
@@ -78,6 +79,8 @@ SIMPLE: dict[pa.DataType, str] = {
     pa.bool8(): "TINYINT",
 }
 
+_RENAME = "rename one where it is written, or in a transform."
+
 
 def sql_type(data_type: pa.DataType, column: str) -> str:
     """The DuckLake type for an Arrow type.
@@ -113,27 +116,41 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
 
 
 def check_columns(schema: pa.Schema, origin: str) -> None:
-    """Refuse names that cannot be columns.
+    """Refuse names that cannot be columns, or fields of structs.
 
     Args:
         schema: a file's or a result's schema.
         origin: where it comes from, for the error.
 
     Raises:
-        SchemaError: a name is no identifier, or two differ only in the case of their letters.
+        SchemaError: a name is empty or has a zero byte, or two differ only in the case of their letters.
     """
+    _check_names(list(schema), f"{origin} has", "column")
+
+
+def _check_names(fields: Sequence[pa.Field], where: str, kind: str) -> None:
     seen: dict[str, str] = {}
-    for name in schema.names:
-        try:
-            check_identifier(name)
-        except ValueError as error:
-            raise SchemaError(f"{origin} has a column that cannot be one:", f"{error}.") from error
+    for field in fields:
+        name = field.name
+        if not name or "\0" in name:
+            raise SchemaError(f"{where} a {kind} of the name {name!r}, which SQL cannot have:", _RENAME)
         if name.lower() in seen:
             raise SchemaError(
-                f"{origin} has the columns {seen[name.lower()]!r} and {name!r}, which SQL cannot tell apart:",
-                "rename one in a transform.",
+                f"{where} the {kind}s {seen[name.lower()]!r} and {name!r}, which SQL cannot tell apart:", _RENAME
             )
         seen[name.lower()] = name
+        if structs := _structs(field.type):
+            for struct in structs:
+                _check_names(struct, f"{where} in its {kind} {name!r}", "field")
+
+
+def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
+    """The fields of the structs that a type begins with, through lists and maps."""
+    if t.is_struct(data_type):
+        return [list(data_type)]
+    if t.is_map(data_type):
+        return [*_structs(data_type.key_type), *_structs(data_type.item_type)]
+    return _structs(data_type.value_type) if _is_list(data_type) else []
 
 
 def _is_list(data_type: pa.DataType) -> bool:

@@ -101,7 +101,8 @@ class Fitter:
         if missing or unknown:
             raise SchemaError(
                 f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
-                "land it again with the table's columns, or add or remove the column in a transform or the table.",
+                "land it again with the table's columns, add or remove the column in a transform, or set "
+                "schema_policy: evolve, with which the table gains new columns and missing ones are NULL.",
             )
         for field in narrow:
             raise refused(field.name, origin, _type(source, by_name, field), field.type)
@@ -266,8 +267,16 @@ def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whos
     """The error for a column that is of another type than the one that is there."""
     return SchemaError(
         f"column {name!r} of {origin} is {given}, and {whose} is {there}, which cannot hold all of it:",
-        "cast it in a transform, or widen the table's column.",
+        _way_out(given, there),
     )
+
+
+def _way_out(given: pa.DataType, there: pa.DataType) -> str:
+    if wider(there, given) is not None:
+        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
+    # As which DuckLake has a column that was NULL in all rows when its table was made.
+    empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
+    return f"cast it in a transform, or change the table's column.{empty if there.equals(pa.int32()) else ''}"
 
 
 def _chosen(

@@ -104,8 +104,10 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
 
         yield from _reported(0, write)
 
+    # Spark looks its columns up by their names, and would take one that is called a.b for a part of a.
+    numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
     with spark_errors(transform):
-        return _collect(frame.mapInArrow(task, _REPORT), job)[0]
+        return _collect(numbered.mapInArrow(task, _REPORT), job)[0]
 
 
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:

@@ -1,8 +1,18 @@
-"""Writing a file of a folder as a store writes an object: whole, and only where its name is free."""
+"""Folders as stores: a file is written whole, and only where its name is free; what the system refuses is told."""
 
+import errno
+import getpass
 import os
+import re
 import secrets
 from pathlib import Path
+
+from lake_assets.errors import StorageError
+
+# The client's words around the path, and the system's number.
+_PATH = re.compile(r"(?:Unable to \w+ file|error for operation on|Unable to canonicalize path) (/.*?): ", re.DOTALL)
+_NUMBER = re.compile(r"\(os error (\d+)\)")
+_LOOP = re.compile(r"File system loop found: (.+) points to an ancestor (.+)", re.DOTALL)
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
@@ -46,3 +56,49 @@ def create(path: Path, body: bytes) -> bool:
         Path(writing).unlink(missing_ok=True)
         raise
     return True
+
+
+def check_readable(folder: Path) -> None:
+    """Refuse a folder whose files cannot be looked at, of which a listing says nothing.
+
+    Raises:
+        PermissionError: it is one.
+    """
+    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def refusal(error: Exception) -> StorageError | None:
+    """What the system refuses, with the path and how to fix it; None if it is none of what is known."""
+    text = str(error)
+    if loop := _LOOP.search(text):
+        return _loop(loop[1])
+    number, path = _cause(error)
+    if path is None:
+        return None
+    if number in (errno.EACCES, errno.EPERM):
+        return StorageError(
+            f"{path} refuses access: {os.strerror(number)}:",
+            f"give the user {_user()} rights to it (chmod, chown): to read a file, to read and enter a folder, to "
+            "write where it writes.",
+        )
+    return _loop(path) if number == errno.ELOOP else None
+
+
+def _loop(path: str) -> StorageError:
+    return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove or correct the link.")
+
+
+def _cause(error: Exception) -> tuple[int | None, str | None]:
+    """The system's number of the error and the path that it is of, from the error or from the client's text."""
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        return error.errno, os.fsdecode(error.filename)
+    number, path = _NUMBER.search(str(error)), _PATH.search(str(error))
+    return (int(number[1]) if number else None), (path[1] if path else None)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as in a container
+        return str(os.geteuid())

@@ -96,6 +96,8 @@ class Store:
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (_landed(self.root, meta),)
             found = obstore.list(client, prefix=prefix or None).collect()
+            if not found and isinstance(self.storage, LocalStorage):
+                local.check_readable(Path(self.root, prefix))
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
@@ -297,6 +299,8 @@ class Store:
             raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> StorageError:
+        if isinstance(self.storage, LocalStorage) and (told := local.refusal(error)):
+            return told
         # The client leaves the store's own code inside the text of most errors of a listing.
         code = _CODE.search(str(error))
         coded = code[1] in _REFUSED_CODES if code else bool(_REFUSED_STATUS.search(str(error)))

@@ -88,7 +88,7 @@ def test_a_type_that_the_lake_has_not_is_refused_by_column(data_type: pa.DataTyp
         sql_type(pa.list_(data_type), "x")
 
 
-@pytest.mark.parametrize(("names", "match"), [(["a b"], "'a b' is not an identifier"), (["a", "A"], "'a' and 'A'")])
+@pytest.mark.parametrize(("names", "match"), [(["a\0b"], "SQL cannot have"), (["a", "A"], "'a' and 'A'")])
 def test_names_that_cannot_be_columns_are_refused(names: list[str], match: str) -> None:
     with pytest.raises(SchemaError, match=match):
         check_columns(pa.schema([(name, pa.int8()) for name in names]), "the file f")

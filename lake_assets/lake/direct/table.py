@@ -75,7 +75,7 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
     """The table's description.
 
     Raises:
-        NotDirectError: it does not exist, or has a column whose values this lane cannot compare.
+        NotDirectError: it does not exist, or has columns that this lane cannot compare or tell apart.
     """
     table_id, path, is_relative = read_folder(database, name)
     columns = {
@@ -87,6 +87,8 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
         )
     }
     table = Table(table_id, path, is_relative, columns)
+    if len(table.leaves) < len(columns.keys() - {column.parent for column in columns.values()}):
+        raise NotDirectError(f"two columns of {name} have one path in Parquet, as `a, b` and the field b of a have")
     for column in table.leaves.values():
         if duckdb_type(column.type) is None:
             raise NotDirectError(f"column {column.name} of {name} is of type {column.type}")

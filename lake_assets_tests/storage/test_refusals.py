@@ -1,0 +1,97 @@
+"""What the system refuses of a folder is told with the path and how to fix it, and never as a network."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.storage.store import Store
+
+OBJECT = "region=NW/a.parquet"
+NOBODY = 65534
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A landing zone below folders that every user may enter, as those of pytest are not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        path = Path(folder, OBJECT)
+        path.parent.mkdir()
+        path.write_bytes(b"x")
+        yield Path(folder)
+
+
+@contextmanager
+def plain_user() -> Iterator[None]:
+    """The rights of a user who is not root, to whom nothing is refused."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def listed(store: Store) -> object:
+    return store.list("region=NW/")
+
+
+def paged(store: Store) -> object:
+    return list(store.pages(tree=True))
+
+
+def told(root: Path, look: Callable[[Store], object]) -> str:
+    with plain_user(), pytest.raises(StorageError) as refused:
+        look(Store(LocalStorage(path=str(root))))
+    assert not isinstance(refused.value, StorageUnreachableError)
+    assert "network" not in str(refused.value)
+    assert "key_id" not in str(refused.value)
+    return str(refused.value)
+
+
+def test_an_object_that_cannot_be_read_is_named(root: Path) -> None:
+    (etag,) = (o.etag for o in Store(LocalStorage(path=str(root))).list())
+    (root / OBJECT).chmod(0)
+
+    text = told(root, lambda store: store.get(OBJECT, etag))
+
+    assert text.startswith(f"{root / OBJECT} refuses access: Permission denied: give the user ")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o644], ids=["closed", "listed and not entered"])
+@pytest.mark.parametrize("look", [listed, paged])
+def test_a_folder_that_cannot_be_looked_into_is_named(root: Path, look: Callable[[Store], object], mode: int) -> None:
+    (root / "region=NW").chmod(mode)
+
+    text = told(root, look)
+
+    assert text.startswith(f"{root / 'region=NW'}")
+    assert "refuses access: Permission denied" in text
+
+
+@pytest.mark.parametrize(("link", "target"), [("region=NW/b.parquet", "b.parquet"), ("region=NW/in", "../region=NW")])
+@pytest.mark.parametrize("look", [listed, paged])
+def test_a_loop_of_links_is_named(root: Path, look: Callable[[Store], object], link: str, target: str) -> None:
+    (root / link).symlink_to(target)
+
+    text = told(root, look)
+
+    assert text.startswith(f"{root / link}")
+    assert text.endswith("is a symbolic link that leads back to itself: remove or correct the link.")
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(root: Path) -> None:
+    (root / "region=NW").chmod(0o555)
+
+    text = told(root, lambda store: store.put_new("region=NW/new.parquet", b"y", multipart_above=10))
+
+    assert text.startswith(f"{root}/region=NW/")
+    assert "to write where it writes" in text
