@@ -122,6 +122,49 @@ def test_a_project_without_a_fault_passes_both_checks(dg: Dg) -> None:
     assert "All definitions loaded successfully" in done.stdout
 
 
+# Every form in which something may be written that is more than its plain value.
+FORMS = """\
+type: lake_assets.LakeStream
+attributes:
+  name: sales
+  lake:
+    catalog: {type: sqlite, path: "{{ env.CATALOG }}"}
+    storage: lake/data
+    commit_retries: "3"
+    maintenance: {time_zone: Europe/Berlin, delete_older_than: 1.5, compact: ~}
+  stream:
+    source: "landing/**/*.parquet"
+    layout: {template: "date={ts,,YYYY}-{ts,,MM}-{ts,,DD}/k={kind}", nested: no}
+    time_zone: Europe/Berlin
+    partitions:
+      date: {type: day, from: ts, start: 2026-02-11, end: "2026-12-31", in: path}
+      k: {type: integer, from: kind, values: [1, "2", 30]}
+    destination: {schema: shop, table: sales}
+    target_file_size: 134217728
+    schedule: "15 * * * *"
+    automation: "*/10 * * * *"
+    freshness: {fail_hours: 30, warn_hours: 26.5}
+    max_partitions_per_run: "10"
+    sensor: {interval: 60, status: stopped}
+    landing: {batch: {bytes: 1MiB, age: 2}, memory: 10000000, outputs: [out, {type: local, path: more}]}
+    tags: {tier: 1, live: true, share: 0.5}
+  spark: {spark.ui.enabled: false, spark.task.cpus: 1}
+"""
+
+
+def test_a_project_with_every_written_form_passes_both_checks(
+    project: Path, dg: Dg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CATALOG", "lake/catalog.sqlite")
+    project.write_text(FORMS, encoding="utf-8")
+
+    done = dg("check", "defs")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "All component YAML validated successfully" in done.stdout
+    assert "All definitions loaded successfully" in done.stdout
+
+
 # What is written instead of what, the line, and what is said of it.
 FAULTS = {
     "a misspelt key": ("destination:", "destinatoin:", 14, "'destinatoin' was unexpected"),
