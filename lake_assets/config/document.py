@@ -194,7 +194,7 @@ class _Reading:
     def _text(self, node: yaml.Node, text: str) -> Any:  # noqa: ANN401 - the text, or nothing
         if "\0" in text:
             return self._problem(node, "a NUL character (\\0) is in the text: remove it")
-        if not _is_unicode(text):
+        if not is_unicode(text):
             return self._problem(node, HALF_A_PAIR)
         return text
 
@@ -216,7 +216,7 @@ class _Reading:
             found = self._environment.get(name, default)
             if found is None:
                 self._problem(node, f"the environment has no {name}: set it, or write a default as ${{{name}:-…}}")
-            elif not _is_unicode(found):
+            elif not is_unicode(found):
                 self._problem(node, f"the environment's {name} is not UTF-8: set it to a text that is")
                 return ""
             return found or default or ""
@@ -238,7 +238,8 @@ def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Whether it has no byte that is not UTF-8, which Python keeps as half a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

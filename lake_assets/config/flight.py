@@ -11,6 +11,7 @@ from typing import Any
 import pendulum
 from pydantic import ValidationError
 
+from lake_assets.config.document import is_unicode
 from lake_assets.config.fields import check_identifier
 from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
@@ -24,6 +25,17 @@ SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
 LAKE = "flight"
 
+_VARIABLES = (
+    SOURCE,
+    "PARTITION_COLUMN",
+    "LOAD_PARTITION",
+    "HIVE_PARTITIONING",
+    "RUN_LEDGER_TABLE",
+    *(f"DESTINATION_{part}" for part in ("DATABASE", "SCHEMA", "TABLE", "STORAGE")),
+    *(f"AWS_{part}" for part in ("REGION", "DEFAULT_REGION", "ENDPOINT_URL_S3", "ENDPOINT_URL", "SKIP_SIGNATURE")),
+    *(f"AWS_{part}" for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
+)
+
 _FOLDER = re.compile(r"([^=]+)=\*")
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -34,6 +46,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     Raises:
         ConfigError: a variable is missing or does not fit; the error names it.
     """
+    _refuse_odd_bytes(environment)
     column = _identifier(environment, "PARTITION_COLUMN", "year")
     table = _identifier(environment, "DESTINATION_TABLE", None)
     in_path = _is_in_path(environment)
@@ -65,6 +78,12 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
         raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error
+
+
+def _refuse_odd_bytes(environment: Mapping[str, str]) -> None:
+    for name in _VARIABLES:
+        if not is_unicode(environment.get(name, "")):
+            raise ConfigError(f"{name} is not UTF-8:", "set it to a text that is.")
 
 
 def _lake(environment: Mapping[str, str]) -> dict[str, Any]:

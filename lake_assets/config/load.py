@@ -35,10 +35,10 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     Raises:
         ConfigError: the file is absent, not YAML, or not valid; one line an error, with file, line and field.
     """
-    without_file = path is None and CONFIG_VARIABLE not in environment and not Path(DEFAULT_FILE).exists()
+    without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
         return anchor(flight_config(environment), Path.cwd())
-    path = path or Path(environment.get(CONFIG_VARIABLE, DEFAULT_FILE))
+    path = path or Path(environment.get(CONFIG_VARIABLE) or DEFAULT_FILE)
     try:
         with path.open("rb") as file:
             written = file.read(_MAX_BYTES + 1)

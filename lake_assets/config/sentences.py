@@ -43,6 +43,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "model_type": _MAPPING,
         "string_too_short": "is empty: write something, or leave the key out",
         "string_type": _TEXT,
+        "string_unicode": "is no text in UTF-8: write the character itself for an escape such as \\uD800",
         "too_long": "has too many entries: leave {max_length} at most",
         "too_short": "has too few entries: write {min_length} at least",
         "tuple_type": _LIST,

@@ -186,6 +186,12 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: str, message: str)
         flight_config(LEAST | {name: value})
 
 
+@pytest.mark.parametrize("name", ["SOURCE_GLOB", "LOAD_PARTITION", "DESTINATION_STORAGE", "AWS_ACCESS_KEY_ID"])
+def test_a_variable_that_is_not_utf_8_is_named(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name} is not UTF-8: set it to a text that is"):
+        flight_config(LEAST | {name: "s3://bucket/x\udcff/year=*/*.parquet"})
+
+
 def test_a_file_goes_before_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert list(load_config(None, LEAST).streams) == ["stats"]

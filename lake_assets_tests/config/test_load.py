@@ -90,6 +90,13 @@ def test_an_absent_file_is_named_with_the_mend(tmp_path: Path) -> None:
         load_config(tmp_path / "lake.yaml")
 
 
+def test_an_empty_variable_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lake.yaml").write_text(GOOD)
+
+    assert "sales" in load_config(None, {"LAKE_CONFIG": ""}).streams
+
+
 def test_the_environment_fills_variables_and_secrets_do_not_show() -> None:
     text = GOOD.replace(
         "{type: sqlite, path: catalog.sqlite}",
