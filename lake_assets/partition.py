@@ -14,6 +14,7 @@ from typing import Literal
 
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+from lake_assets.texts import is_unicode, shown, storable
 
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
@@ -53,6 +54,8 @@ class PartitionColumn:
         """
         if text == HIVE_NULL:
             return None
+        if not is_unicode(text):
+            raise self.not_unicode(text)
         value = unescape(text)
         if not value:
             raise PartitionError(
@@ -86,6 +89,12 @@ class PartitionColumn:
     def _refuse(self, value: str, mend: str) -> PartitionError:
         return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{mend}.")
 
+    def not_unicode(self, value: str) -> PartitionError:
+        """The error for a value with bytes that are not UTF-8."""
+        return PartitionError(
+            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; a folder is renamed."
+        )
+
     def text(self, value: PartitionValue) -> str:
         """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
         if value is None:
@@ -100,6 +109,16 @@ class Partition:
     columns: tuple[PartitionColumn, ...]
     values: tuple[PartitionValue, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse a value that no catalog, store or path can have.
+
+        Raises:
+            PartitionError: a text has bytes that are not UTF-8.
+        """
+        for column, value in zip(self.columns, self.values, strict=True):
+            if isinstance(value, str) and not is_unicode(value):
+                raise column.not_unicode(value)
+
     @classmethod
     def of(cls, columns: Iterable[PartitionColumn], texts: Mapping[str, str]) -> "Partition":
         """The partition with these texts as values, one for each column.
@@ -111,8 +130,8 @@ class Partition:
         names = [column.name for column in columns]
         if set(texts) != set(names):
             raise PartitionError(
-                f"the partition names {', '.join(texts) or 'nothing'}, and the stream's partition columns are "
-                f"{', '.join(names)}:",
+                f"the partition names {storable(', '.join(texts)) or 'nothing'}, and the stream's partition columns "
+                f"are {', '.join(names)}:",
                 f"write {','.join(f'{name}=…' for name in names)}.",
             )
         return cls(columns, tuple(column.parse(texts[column.name]) for column in columns))
@@ -130,7 +149,7 @@ class Partition:
             name = column.strip()
             if not equals or name in texts:
                 raise PartitionError(
-                    f"partition {text!r} is not a list of column=value:",
+                    f"partition {shown(text)} is not a list of column=value:",
                     "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
                 )
             texts[name] = value

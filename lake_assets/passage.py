@@ -16,6 +16,7 @@ from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.job import DataFile
 from lake_assets.stream import OpenStream
+from lake_assets.texts import storable
 
 TRIES = 3  # how often a partition is read whose objects, or whose table, change under the job
 
@@ -118,7 +119,7 @@ class Passage:
         now = dt.datetime.now(dt.UTC)
         if is_interrupt(self.error):
             return dataclasses.replace(self.row, status="cancelled", finished_at=now)
-        error = f"{type(self.error).__name__}: {self.error}"
+        error = storable(f"{type(self.error).__name__}: {self.error}")  # it may name a file whose name is no text
         return dataclasses.replace(self.row, status="failed", error=error, finished_at=now)
 
     @contextmanager

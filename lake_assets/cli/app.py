@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from lake_assets.cli.check import check
-from lake_assets.cli.common import Options
+from lake_assets.cli.common import Options, only_texts
 from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
@@ -91,3 +91,4 @@ COMMANDS = (
 )
 for command in COMMANDS:
     main.add_command(command)
+only_texts(main)

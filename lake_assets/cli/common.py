@@ -2,14 +2,15 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lake_assets.errors import LayoutError, PartitionError
+from lake_assets.texts import is_unicode, shown
 
 if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
@@ -121,6 +122,26 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
     name = name or next(iter(config.lakes))
     _among(config.lakes, "lake", name)
     return DuckLake(config.lakes[name])
+
+
+def only_texts(command: click.Command) -> None:
+    """Let the command, and those below it, refuse words that are not UTF-8; paths of files may be any bytes."""
+    if isinstance(command, click.Group):
+        for below in command.commands.values():
+            only_texts(below)
+    for parameter in command.params:
+        if isinstance(parameter.type, click.types.StringParamType):
+            parameter.callback = _checking(parameter.callback)
+
+
+def _checking(before: Callable[..., Any] | None) -> Callable[..., Any]:
+    def check(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:  # noqa: ANN401 - click's signature
+        for text in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(text, str) and not is_unicode(text):
+                raise click.BadParameter(f"{shown(text)} is not UTF-8: write it in UTF-8.", ctx, parameter)
+        return before(ctx, parameter, value) if before else value
+
+    return check
 
 
 def _among(known: Iterable[str], kind: str, name: str) -> None:

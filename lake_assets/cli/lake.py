@@ -44,7 +44,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 
     if sql == "-":
-        sql = sys.stdin.read()
+        sql = _given()
     ducklake = lake_named(options.load(), lake)
     with open_confined(ducklake) as session:
         try:
@@ -54,6 +54,13 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:
             raise _failed(error) from error
+
+
+def _given() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise click.UsageError("the SQL on standard input is not UTF-8: write it in UTF-8.") from error
 
 
 def _failed(error: "duckdb.Error") -> CatalogError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("stream")
-@click.argument("files", nargs=-1, metavar="[FILE | -]…")
+@click.argument("files", type=click.Path(allow_dash=True), nargs=-1, metavar="[FILE | -]…")
 @click.option(
     "--format",
     "form",

@@ -9,6 +9,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from lake_assets.config.syntax import HALF_A_PAIR, MAX_VALUES, compose, resolved, shown_tag, too_many
+from lake_assets.texts import is_unicode
 
 Location = tuple[str | int, ...]
 
@@ -236,12 +237,3 @@ def shown(text: str) -> str:
 
 def _place(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
-
-
-def is_unicode(text: str) -> bool:
-    """Whether it has no byte that is not UTF-8, which Python keeps as half a surrogate pair."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,7 +11,6 @@ from typing import Any
 import pendulum
 from pydantic import ValidationError
 
-from lake_assets.config.document import is_unicode
 from lake_assets.config.fields import check_identifier
 from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
@@ -20,6 +19,7 @@ from lake_assets.config.web import has_query
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import escape
 from lake_assets.layout.template import Template
+from lake_assets.texts import is_unicode
 
 SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable

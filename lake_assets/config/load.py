@@ -15,6 +15,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
 from lake_assets.config.syntax import SyntaxFault, position
 from lake_assets.errors import ConfigError
+from lake_assets.texts import is_unicode, shown
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
@@ -132,7 +133,15 @@ def _real_location(loc: Location, places: Mapping[Location, Any]) -> Location:
 
 
 def anchor(config: LakeConfig, folder: Path) -> LakeConfig:
-    """The config with its relative paths made absolute, from the folder that holds its file."""
+    """The config with its relative paths made absolute, from the folder that holds its file.
+
+    Raises:
+        ConfigError: the folder's name is not UTF-8, and so the paths below it would not be.
+    """
+    if not is_unicode(str(folder)):
+        raise ConfigError(
+            f"the folder {shown(str(folder))} of the config is not UTF-8:", "rename it, or move the file."
+        )
     data = config.model_dump(by_alias=True)
 
     def anchored(mapping: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from lake_assets.landing.schema import inferred
 from lake_assets.landing.sift import BREAK, Records, Rows
 from lake_assets.landing.text import CsvText, JsonText, Text
 from lake_assets.spark.parquet import ParquetRows
+from lake_assets.texts import is_unicode, shown
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
@@ -72,6 +73,10 @@ def read_records(
         LandingError: the file cannot be read, or is not of that form.
         SchemaError: no schema can be inferred.
     """
+    if not is_unicode(path):  # Arrow opens no such file
+        raise LandingError(
+            f"the name of the file {shown(path)} is not UTF-8:", "rename it, or pipe it in: `land STREAM - < FILE`."
+        )
     try:
         if form in {"arrow", "parquet"}:
             for batch in _parquet(path) if form == "parquet" else _arrow(file, path):

@@ -16,6 +16,8 @@ _LOOP = re.compile(r"File system loop found: (.+) points to an ancestor (.+)", r
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
+_ODD_NAME = re.compile(r'Path "(.+)" contained non-unicode characters', re.DOTALL)
+
 
 def create(path: Path, body: bytes) -> bool:
     """Write a new file that no reader sees a part of; its folders are made.
@@ -73,6 +75,8 @@ def refusal(error: Exception) -> StorageError | None:
     text = str(error)
     if loop := _LOOP.search(text):
         return _loop(loop[1])
+    if odd := _ODD_NAME.search(text):
+        return StorageError(f"the name of {odd[1]} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away.")
     number, path = _cause(error)
     if path is None:
         return None
