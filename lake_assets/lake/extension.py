@@ -1,5 +1,6 @@
 """Commits by DuckLake's extension: any table, any catalog. A replacement reads the old partition to end it."""
 
+import logging
 from collections.abc import Callable, Iterable
 
 import duckdb
@@ -16,6 +17,8 @@ from lake_assets.lake.ledger import LedgerRow, claim, insert_ledger_rows, insert
 from lake_assets.lake.registration import RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.replacement import AUTHOR, Replacement, add_files_statement, delete_statement, where
 from lake_assets.partition import Partition, PartitionValue
+
+_LOG = logging.getLogger(__name__)
 
 
 def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
@@ -69,6 +72,7 @@ def replace_in_transaction(
         insert_ledger_rows(session, [row])
         session.sign(AUTHOR, replacement.message, replacement.extra_info)
     _check_committed(session, row)
+    _move_bounds(session, replacement.table, row)
     return row
 
 
@@ -105,6 +109,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
         insert_ledger_rows(session, rows)
         session.sign(AUTHOR, registration.message, registration.extra_info)
     _check_committed(session, rows[0])
+    _move_bounds(session, registration.table, rows[0])
     return rows
 
 
@@ -155,6 +160,37 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",
             "see the lake's snapshots; run the partition again with --force.",
         )
+
+
+def _move_bounds(session: LakeSession, table: TableName, row: LedgerRow) -> None:
+    """Move the bounds of single-precision columns of a commit's files outward, as `bounds.beyond` does.
+
+    DuckLake writes its statistics at the commit, so this is a statement of its own.
+    """
+    if session.config.is_managed:
+        return  # no client writes the tables of its catalog
+    catalog = session.metadata
+    with catalog_view(session) as view:
+        table_id, *_ = read_folder(view, table)
+    ids = session.rows(
+        f"SELECT column_id FROM {catalog}.ducklake_column "  # noqa: S608 - quoted names
+        "WHERE table_id = ? AND column_type = 'float32' AND end_snapshot IS NULL",
+        [table_id],
+    )
+    if not ids:
+        return
+    try:
+        session.rows(
+            f"UPDATE {catalog}.ducklake_file_column_stats SET "  # noqa: S608 - quoted names
+            "min_value = nextafter(TRY_CAST(min_value AS FLOAT), '-infinity'::FLOAT)::VARCHAR, "
+            "max_value = nextafter(TRY_CAST(max_value AS FLOAT), 'infinity'::FLOAT)::VARCHAR "
+            "WHERE table_id = ? AND column_id IN (SELECT unnest(?)) AND data_file_id IN "
+            f"(SELECT data_file_id FROM {catalog}.ducklake_data_file WHERE table_id = ? AND begin_snapshot = ?)",
+            [table_id, [column_id for (column_id,) in ids], table_id, row.snapshot_id],
+        )
+    except CatalogError as error:
+        # The commit is done: to fail now would be to tell of a failure that was none.
+        _LOG.warning("The bounds of FLOAT columns of %s stay as DuckLake wrote them: %s", table, error)
 
 
 def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:

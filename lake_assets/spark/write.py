@@ -5,10 +5,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
 from lake_assets.spark.job import DataFile, Job
+from lake_assets.spark.leaves import leaf_types, leaves, width
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
 
@@ -32,34 +34,92 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         StorageError: the store refuses, is full, or cannot have such a name.
     """
     store = ArrowStore(job.storage)
-    groups = row_groups(batches)
+    groups = _Groups(row_groups(batches))
     with masking(job.source, job.storage):
-        while (file := _write_file(groups, store, job, folder)) is not None:
-            yield file
+        while groups.next():
+            yield _write_file(groups, store, job, folder)
 
 
-def _write_file(groups: Iterator[pa.Table], store: ArrowStore, job: Job, folder: str) -> DataFile | None:
-    """One file of the next row groups, up to the target size; None when there are no more."""
-    group = next(groups, None)
-    if group is None:
-        return None
+class _Groups:
+    """Row groups, of which the next can be looked at before it is taken.
+
+    Attributes:
+        nan: the leaves of the next that have a NaN, by their places.
+    """
+
+    def __init__(self, groups: Iterator[pa.Table]) -> None:
+        self._groups = groups
+        self._next: pa.Table | None = None
+        self.nan: frozenset[int] = frozenset()
+
+    def next(self) -> bool:
+        """Whether there is one more."""
+        if self._next is None:
+            # It is gathered in the memory of the last, not beside it: nobody holds that any more.
+            self._next = next(self._groups, None)
+            self.nan = _with_nan(self._next)
+        return self._next is not None
+
+    def take(self) -> pa.Table:
+        """The next one."""
+        group, self._next = self._next, None
+        return group
+
+
+def _write_file(groups: _Groups, store: ArrowStore, job: Job, folder: str) -> DataFile:
+    """One file of the next row groups, up to the target size."""
     key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
-    rows = 0
+    silent = groups.nan
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         writer = stack.enter_context(
-            pq.ParquetWriter(sink, job.schema, compression=job.compression, version="2.6", store_schema=False)
+            pq.ParquetWriter(
+                sink,
+                job.schema,
+                compression=job.compression,
+                version="2.6",
+                store_schema=False,
+                write_statistics=_leaf_paths(job.schema, silent) if silent else True,
+            )
         )
-        while group is not None:
-            writer.write_table(group, row_group_size=GROUP_ROWS)
-            rows += group.num_rows
-            # The next group is gathered in the memory of this one, not beside it.
-            group = None
-            if sink.tell() < job.target_file_size:
-                group = next(groups, None)
+        rows = _write_group(writer, groups.take())
+        # A file has statistics of a column in all its row groups, or in none.
+        while sink.tell() < job.target_file_size and groups.next() and groups.nan <= silent:
+            rows += _write_group(writer, groups.take())
         writer.close()
         size = sink.tell()
     return DataFile(store.uri(key), rows, size)
+
+
+def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
+    writer.write_table(group, row_group_size=GROUP_ROWS)
+    return int(group.num_rows)
+
+
+def _with_nan(group: pa.Table | None) -> frozenset[int]:
+    """Which leaves of the columns have a NaN. Arrow's statistics leave it out, and readers then do not find it."""
+    if group is None:
+        return frozenset()
+    kinds = [kind for field in group.schema for kind in leaf_types(field.type)]
+    if not any(map(pa.types.is_floating, kinds)):
+        return frozenset()
+    found: set[int] = set()
+    place = 0
+    for column in group.columns:
+        wide = width(column.type)
+        for number, leaf in enumerate(leaves(column)):  # those of each chunk one after the other
+            if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py():
+                found.add(place + number % wide)
+        place += wide
+    return frozenset(found)
+
+
+def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
+    """Parquet's paths of the leaves but for those at some places."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(schema.empty_table(), sink, version="2.6", store_schema=False)
+    parquet = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return [parquet.column(place).path for place in range(len(parquet)) if place not in without]
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import duckdb
+import numpy as np
 
 _DECIMAL = re.compile(r"decimal\(\d+,\s*\d+\)")
 
@@ -59,6 +60,20 @@ class Bounds(NamedTuple):
 def duckdb_type(ducklake_type: str) -> str | None:
     """DuckDB's name for an ordered type, or None."""
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
+
+
+def beyond(bounds: Bounds) -> Bounds:
+    """The bounds of single-precision numbers, the next such number farther out each.
+
+    Where DuckLake looks for a number among the files, it compares the bounds with the number's text as one of double
+    precision, which may lie on the other side of the number itself. So a bound that is exact loses rows.
+    """
+    with np.errstate(over="ignore", under="ignore"):  # beyond the greatest number lies infinity, as it should
+        least, greatest = (
+            None if text is None else str(np.nextafter(np.float32(text), np.float32(end)))
+            for text, end in zip(bounds, ("-inf", "inf"), strict=True)
+        )
+    return Bounds(least, greatest)
 
 
 def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tuple[Key, Bounds]]) -> dict[Key, Bounds]:

@@ -1,7 +1,7 @@
 """What the footers of Parquet files say, as DuckLake's catalog keeps it of every data file."""
 
 import struct
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -29,7 +29,7 @@ _FOOTERS = (
 class Addition(NamedTuple):
     """What is known of the new values of one column: for the statistics of the whole table."""
 
-    has_null: bool
+    has_null: bool | None  # None: nobody says
     is_unknown: bool  # there are values, and nobody says between which
     bounds: Bounds
 
@@ -38,15 +38,15 @@ class ColumnFacts(NamedTuple):
     """A column of one file."""
 
     size: int  # bytes, compressed
-    values: int  # that are not NULL
-    nulls: int
+    values: int | None  # that are not NULL; None: the file does not say
+    nulls: int | None
     bounds: Bounds
 
     @property
     def addition(self) -> Addition:
         """The same, without the numbers."""
-        is_unknown = self.values > 0 and (self.bounds.least is None or self.bounds.greatest is None)
-        return Addition(self.nulls > 0, is_unknown, self.bounds)
+        is_unknown = self.values != 0 and (self.bounds.least is None or self.bounds.greatest is None)
+        return Addition(None if self.nulls is None else self.nulls > 0, is_unknown, self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +89,17 @@ class Footer:
             leaves: the columns that the file must have, by Parquet's path of them.
             ignored: those that it may have besides.
         """
-        if odd := (self.chunks.keys() ^ leaves) - set(ignored):
-            return f"column {min(odd)} is not both in the table and in {self.uri}"
+        if other := self.other_columns(leaves, ignored):
+            return other
         for path in leaves:
             if any(chunk.nulls is None for chunk in self.chunks[path]):
                 return f"{self.uri} does not say how often column {path} is NULL"
+        return None
+
+    def other_columns(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
+        """Which column is not both in the table and in the file; None if there is none such."""
+        if odd := (self.chunks.keys() ^ leaves) - set(ignored):
+            return f"column {min(odd)} is not both in the table and in {self.uri}"
         return None
 
     def is_always(self, path: str, text: str | None) -> bool:
@@ -118,13 +124,13 @@ def read_footers(
         leaves: the columns that each of them must have, by Parquet's path of them.
 
     Raises:
-        NotDirectError: a file has other columns, or no count of a column's NULLs.
+        NotDirectError: a file has other columns.
         duckdb.Error: a file is absent or is no Parquet file.
     """
     footers = open_footers(engine, uris)
     for footer in footers:
-        if oddity := footer.oddity(leaves):
-            raise NotDirectError(oddity)
+        if other := footer.other_columns(leaves):
+            raise NotDirectError(other)
     return file_facts(engine, footers, leaves)
 
 
@@ -198,23 +204,28 @@ def _columns(
         if key not in several:
             result[key] = _fact(found[0])
             continue
-        nulls = sum(chunk.nulls or 0 for chunk in found)
-        known = all(None not in (chunk.least, chunk.greatest) for chunk in found if chunk.values > (chunk.nulls or 0))
+        facts = [_fact(chunk) for chunk in found]
         result[key] = ColumnFacts(
-            size=sum(chunk.size for chunk in found),
-            values=sum(chunk.values for chunk in found) - nulls,
-            nulls=nulls,
-            bounds=bounds[key] if known else Bounds(None, None),
+            size=sum(fact.size for fact in facts),
+            values=_sum(fact.values for fact in facts),
+            nulls=_sum(fact.nulls for fact in facts),
+            bounds=Bounds(None, None) if any(fact.addition.is_unknown for fact in facts) else bounds[key],
         )
     return result
 
 
 def _fact(chunk: _Chunk) -> ColumnFacts:
     """The fact of a column of one row group."""
-    values = chunk.values - (chunk.nulls or 0)
+    values = None if chunk.nulls is None else chunk.values - chunk.nulls
     known = values == 0 or (chunk.least is not None and chunk.greatest is not None)
     bounds = Bounds(chunk.least, chunk.greatest) if known else Bounds(None, None)
-    return ColumnFacts(chunk.size, values, chunk.nulls or 0, bounds)
+    return ColumnFacts(chunk.size, values, chunk.nulls, bounds)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum; None where one is not known."""
+    known = list(counts)
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _by_type(leaves: Mapping[str, Column]) -> dict[str, set[str]]:

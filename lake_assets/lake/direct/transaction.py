@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import duckdb
 
-from lake_assets.lake.direct.bounds import Bounds, duckdb_type, merged
+from lake_assets.lake.direct.bounds import Bounds, beyond, duckdb_type, merged
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.direct.footers import Addition, ColumnFacts, FileFacts
 from lake_assets.lake.direct.table import Partitioning, Table
@@ -179,17 +179,18 @@ class Transaction:
         }
         after = self._bounds(table, additions, {column_id: bounds for column_id, (_, _, bounds) in before.items()})
         for column_id, of_column in additions.items():
-            has_null = any(addition.has_null for addition in of_column)
+            has_null = _any([addition.has_null for addition in of_column])
             bounds = after[column_id]
             if column_id in before:
                 had_null, had_nan, had_bounds = before[column_id]
+                has_null = _any([None if had_null is None else bool(had_null), has_null])
                 if had_bounds.least is None:
                     bounds = had_bounds
-                if (has_null and not had_null) or had_nan is not None or bounds != had_bounds:
+                if has_null != had_null or had_nan is not None or bounds != had_bounds:
                     self._database.execute(
                         "UPDATE ducklake_table_column_stats SET contains_null = ?, contains_nan = NULL, min_value = ?, "
                         "max_value = ? WHERE table_id = ? AND column_id = ?",
-                        [bool(had_null) or has_null, bounds.least, bounds.greatest, table.table_id, column_id],
+                        [has_null, bounds.least, bounds.greatest, table.table_id, column_id],
                     )
             elif is_first:
                 # A column that was added to a table with rows has none either, and its old rows a value of their own.
@@ -228,10 +229,16 @@ def path_columns(partitioning: Partitioning, partition: Sequence[str | None], ro
 
 def statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
     """The rows of a file's statistics, in the order of `FILE_STATISTICS`."""
-    return [
-        (file_id, table.table_id, column_id, c.size, c.values, c.nulls, c.bounds.least, c.bounds.greatest)
-        for column_id, c in facts.items()
-    ]
+    rows: list[Row] = []
+    for column_id, c in facts.items():
+        bounds = beyond(c.bounds) if table.columns[column_id].type == "float32" else c.bounds
+        rows.append((file_id, table.table_id, column_id, c.size, c.values, c.nulls, bounds.least, bounds.greatest))
+    return rows
+
+
+def _any(known: Sequence[bool | None]) -> bool | None:
+    """Whether one is true; None where that is not known."""
+    return True if any(known) else None if None in known else False
 
 
 def _text(value: object) -> str | None:
