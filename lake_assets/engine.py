@@ -72,6 +72,9 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
             connection.execute(f"LOAD {literal(str(extension_file(name)))}")
         except duckdb.Error as error:
             raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
+    if "httpfs" in extensions:
+        # A store that is away for some seconds fails nothing: DuckDB waits for 0.25, 0.5, 1, 2 and 4 seconds.
+        connection.execute("SET http_retries = 6; SET http_retry_wait_ms = 250; SET http_retry_backoff = 2")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection

@@ -134,6 +134,10 @@ class CatalogError(LakeAssetsError):
     """The DuckLake catalog is unreachable or refuses a statement."""
 
 
+class LakeUnreachableError(CatalogError, StorageUnreachableError):
+    """A storage did not answer DuckDB, or failed, while it read or wrote the lake; the same may succeed later."""
+
+
 class NoLakeError(CatalogError):
     """There is no catalog at the configured place yet; the first ingest makes it."""
 

@@ -159,9 +159,11 @@ def record_failures(stream: OpenStream, passages: Sequence[Passage]) -> None:
             create_ledger(lake)
             record(lake, [passage.failed_row() for passage in passages])
     except LakeAssetsError as second:
-        note = f"No ledger row could be written: {second}"
         for passage in passages:
-            # Several may have one error in common, and the ledger may fail by the same.
-            known = (str(passage.error), *getattr(passage.error, "__notes__", ()))
-            if passage.error is not None and not {note, str(second)} & set(known):
+            if passage.error is None:
+                continue
+            told = ", by the same error." if str(second) == str(passage.error) else f": {second}"
+            note = f"No ledger row could be written{told}"
+            # Several may have one error in common.
+            if note not in getattr(passage.error, "__notes__", ()):
                 passage.error.add_note(note)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageUnreachableError
+from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
 from lake_assets.lake.commit import commit_registration
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import LakeSession
@@ -81,12 +81,7 @@ class Registrar:
         )
 
     def _schema_of(self, o: LandedObject) -> pa.Schema:
-        try:
-            return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
-        except OSError as error:
-            raise StorageUnreachableError(
-                f"the object {o.uri} cannot be read: {str(error)[:300]}:", "check endpoint, keys and network."
-            ) from error
+        return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
         """Those of these objects that can be read; what is wrong with the others is told when their turn comes."""

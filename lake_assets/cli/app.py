@@ -62,7 +62,7 @@ class Application(click.Group):
     metavar="FILE",
     help="The config; without it $LAKE_CONFIG, then ./lake.yaml.",
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and what Spark logs of it.")
 @click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:

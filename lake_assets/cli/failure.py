@@ -40,7 +40,8 @@ class Failures:
         """Print which others had an error that was printed for the first of them; called when the command ends."""
         for first, *others in self._by_text.values():
             if others:
-                click.echo(f"{_FAILED}     {count(len(others), self._noun)} by the error of {first}: {several(others)}")
+                more = count(len(others), f"more {self._noun}")
+                click.echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
 
 
 def report(error: Exception, *, debug: bool) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from lake_assets.config.models import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import LocalStorage
 from lake_assets.engine import identifier, open_engine
-from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.errors import CatalogError, LakeUnreachableError, NoLakeError
 from lake_assets.lake.attach import (
     ALIAS,
     alias,
@@ -31,6 +32,7 @@ from lake_assets.lake.lock import commit_lock
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
 
+_NO_ANSWER = re.compile(r" error for HTTP [A-Z]+ to '")
 _NOT_INLINED = (
     "set attach_options: {data_inlining_row_limit: 0}, with which DuckLake makes no such table beside each one"
 )
@@ -317,6 +319,11 @@ def translated(config: Lake) -> Iterator[None]:
         # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
         error.args = (str(error).split("\n\nLINE ")[0],)
         mask_error(error, config.catalog, *config.storages)
+        if _storage_failed(error):
+            raise LakeUnreachableError(
+                f"a storage of the lake cannot be reached or fails: {' '.join(str(error).split())[:1000].rstrip('.')}:",
+                "check endpoint and network, and run it again.",
+            ) from error
         raise _told(str(error), catalog_place(config)) from error
 
 
@@ -340,6 +347,14 @@ def _make_folder(folder: Path, what: str) -> None:
             f"the folder {folder} for the lake's {what} cannot be made: {error.strerror}:",
             f"make it, or correct `{what}` in the config.",
         ) from error
+
+
+def _storage_failed(error: duckdb.Error) -> bool:
+    """Whether the storage failed in a way that may be gone later, also after DuckDB's own retries."""
+    status = getattr(error, "status_code", None)  # of an HTTPException
+    if status is not None:
+        return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, duckdb.IOException) and _NO_ANSWER.search(str(error)) is not None
 
 
 def _held(error: BaseException) -> bool:

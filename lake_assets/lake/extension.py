@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import duckdb
 
 from lake_assets.engine import all_threads, identifier
-from lake_assets.errors import CatalogError, SchemaChangedError
+from lake_assets.errors import CatalogError, LakeUnreachableError, SchemaChangedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import catalog_view
@@ -117,7 +117,7 @@ def _add_files(session: LakeSession, registration: Registration) -> None:
     try:
         session.rows(*add_files_statement(registration.table, [file.uri for file in registration.with_rows]))
     except CatalogError as error:
-        if is_conflict(error):
+        if is_conflict(error) or isinstance(error, LakeUnreachableError):
             raise
         raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
 

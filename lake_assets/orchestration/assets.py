@@ -207,7 +207,7 @@ class _Run:
             first = self.told.setdefault(text_of(error), key)
             self.failed[key] = error
             if first != key:
-                self._tell(f"{label} failed by the error of {first}")
+                self._tell(f"{label} failed by the same error as {first}")
             elif isinstance(error, LakeAssetsError):
                 self.context.log.error(f"{label} failed: {error}")
             else:

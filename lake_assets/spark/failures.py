@@ -24,6 +24,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*)", re.DOTALL
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
+_WORKER_GONE = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect|from pyspark\.daemon")
 _NO_MEMORY = ("MemoryError", "pyarrow.lib.ArrowMemoryError")
 
 _POSITION = re.compile(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==")  # from one
@@ -118,7 +119,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """The error for a process that ended, or had too little memory; None if the text says nothing of one."""
-    if "Python worker exited unexpectedly" in text:
+    if _WORKER_GONE.search(text):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended by itself, while it ran a task, and so at each new try:",
             "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "

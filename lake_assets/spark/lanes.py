@@ -148,9 +148,11 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
     if transform.function is not None:
         function = _function(transform.function)
         try:
-            result = function(frame)
-        except (Exception, SystemExit) as error:
+            result = _unless_exit(lambda: function(frame))
+        except Exception as error:
             raise failed_function(transform.function, error) from error
+        if isinstance(result, SystemExit):
+            raise failed_function(transform.function, result)
         if not isinstance(result, DataFrame):
             raise TransformError(
                 f"the transform {transform.function} returned {type(result).__name__}:", "return a Spark DataFrame."
@@ -276,13 +278,31 @@ def _spark_type(field: pa.Field) -> pa.DataType:
     return data_type
 
 
+def _unless_exit(work: Callable[[], object]) -> object:
+    """What the user's code gives, or its SystemExit: that must be no error's cause, for it would be an interrupt's."""
+    try:
+        return work()
+    except SystemExit as error:
+        return error
+
+
 def _function(reference: str) -> Callable[[DataFrame], object]:
     module, _, name = reference.partition(":")
     try:
-        function: Callable[[DataFrame], object] = getattr(importlib.import_module(module), name)
-    except (Exception, SystemExit) as error:  # whatever the user's module raises
-        raise TransformError(
-            f"the transform {reference} cannot be imported: {type(error).__name__}: {error}:",
-            "check the module, its name and the Python path.",
-        ) from error
+        imported = _unless_exit(lambda: importlib.import_module(module))
+    except Exception as error:  # whatever the user's module raises
+        raise _not_imported(reference, error) from error
+    if isinstance(imported, SystemExit):
+        raise _not_imported(reference, imported)
+    try:
+        function: Callable[[DataFrame], object] = getattr(imported, name)
+    except AttributeError as error:
+        raise _not_imported(reference, error) from error
     return function
+
+
+def _not_imported(reference: str, error: BaseException) -> TransformError:
+    return TransformError(
+        f"the transform {reference} cannot be imported: {type(error).__name__}: {error}:",
+        "check the module, its name and the Python path.",
+    )

@@ -71,6 +71,8 @@ def spark_config(
             # Spark's default is a folder in the current directory.
             "spark.sql.warehouse.dir": (platformdirs.user_cache_path("lake-assets") / "warehouse").as_uri(),
         }
+        if config.get(LOG_LEVEL) == "OFF":
+            local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
         config = local | config
     return config
 

@@ -106,7 +106,7 @@ def test_an_error_that_partitions_share_is_printed_once(file: str, tmp_path: Pat
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "failed     region=A",
-        "failed     4 partitions by the error of region=A: region=B, region=C, region=D and 1 more",
+        "failed     4 more partitions by the same error as region=A: region=B, region=C, region=D and 1 more",
     ]
     told, summary = result.stderr.splitlines()
     assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == 1

@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import LakeAssetsError, StorageError, StorageUnreachableError
+from lake_assets.engine import open_engine
+from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest import ingest_all
+from lake_assets.lake.ducklake import translated
+from lake_assets.orchestration.assets import PASSING
 from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -64,6 +67,13 @@ def is_read(request: Request) -> bool:
     return request.method == "GET" and request.key.endswith(".parquet")
 
 
+def is_committed(request: Request) -> bool:
+    return request.method == "HEAD" and request.key.endswith(".parquet")
+
+
+WRITES = {"written": is_written, "committed": is_committed}
+
+
 def large() -> pa.Table:
     """More than is fetched by one request."""
     rows = 1_500_000
@@ -71,17 +81,17 @@ def large() -> pa.Table:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["written", "read", "read in parts"])
+@pytest.mark.parametrize("what", ["written", "committed", "read", "read in parts"])
 def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], what: str
 ) -> None:
-    if what == "written":
+    if what in WRITES:
         local_world.storage = bucket_on(s3_proxy.s3)
     else:
         local_world.source = bucket_on(s3_proxy.s3)
     rows = large() if what == "read in parts" else sales(1, 2)
     local_world.land(NW, rows, row_group_size=200_000)
-    away = outage(is_written if what == "written" else is_read, AWAY)
+    away = outage(WRITES.get(what, is_read), AWAY)
 
     result = local_world.ingest(NW)
 
@@ -152,6 +162,15 @@ def test_a_full_disk_is_one_error_for_all_partitions(local_world: World, tmp_pat
         str(errors[0]),
     )
     assert not isinstance(errors[0], StorageUnreachableError)
+
+
+def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_world: World) -> None:
+    with open_engine(("httpfs",)) as engine:
+        engine.execute("SET http_retries = 0")
+        told = r"a storage of the lake cannot be reached .*127\.0\.0\.1:9/x"
+        with pytest.raises(LakeUnreachableError, match=told), translated(local_world.config.lakes["test"]):
+            engine.execute("FROM read_parquet('http://127.0.0.1:9/x.parquet')")
+    assert issubclass(LakeUnreachableError, PASSING)
 
 
 def test_a_name_that_the_lakes_folder_cannot_take_is_named(

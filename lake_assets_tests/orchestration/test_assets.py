@@ -305,7 +305,7 @@ def test_an_error_that_partitions_share_is_told_once(
     assert told.startswith("2026-02-11|NW, 2026-02-11|SW: ")
     logged = capfd.readouterr().err
     assert logged.count("2026-02-11|NW (1 of 2) failed: the catalog") == 1
-    assert "2026-02-11|SW (2 of 2) failed by the error of 2026-02-11|NW" in logged
+    assert "2026-02-11|SW (2 of 2) failed by the same error as 2026-02-11|NW" in logged
 
 
 @pytest.mark.parametrize("by_duckdb", [False, True])

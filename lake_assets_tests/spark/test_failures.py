@@ -8,9 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
 from lake_assets.errors import LakeAssetsError, SchemaError, TaskLostError, TransformError
+from lake_assets.passage import is_interrupt
+from lake_assets.spark.failures import job_error
 from lake_assets_tests.world import NW, World, sales
 
 HERE = f"{__name__}:"
@@ -111,6 +114,7 @@ def test_a_function_that_fails_is_one_sentence_with_its_line(local_world: World,
 
     assert isinstance(error, TransformError)
     assert re.match(f"the transform {HERE}{name} {text}", str(error))
+    assert not is_interrupt(error)
 
 
 def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> None:
@@ -120,6 +124,24 @@ def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> N
     assert "a Python worker of Spark was killed" in str(error)
     assert "let fewer tasks run side by side (spark.master: local[1])" in str(error)
     assert "collectToPython" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (
+            "EOFException occurred while reading the port number from pyspark.daemon's stdout",
+            "a Python worker of Spark",
+        ),
+        ("ExecutorLostFailure (executor 3 exited caused by one of the running tasks)", "an executor of Spark was lost"),
+        ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "Spark's JVM had too little memory"),
+    ],
+)
+def test_a_process_that_is_gone_is_named(said: str, text: str) -> None:
+    error = job_error(PySparkException(f"Job aborted due to stage failure: {said}"))
+
+    assert isinstance(error, TaskLostError)
+    assert text in str(error)
 
 
 def test_a_jvm_without_memory_says_which_setting_to_raise(local_world: World) -> None:
