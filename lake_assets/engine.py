@@ -13,6 +13,7 @@ import duckdb
 
 from lake_assets.errors import CatalogError
 
+_TRIES = 6  # of a request to an object store
 _HINTS = {"motherduck": "Let this machine reach api.motherduck.com: the extension is fetched from there when it loads."}
 
 
@@ -74,7 +75,7 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
             raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
     if "httpfs" in extensions:
         # A store that is away for some seconds fails nothing: DuckDB waits for 0.25, 0.5, 1, 2 and 4 seconds.
-        connection.execute("SET http_retries = 6; SET http_retry_wait_ms = 250; SET http_retry_backoff = 2")
+        connection.execute(f"SET http_retries = {_TRIES}; SET http_retry_wait_ms = 250; SET http_retry_backoff = 2")
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection

@@ -86,6 +86,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for. MotherDuck's extension asks its maker's server when it is loaded, so it is left out."""
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
     monkeypatch.setattr(clients, "_RETRY", {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.engine._TRIES", 0)
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
 

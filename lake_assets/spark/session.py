@@ -55,11 +55,14 @@ def spark_config(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
+    ours = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
         # A Spark of the user's own has logging of its own.
-        config[LOG_LEVEL] = "OFF"  # each failed try of a task writes stack traces; the error says what they mean
-        config[_JVM_OPTIONS] = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
+        config[_JVM_OPTIONS] = ours
     config.update(settings or {})
+    if config.get(_JVM_OPTIONS) == ours and "log4j" not in config.get("spark.driver.extraJavaOptions", ""):
+        # Each failed try of a task writes stack traces, and the error that is raised says what they mean.
+        config.setdefault(LOG_LEVEL, "OFF")
     if config["spark.master"].startswith("local"):
         config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
         local = {

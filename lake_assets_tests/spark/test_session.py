@@ -48,6 +48,11 @@ def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
     assert spark_config(settings={"spark.log.level": "WARN"})["spark.log.level"] == "WARN"
 
 
+@pytest.mark.parametrize("name", ["spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"])
+def test_a_log_that_the_settings_configure_is_let_alone(name: str) -> None:
+    assert "spark.log.level" not in spark_config(settings={name: "-Dlog4j2.configurationFile=mine.properties"})
+
+
 def test_the_users_settings_win() -> None:
     settings = {
         "spark.sql.session.timeZone": "Asia/Tokyo",
