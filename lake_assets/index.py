@@ -10,8 +10,9 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError
+from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceError
 from lake_assets.index_plan import IndexPlan, PartitionPlan, plan_index
+from lake_assets.lake.history import partitions_in_ledger
 from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
@@ -19,6 +20,7 @@ from lake_assets.passage import IngestResult, Passage, record_failures
 from lake_assets.registrar import Registrar
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
+from lake_assets.unknown import meant
 
 FILES = 5_000  # of one transaction, about: a partition's new files stay together
 NAMED = 20  # errors of one partition, in the ledger
@@ -153,8 +155,12 @@ class _Run:
         policy = self.stream.config.on_empty
         skipped: list[Passage] = []
         empty: list[Passage] = []
+        known = self._in_ledger() if any(not share.plan.objects for share in shares) else set()
         for share in shares:
             passage = share.passage
+            if not share.plan.objects and passage.partition.path not in known:
+                passage.is_recorded = False
+                passage.note = meant(self.stream, passage.partition, known)
             if share.plan.objects:
                 passage.update(source_fingerprint=self.stream.fingerprint(passage.manifest))
             else:
@@ -162,7 +168,8 @@ class _Run:
             if not share.plan.objects and policy == "fail":
                 passage.error = EmptySourceError(
                     f"the source partition has no objects: {passage.row.source_glob}:",
-                    "check that it has landed, or set on_empty to keep.",
+                    (f"{passage.note} Check its name, " if passage.note else "check that it has landed, ")
+                    + "or set on_empty to keep.",
                 )
                 empty.append(passage)
                 continue
@@ -172,8 +179,19 @@ class _Run:
         yield from (Indexed(p.partition, p.result) for p in skipped if p.error is None)
         yield from self._failed([*empty, *(p for p in skipped if p.error is not None)])
 
+    def _in_ledger(self) -> set[str]:
+        try:
+            with self.stream.lake.open(read_only=True) as lake:
+                return partitions_in_ledger(lake, self.stream.table)
+        except NoLakeError:
+            return set()
+
     def _skip(self, passages: Sequence[Passage]) -> None:
         """Note that nothing was done; where the ledger does not take it, that is their error."""
+        for passage in passages:
+            if not passage.is_recorded:
+                passage.done(passage.row)
+        passages = [passage for passage in passages if passage.is_recorded]
         if not passages:
             return
         try:

@@ -11,29 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import (
-    EmptySourceError,
-    LakeAssetsError,
-    SchemaDriftError,
-    SourceChangedError,
-    StorageUnreachableError,
-)
+from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftError, StorageUnreachableError
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.history import committed_fingerprints
+from lake_assets.lake.history import committed_fingerprints, partitions_in_ledger
 from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.lake.replacement import Replacement, Staged, where
 from lake_assets.partition import Partition
-from lake_assets.passage import TRIES, IngestResult, Passage, is_interrupt, record_failures
+from lake_assets.passage import IngestResult, Passage, chunks, is_interrupt, record_failures, still_open
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
+from lake_assets.unknown import meant
 from lake_assets.writing import Writer
 
 Sessions = Callable[[], SparkSession]
@@ -152,7 +146,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
     run = _Run(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     passages = [Passage(stream, partition, run_id, run_at) for partition in partitions]
     try:
-        for some in _chunks(passages, GROUP_PARTITIONS):
+        for some in chunks(passages, GROUP_PARTITIONS):
             yield from run.some(some)
     except GeneratorExit:
         raise  # nobody wants to know more
@@ -193,13 +187,13 @@ class _Run:
         while left:
             if self.broken is None:
                 self._list(left)
-                self._check(_open(left))
+                self._check(still_open(left))
             else:
                 for passage in left:
                     passage.error = self.broken
-            for group in _groups(_open(left)):
+            for group in _groups(still_open(left)):
                 self._write(group)
-                for few in _chunks(_open(group), COMMITS):
+                for few in chunks(still_open(group), COMMITS):
                     self._commit(few)
                     yield from self._outcomes(few)
                 self._evolve(group)
@@ -282,7 +276,7 @@ class _Run:
             self.writer.write(self.sessions(), passages)
         except LakeAssetsError as error:
             self.broken = error
-            for passage in _open(passages):
+            for passage in still_open(passages):
                 passage.error = error
 
     def _evolve(self, passages: Sequence[Passage]) -> None:
@@ -297,8 +291,8 @@ class _Run:
     def _commit(self, passages: Sequence[Passage]) -> None:
         for passage in passages:
             with passage.step("verify"):
-                self._refuse_moved_source(passage)
-        passages = _open(passages)
+                passage.refuse_moved_source()
+        passages = still_open(passages)
         start = time.perf_counter()
         try:
             with self.stream.lake.open() as lake:
@@ -310,7 +304,7 @@ class _Run:
                     self.checkpoint()
         except LakeAssetsError as error:
             self.broken = error
-            for passage in _open(passages):
+            for passage in still_open(passages):
                 passage.error = error
 
     def _commit_one(self, lake: LakeSession, passage: Passage) -> None:
@@ -336,15 +330,6 @@ class _Run:
         )
         passage.done(commit(lake, replacement))
 
-    def _refuse_moved_source(self, passage: Passage) -> None:
-        """The rows that were read are those of the manifest only if the objects are still the same."""
-        now = self.stream.fingerprint(self.stream.manifest(passage.partition))
-        if now != passage.row.source_fingerprint:
-            raise SourceChangedError(
-                f"the objects of {passage.row.source_glob} changed {TRIES} times while they were being read:",
-                "run it again when their writer has finished.",
-            )
-
     def _without_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> None:
         """There is nothing to load: the stream's policy says what that means."""
         policy = self.stream.config.on_empty
@@ -353,14 +338,20 @@ class _Run:
             passage.is_passed_over = True
             return
         passage.update(on_empty=policy)
+        known = partitions_in_ledger(lake, self.stream.table)
+        is_unknown = passage.partition.path not in known
+        if is_unknown and (not passage.manifest.objects or (policy == "fail" and self.stream.config.selects_rows)):
+            passage.is_recorded = False
+            passage.note = meant(self.stream, passage.partition, known)
         if policy == "fail":
             chosen = [f"{c.name}={passage.partition.texts()[c.name]}" for c in passage.partition.columns if c.in_rows]
             raise EmptySourceError(
                 f"the source partition has no rows{' of ' if chosen else ''}{', '.join(chosen)}: "
                 f"{passage.row.source_glob}:",
-                "check that it has landed, or set on_empty to keep or clear.",
+                (f"{passage.note} Check its name, " if passage.note else "check that it has landed, ")
+                + "or set on_empty to keep or clear.",
             )
-        if policy == "keep" or not exists:
+        if policy == "keep" or not exists or not passage.is_recorded:
             self._skip(lake, [passage])
             return
         passage.files = []
@@ -376,7 +367,7 @@ class _Run:
         now = dt.datetime.now(dt.UTC)
         for passage in passages:
             passage.update(status="skipped", finished_at=now)
-        record(lake, [passage.row for passage in passages])
+        record(lake, [passage.row for passage in passages if passage.is_recorded])
         for passage in passages:
             passage.done(passage.row)
 
@@ -388,21 +379,11 @@ class _Run:
             yield
         except LakeAssetsError as error:
             self.broken = error
-            for passage in _open(passages):
+            for passage in still_open(passages):
                 passage.error = error
         finally:
             for passage in passages:
                 passage.add_seconds(step, (time.perf_counter() - start) / len(passages))
-
-
-def _open(passages: Iterable[Passage]) -> list[Passage]:
-    return [passage for passage in passages if passage.is_open]
-
-
-def _chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
-    some = iter(passages)
-    while chunk := list(islice(some, size)):
-        yield chunk
 
 
 def _groups(passages: Iterable[Passage]) -> Iterator[list[Passage]]:

@@ -14,6 +14,7 @@ from lake_assets.storage.store import LandedObject
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.places import Places
+from lake_assets.texts import storable
 
 LISTINGS = 16  # side by side: a listing is a wait for the store
 
@@ -28,12 +29,12 @@ class Stranger:
     @property
     def key(self) -> str:
         """Its path below the source."""
-        return self.landed.key
+        return storable(self.landed.key)
 
     @property
     def uri(self) -> str:
         """Where it is."""
-        return self.landed.uri
+        return storable(self.landed.uri)
 
 
 @dataclass(frozen=True, slots=True)

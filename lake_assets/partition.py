@@ -153,7 +153,16 @@ class Partition:
                     "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
                 )
             texts[name] = value
-        return cls.of(columns, texts)
+        partition = cls.of(columns, texts)
+        for key, typed in zip(partition.columns, partition.values, strict=True):
+            # A folder p=007 is not that of partition p=7, which would be read instead.
+            if key.type == "integer" and typed is not None and unescape(texts[key.name]) != str(typed):
+                raise PartitionError(
+                    f"partition value {key.name}={texts[key.name]} is written otherwise than its folder "
+                    f"{key.name}={typed}:",
+                    f"write {key.name}={typed}, and move objects of other folders there.",
+                )
+        return partition
 
     @classmethod
     def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":

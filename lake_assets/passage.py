@@ -3,9 +3,10 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 
 import pyarrow as pa
 
@@ -31,6 +32,7 @@ class IngestResult:
     schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
     seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
     changes: tuple[ColumnChange, ...] = ()  # of the table's columns, that this partition made
+    note: str = ""  # of a partition of which nothing is known, which values there are
 
 
 class Passage:
@@ -44,9 +46,11 @@ class Passage:
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}
         self.changes: list[ColumnChange] = []
+        self.note = ""
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.is_passed_over = False  # nothing has landed, ever
+        self.is_recorded = True  # in the ledger; a partition of which nothing was ever known is not
         self.is_told = False  # whoever asked for the partition knows the outcome
         self._tries = 1
         self.row = LedgerRow(
@@ -99,6 +103,19 @@ class Passage:
         )
         manifest.check()
 
+    def refuse_moved_source(self) -> None:
+        """The rows that were read are those of the manifest only if the objects are still the same.
+
+        Raises:
+            SourceChangedError: they are not.
+        """
+        now = self.stream.fingerprint(self.stream.manifest(self.partition))
+        if now != self.row.source_fingerprint:
+            raise SourceChangedError(
+                f"the objects of {self.row.source_glob} changed {TRIES} times while they were being read:",
+                "run it again when their writer has finished.",
+            )
+
     def update(self, **columns: object) -> None:
         """Fill in columns of the ledger row."""
         self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
@@ -107,7 +124,9 @@ class Passage:
         """The partition is committed or skipped, and this is its ledger row."""
         self.row = row
         destination = self.stream.destination_uri(self.partition)
-        self.result = IngestResult(row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes))
+        self.result = IngestResult(
+            row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes), self.note
+        )
 
     @property
     def has_begun(self) -> bool:
@@ -150,8 +169,24 @@ def is_interrupt(error: BaseException | None) -> bool:
     return False
 
 
+def still_open(passages: Iterable[Passage]) -> list[Passage]:
+    """Those of which there is more to do."""
+    return [passage for passage in passages if passage.is_open]
+
+
+def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:
+    """The passages, so many at a time."""
+    some = iter(passages)
+    while chunk := list(islice(some, size)):
+        yield chunk
+
+
 def record_failures(stream: OpenStream, passages: Sequence[Passage]) -> None:
-    """A ledger row for each, if the catalog can be reached; the error itself is what matters."""
+    """A ledger row for each, if the catalog can be reached; the error itself is what matters.
+
+    A partition that is a typo, as far as anybody knows, gets none: the ledger is what says which partitions there are.
+    """
+    passages = [passage for passage in passages if passage.is_recorded]
     if not passages:
         return
     try:

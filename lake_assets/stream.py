@@ -1,19 +1,22 @@
 """A stream made ready to be worked on: its config with the lake, the store and the layout that belong to it."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from urllib.parse import quote
 
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.streams import Stream
-from lake_assets.errors import ConfigError
+from lake_assets.errors import ConfigError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.ducklake import DuckLake, TableName
 from lake_assets.layout.template import Template
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import Store
+from lake_assets.texts import is_unicode
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,12 @@ class OpenStream:
         """
         listed = self.source.list(self.prefix(partition), self.config.files)
         wanted = partition.place.texts().items()
+        for landed in listed:
+            if not is_unicode(landed.key):
+                name = quote(os.fsencode(landed.uri), safe="/:=")
+                raise StorageError(
+                    f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
+                )
         # A layout may say more than the partition does, and then its prefix holds other partitions too.
         matched = ((o, self.layout.match(o.key, file=True)) for o in listed)
         return Manifest(tuple(o for o, found in matched if found is not None and wanted <= found.items()))

@@ -12,6 +12,7 @@ from lake_assets.index import index_all
 from lake_assets.index_plan import IndexPlan, plan_index
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.direct.register import register_directly
+from lake_assets.lake.history import partitions_in_ledger
 from lake_assets.storage.store import Store
 from lake_assets_tests.indexing import index
 from lake_assets_tests.world import NW, SW, World, sales
@@ -107,7 +108,10 @@ def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: Worl
     assert isinstance(failed.error, EmptySourceError)
     assert kept.result is not None
     assert (kept.result.row.status, kept.result.row.on_empty) == ("skipped", "keep")
-    assert [row.status for row in indexed_world.ledger()] == ["skipped", "failed"]
+    assert "nothing of region=NW has landed or is in the lake; there is SW" in str(failed.error)
+    assert "there is SW" in kept.result.note
+    with indexed_world.stream.lake.open(create=True) as lake:
+        assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
 
 
 def test_a_plan_registers_nothing_and_tells_what_is_outside_the_layout(indexed_world: World) -> None:

@@ -12,6 +12,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject, is_data, is_hidden
 from lake_assets.storage.walk import position
+from lake_assets.texts import storable
 
 # Objects outside the layout that one tick tells apart; the others are counted.
 MOST_STRAYS = 1000
@@ -190,7 +191,7 @@ class Reader:
             partition = self.admission.of(objects[0].key)
         except LakeAssetsError as error:
             room = MOST_STRAYS - len(reading.strays)
-            reading.strays += [Stray(landed.key, str(error)) for landed in objects[:room]]
+            reading.strays += [Stray(storable(landed.key), str(error)) for landed in objects[:room]]
         else:
             folder.count(objects, partition, since)
 

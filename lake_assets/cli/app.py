@@ -13,6 +13,7 @@ from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import report
+from lake_assets.cli.forget import forget
 from lake_assets.cli.generate import generate
 from lake_assets.cli.index import index
 from lake_assets.cli.init import init
@@ -85,6 +86,7 @@ COMMANDS = (
     report_,
     check,
     maintain,
+    forget,
     schema,
     layout,
     import_,

@@ -135,7 +135,8 @@ def result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        why = "no source rows, on_empty: keep" if row.on_empty else "unchanged"
+        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "unchanged"
+        why += f"; {result.note}" if result.note else ""
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "

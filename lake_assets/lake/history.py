@@ -91,6 +91,24 @@ def committed_fingerprints(
     )
 
 
+def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
+    """The paths of all partitions of a table that any run has a row of, whatever became of it.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return set()
+    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
+    found = session.rows(
+        "SELECT DISTINCT load_partition FROM (SELECT load_partition, destination_table = ? AS wanted "  # noqa: S608
+        f"FROM {ledger.sql}) WHERE wanted IS TRUE",
+        [str(table)],
+    )
+    return {path for (path,) in found}
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerFigures:
     """The ledger in numbers."""

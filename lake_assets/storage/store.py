@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
+    InvalidPathError,
     NotFoundError,
     PermissionDeniedError,
     PreconditionError,
@@ -95,12 +96,21 @@ class Store:
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (_landed(self.root, meta),)
-            found = obstore.list(client, prefix=prefix or None).collect()
+            found = self._all(client, prefix)
             if not found and isinstance(self.storage, LocalStorage):
                 local.check_readable(Path(self.root, prefix))
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
+
+    def _all(self, client: Client, prefix: str) -> "Iterable[ObjectMeta]":
+        try:
+            return obstore.list(client, prefix=prefix or None).collect()
+        except InvalidPathError:
+            # One name that is no UTF-8 would take away the whole listing; each folder is read by itself instead.
+            if not isinstance(self.storage, LocalStorage):
+                raise
+            return list(walk.files_below(self.storage.root, prefix))
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.

@@ -57,6 +57,25 @@ def pages(
             yield wanted
 
 
+def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
+    """All files below a folder as the store's own listing gives them, also those whose names are no UTF-8.
+
+    A byte that is no text is a surrogate in the key, as Python writes names of files.
+
+    Args:
+        root: of the storage.
+        prefix: folder below it; one that is not there has no files.
+
+    Raises:
+        OSError: a folder's own.
+    """
+    for meta in _files(root, prefix.rstrip("/"), ""):
+        inode, nanoseconds, size = (meta["e_tag"] or "").split("-")
+        # The store counts microseconds, and an object must have one ETag, however it was listed.
+        meta["e_tag"] = f"{inode}-{int(nanoseconds, 16) // 1000:x}-{size}"
+        yield meta
+
+
 def _below(after: str) -> str | None:
     """A text that sorts a little before this one and is the name of no folder.
 

@@ -3,6 +3,7 @@
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
 from lake_assets.partition import Partition
+from lake_assets.texts import is_unicode
 
 
 class Places:
@@ -31,6 +32,8 @@ class Places:
 
     def find(self, key: str) -> Partition | LakeAssetsError:
         """As `of`, with the error as a value."""
+        if not is_unicode(key):
+            return LayoutError("the name is not UTF-8:", "rename the folder or the file.")
         folder = key.rpartition("/")[0]
         if folder not in self._known:
             try:

@@ -1,6 +1,7 @@
 """Partitions outside the config, on the command line: refused before anything runs, taken with --outside."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -119,3 +120,78 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
     assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in told
     assert "1 objects lie in no partition" in check
     assert "p=007/ (1 object): " + why in check
+
+
+def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_world: World, run: Run) -> None:
+    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
+    local_world.land("region=NORTH,date=2026-02-11", sales(1))
+    local_world.land("region=SOUTH,date=2026-02-11", sales(1))
+
+    typo = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
+    wild = run("ingest", "sales", "--partition", "region=*,date=2026-02-11")
+    local_world.options["on_empty"] = "keep"
+    kept = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
+
+    text = "nothing of region=NROTH has landed or is in the lake; there is NORTH"
+    assert (typo.exit_code, text in " ".join(typo.output.split())) == (1, True)
+    assert "there are no wildcards" in " ".join(wild.output.split())
+    assert (kept.exit_code, text in kept.output) == (0, True)
+    assert json.loads(run("ledger", "--json").stdout) == []
+    states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}
+    assert {text.split("/")[0] for text in states} == {"region=NORTH", "region=SOUTH"}
+
+
+def test_what_never_was_a_partition_is_forgotten(local_world: World, run: Run) -> None:
+    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
+    local_world.land(NW, sales(1))
+    bad = Path(local_world.land(XX, b"no Parquet"))
+    local_world.ingest(NW)
+    run("ingest", "--partition", XX)
+
+    landed = run("forget", "--partition", XX)
+    bad.unlink()
+    real = run("forget", "--partition", XX, "--partition", NW)
+    looked = run("forget", "--dry-run", "--partition", XX)
+    before = {row.load_partition for row in local_world.ledger()}
+    done = run("forget", "--json", "--partition", XX)
+    again = run("forget", "--partition", XX)
+
+    assert (landed.exit_code, "has 1 landed objects at" in landed.stderr) == (1, True)
+    assert (real.exit_code, "partition region=NW/date=2026-02-11 has 1 landed objects" in real.stderr) == (1, True)
+    assert looked.stdout == "would be forgotten  region=XX/date=2026-02-11  1 ledger row\n"
+    assert before == {"region=NW/date=2026-02-11", "region=XX/date=2026-02-11"}
+    assert json.loads(done.stdout) == [{"partition": "region=XX/date=2026-02-11", "ledger_rows": 1}]
+    assert {row.load_partition for row in local_world.ledger()} == {"region=NW/date=2026-02-11"}
+    assert "the ledger has no row of partition region=XX/date=2026-02-11" in again.stderr
+    local_world.unland(NW)
+    rows = run("forget", "--partition", NW)
+    assert (rows.exit_code, "has 1 rows in main.sales" in rows.stderr) == (1, True)
+    assert local_world.totals() == [1]
+
+
+def test_an_integer_that_is_written_otherwise_is_refused_and_named(local_world: World, run: Run) -> None:
+    local_world.options["partitions"] = {"p": {"type": "integer"}}
+    local_world.land("p=7", sales(1))
+
+    for command in ("ingest", "plan"):
+        refused = run(command, "--partition", "p=007")
+        assert (refused.exit_code, "is written otherwise than its folder p=7: write p=7" in refused.stderr) == (2, True)
+
+
+def test_one_folder_with_odd_bytes_takes_no_report_away(local_world: World, run: Run) -> None:
+    local_world.options["partitions"] = {"p": {}}
+    root = Path(local_world.land("p=ok", sales(1))).parents[1]
+    before = local_world.stream.manifest(local_world.partition("p=ok"))
+    odd = os.path.join(os.fsencode(root), b"p=\xff")  # noqa: PTH118 - bytes
+    os.mkdir(odd)  # noqa: PTH102
+    shutil.copy(os.fsencode(root) + b"/p=ok/batch_1.parquet", odd)
+
+    told = run("report", "--format", "table")
+    check = run("check", "--only", "landing_zone")
+
+    assert told.exit_code == 0, told.output
+    assert "p=\\xff/ (1 object): the name is not UTF-8: rename the folder or the file." in told.stdout
+    assert "1 objects lie in no partition" in check.output
+    # However it was listed, an object has one ETag.
+    (listed,) = [o for o in local_world.stream.source.list() if o.key == "p=ok/batch_1.parquet"]
+    assert listed == before.objects[0]
