@@ -1,4 +1,7 @@
-"""What a machine needs, checked one thing at a time; nothing is written but a file in the cache folder for a moment."""
+"""What a machine needs, checked one thing at a time.
+
+Nothing is written but a file in the cache folder and one below each lake's storage, both for a moment.
+"""
 
 import importlib.util
 import os
@@ -25,7 +28,7 @@ from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.ducklake import DuckLake, catalog_place
 from lake_assets.lake.lock import commit_lock
-from lake_assets.spark.java import find_java
+from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream, open_streams
 from lake_assets.streams.calendar import Calendar
@@ -88,9 +91,12 @@ def _python() -> Finding | str:
     return f"{version} ({sys.executable})"
 
 
-def _java() -> str:
+def _java() -> Finding | str:
     java = find_java()
-    return f"{java.version}, from {java.origin} ({java.home})"
+    text = f"{java.version}, from {java.origin} ({java.home})"
+    if java.instead_of:
+        return Finding("Java", "warning", f"{text}, because {java.instead_of}:", CORRECT_JAVA_HOME)
+    return text
 
 
 def _packages() -> Iterator[Finding]:
@@ -222,9 +228,11 @@ def _storage(storage: AnyStorage) -> str:
     store = Store(storage)
     if isinstance(storage, LocalStorage):
         _refuse_unwritable(Path(storage.path))
-        return f"{store.root}: can be written to"
+        if not Path(storage.path).exists():
+            return f"{store.root}: none yet, the first ingest makes it"
     store.probe()
-    return f"{store.root}: reachable"
+    store.probe_writing()
+    return f"{store.root}: can be listed, written to and deleted from"
 
 
 def _source(stream: OpenStream) -> Finding | str:
@@ -233,8 +241,8 @@ def _source(stream: OpenStream) -> Finding | str:
         newest = list(Calendar(stream.config).expected(()))[-1:]
         absent = [stream.source_glob(partition) for partition in newest if not stream.manifest(partition).objects]
         return Finding(f"source of {stream.name}", "warning", f"{absent[0]} is not there.") if absent else text
-    if stream.source.probe():
-        return text
+    if stream.source.probe_reading():
+        return f"{text}: can be listed and read"
     return Finding(f"source of {stream.name}", "warning", f"{text}: reachable, and nothing has landed yet.")
 
 

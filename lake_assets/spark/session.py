@@ -4,6 +4,7 @@
 what belongs to the machine (which Java, which Python) goes into the environment by `prepare_environment`.
 """
 
+import logging
 import os
 import re
 import shlex
@@ -17,8 +18,10 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.class_sharing import sharing_options
-from lake_assets.spark.java import Java, find_java
+from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, silence
+
+logger = logging.getLogger(__name__)
 
 LOG_LEVEL = "spark.log.level"
 TASK_TRIES = "2"  # of a local session, where a task that fails for good costs each try; a cluster's default is 4
@@ -89,8 +92,8 @@ def _with_tries(master: str, tries: str) -> str:
 def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     """Set the environment variables of this process with which a Spark session starts; may be called again.
 
-    They are JAVA_HOME and pyspark's two for Python. `start_session` does this by itself; call it where another part
-    starts the session, such as Dagster's resource.
+    They are JAVA_HOME and pyspark's two for Python. A JAVA_HOME that cannot be used is replaced, with a warning.
+    `start_session` does this by itself; call it where another part starts the session, such as Dagster's resource.
 
     Args:
         conf: the settings that the session will have.
@@ -108,6 +111,11 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "spark.remote" in conf:
         return None  # spark-submit started it, or it is a Spark Connect server's
     java = find_java()
+    if java.instead_of:
+        logger.warning(
+            "%s: Spark is started with %s instead, from %s. %s",
+            *(java.instead_of, java.home, java.origin, CORRECT_JAVA_HOME),
+        )
     os.environ["JAVA_HOME"] = os.fspath(java.home)
     return java
 

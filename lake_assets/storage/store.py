@@ -3,6 +3,7 @@
 import datetime as dt
 import fnmatch
 import re
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ _REFUSED_CODES = {
     *("AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch"),  # Azure's
 }
 _REFUSED_STATUS = re.compile(r"status code: 40[13]\b")
+_PROBE = 2**10  # bytes; more than a probe has
 _NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
 
 
@@ -159,6 +161,43 @@ class Store:
         except StorageError:
             return True
         return True
+
+    def probe_reading(self) -> bool:
+        """As `probe`, and a byte of the object that is found is read: to list and to read are two rights.
+
+        Raises:
+            StorageError: as `list`; or the object is listed and cannot be read, which the error says.
+        """
+        with self._errors():
+            found = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        if not found:
+            return False
+        try:
+            with self._errors():
+                if found[0]["size"]:
+                    obstore.get_range(self._open(), found[0]["path"], start=0, length=1)
+        except StorageError as error:
+            uri = self.uri(found[0]["path"])
+            raise StorageError(f"{uri} is listed and cannot be read: {error.problem}", error.mend) from error
+        return True
+
+    def probe_writing(self) -> None:
+        """Write an object below the root under a name that no reader takes for data, and remove it.
+
+        Raises:
+            StorageError: the store is unreachable, or refuses the one or the other, which the error says.
+        """
+        key = f"_probe-{uuid.uuid4().hex}"
+        try:
+            self.put_new(key, b"probe", multipart_above=_PROBE)
+        except StorageError as error:
+            raise StorageError(f"{self.root} cannot be written to: {error.problem}", error.mend) from error
+        try:
+            self.delete((key,))
+        except StorageError as error:
+            raise StorageError(
+                f"{self.root} cannot be deleted from, and {self.uri(key)} is left there: {error.problem}", error.mend
+            ) from error
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """The bytes of a whole object, by one request.

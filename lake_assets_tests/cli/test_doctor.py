@@ -4,8 +4,10 @@ import importlib.util
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from lake_assets import doctor
@@ -13,8 +15,10 @@ from lake_assets.cli import main
 from lake_assets.config.storages import S3Storage
 from lake_assets.doctor import Finding, examine
 from lake_assets.errors import StorageError
+from lake_assets.spark.java import Java
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.proxy import S3Proxy
+from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.servers.web import plain_web_server
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -96,6 +100,7 @@ def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
 
 def test_what_a_storage_needs_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    monkeypatch.setattr("lake_assets.doctor.Store.probe_writing", lambda _: None)
     storage = "{type: azure, account: retail, container: lake, account_key: a2V5}"
     monkeypatch.setattr(
         "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
@@ -114,6 +119,7 @@ def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    monkeypatch.setattr("lake_assets.doctor.Store.probe_writing", lambda _: None)
     storage = "{type: r2, account_id: abc, bucket: lake, key_id: x, secret: x}"
     monkeypatch.setattr(
         "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
@@ -165,3 +171,83 @@ def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) ->
     assert len([r for r in s3_proxy.requests() if r.bucket == location["bucket"]]) == 1
     with pytest.raises(StorageError, match="does not exist"):
         Store(S3Storage.model_validate(location | {"bucket": "never-made"})).probe()
+
+
+def on_s3(s3: S3Server, folder: Path, **users: str) -> dict[str, Finding]:
+    """The findings of a lake and a landing zone on this server, each opened by the keys of this user."""
+    places = {}
+    for place in ("storage", "source"):
+        location = bucket_on(s3)
+        s3.put(location["bucket"], "some/prefix/region=NW/a.parquet", b"x")
+        if user := users.get(place):
+            location["key_id"], location["secret"] = s3.narrow[user]
+        places[place] = location
+    config = yaml.safe_load(CONFIG.replace("CATALOG", SQLITE))
+    config["lakes"]["test"]["storage"] = places["storage"]
+    config["streams"]["sales"]["source"] = places["source"]
+    (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    found = {finding.subject: finding for finding in examine(folder / "lake.yaml")}
+    left = s3.client().list_objects_v2(Bucket=places["storage"]["bucket"]).get("Contents", [])
+    assert [entry["Key"] for entry in left] == ["some/prefix/region=NW/a.parquet"]
+    return found
+
+
+def test_a_bucket_is_written_to_and_nothing_is_left_there(s3: S3Server, tmp_path: Path) -> None:
+    found = on_s3(s3, tmp_path)
+
+    assert found["storage of test"].status == "ok"
+    assert found["storage of test"].text.endswith(": can be listed, written to and deleted from")
+    assert found["source of sales"].text.endswith(": can be listed and read")
+
+
+def test_a_bucket_that_cannot_be_written_to_fails(s3: S3Server, tmp_path: Path) -> None:
+    found = on_s3(s3, tmp_path, storage="reader", source="reader")["storage of test"]
+
+    assert found.status == "failed"
+    assert "some/prefix cannot be written to: " in found.text
+    assert "refuses access" in found.text
+    assert found.mend.startswith("check key_id and secret")
+
+
+def test_a_landing_zone_that_can_be_listed_only_fails(s3: S3Server, tmp_path: Path) -> None:
+    found = on_s3(s3, tmp_path, source="lister")["source of sales"]
+
+    assert found.status == "failed"
+    assert "region=NW/a.parquet is listed and cannot be read: " in found.text
+
+
+def test_a_folder_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "landing" / "region=NW").mkdir(parents=True)
+    (tmp_path / "landing" / "region=NW" / "a.parquet").write_bytes(b"x")
+
+    found = findings(tmp_path)
+
+    assert found["storage of test"].text == f"{tmp_path}/data: can be listed, written to and deleted from"
+    assert found["source of sales"].text.endswith("can be listed and read")
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_a_probe_that_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(_: Store, keys: tuple[str, ...]) -> NoReturn:
+        assert keys[0].startswith("_probe-")
+        raise StorageError("it refuses access:", "ask for the right.")
+
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(Store, "delete", refuse)
+
+    found = findings(tmp_path)["storage of test"]
+
+    assert found.status == "failed"
+    assert "cannot be deleted from, and" in found.text
+    assert "_probe-" in found.text
+
+
+def test_a_java_home_that_is_not_used_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    used = Java(tmp_path, 17, "PATH", "17.0.1+7", "JAVA_HOME=/nope has no bin/java")
+    monkeypatch.setattr(doctor, "find_java", lambda: used)
+
+    found = findings(tmp_path)["Java"]
+
+    assert (found.status, found.mend) == ("warning", "Correct JAVA_HOME, or unset it.")
+    assert found.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"

