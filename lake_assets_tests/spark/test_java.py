@@ -77,7 +77,8 @@ def test_a_java_home_of_another_version_falls_through_and_is_mentioned(
     put_on_path(monkeypatch, fake_java(tmp_path / "good", "17"))
     with caplog.at_level(logging.WARNING):
         java = prepare_environment()
-    assert java == find_java()
+    assert java is not None
+    assert java.origin == "PATH"
     (said,) = caplog.messages
     assert said.startswith(
         f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead, from"
