@@ -29,6 +29,7 @@ COLUMN_TYPES: Mapping[str, pa.DataType] = MappingProxyType(
     }
 )
 
+_MAX_DEPTH = 20
 _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
@@ -39,6 +40,8 @@ def arrow_type(text: str) -> pa.DataType:
         ValueError: it is none of these.
     """
     name = text.strip().lower()
+    if name.count("[]") > _MAX_DEPTH:
+        raise ValueError(f"a column type has more than {_MAX_DEPTH} lists, one in the other: write fewer []")
     if name.endswith("[]"):
         return pa.list_(arrow_type(name.removesuffix("[]")))
     if match := _DECIMAL.fullmatch(name):
@@ -101,7 +104,9 @@ class Landing(Model):
     )
     batch: Batch = Batch()
     memory: Bytes = Field(default="256MiB", validate_default=True, description="Arrow memory of all open batches.")
-    outputs: tuple[Storage, ...] = Field((), description="Each gets every batch; the stream's source when empty.")
+    outputs: tuple[Storage, ...] = Field(
+        (), max_length=100, description="Each gets every batch; the stream's source when empty."
+    )
     max_in_flight: int = Field(4, ge=1, le=256, description="Uploads to an output at a time.")
     multipart_threshold: PartSize = Field(default="5MiB", validate_default=True)
     retries: int = Field(4, ge=0, le=100, description="Tries again of an upload that failed in passing.")

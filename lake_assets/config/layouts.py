@@ -14,7 +14,7 @@ from lake_assets.layout.template import Compat, Template
 class LayoutOptions(Model):
     """A path template and how it is read; docs/layout.md has its grammar."""
 
-    template: str = Field(min_length=1)
+    template: str = Field(min_length=1, max_length=1000)
     time_zone: str = Field(
         "UTC",
         description="IANA name of the zone whose clock gives the path's dates and hours.",

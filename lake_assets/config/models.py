@@ -193,8 +193,12 @@ class LakeConfig(Model):
 
     @model_validator(mode="after")
     def _lakes_read_what_they_index(self) -> Self:
+        indexed: dict[str, list[str]] = {name: [] for name in self.lakes}
+        for stream, config in self.streams.items():
+            if config.mode == "index":
+                indexed[self.lake_name(stream)].append(stream)
         for name, lake in self.lakes.items():
-            streams = [n for n, stream in self.streams.items() if stream.mode == "index" and self.lake_name(n) == name]
+            streams = indexed[name]
             for stream in streams:
                 if lake.inserts_only:
                     kind = "managed by MotherDuck" if lake.is_managed else "encrypted"

@@ -13,7 +13,7 @@ from lake_assets.config.model import Model
 
 def _check_cron(text: str) -> str:
     mend = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
-    if not text.startswith("@") and len(text.split()) != 5:
+    if len(text) > 1000 or (not text.startswith("@") and len(text.split()) != 5):
         raise ValueError(f"{text!r} is no cron schedule of five fields: {mend}")
     if not text.startswith("@") and "W" in text.split()[2].upper():
         raise ValueError(f"{text!r} asks for the nearest weekday (W), which Dagster does not know: {mend}")

@@ -41,6 +41,7 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "missing": "is missing: add it",
         "model_attributes_type": _MAPPING,
         "model_type": _MAPPING,
+        "string_too_long": "is too long: leave {max_length} characters at most",
         "string_too_short": "is empty: write something, or leave the key out",
         "string_type": _TEXT,
         "string_unicode": "is no text in UTF-8: write the character itself for an escape such as \\uD800",

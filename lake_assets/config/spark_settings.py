@@ -15,9 +15,13 @@ _SECRET = re.compile(
 _REFERENCE = re.compile(r"\.kubernetes\.\w+\.(?:secrets|secretKeyRef)\.|(?:file|path|provider|enabled)$", re.IGNORECASE)
 _SECRET_IN_VALUE = re.compile(rf"(?:{_SECRET.pattern})[\w.-]*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE)
 
+_MAX_LENGTH = 10_000
+
 
 def _without_secrets(settings: dict[str, str]) -> dict[str, str]:
     for name, value in settings.items():
+        if len(value) > _MAX_LENGTH:
+            raise ValueError(f"{name} has more than {_MAX_LENGTH} characters: write it in spark-defaults.conf")
         if (_SECRET.search(name) and not _REFERENCE.search(name)) or _SECRET_IN_VALUE.search(value):
             raise ValueError(
                 f"{name} holds a secret, and Dagster shows Spark's settings: take it out, and let Spark find it in "

@@ -7,7 +7,7 @@ absolute path, `s3://` for S3 and everything that speaks its protocol (R2 too), 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
@@ -25,10 +25,19 @@ def _plain_prefix(prefix: str) -> str:
     return prefix
 
 
+def _split(url: str, problem: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:  # which says no more than "Invalid IPv6 URL"
+        raise ValueError(problem) from error
+    return parts
+
+
 def _http_endpoint(endpoint: str | None) -> str | None:
     if endpoint is None:
         return None
-    parts = urlsplit(endpoint)
+    parts = _split(endpoint, "an endpoint is of the form http://host:port or https://host, and this one is malformed")
     if "@" in parts.netloc:
         raise ValueError("an endpoint holds no user or password: use key_id and secret")
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/") or parts.query:
@@ -219,7 +228,7 @@ class AzureStorage(Model):
 
 
 def _plain_url(url: str) -> str:
-    parts = urlsplit(url)
+    parts = _split(url, "not of the form https://host/path: correct host and port")
     if "@" in parts.netloc:
         raise ValueError("a URL holds no user or password: only public files are read from a web server")
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:

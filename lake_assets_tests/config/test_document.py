@@ -239,6 +239,22 @@ def test_of_very_many_errors_the_first_are_told_and_the_others_counted() -> None
     assert lines[-1] == "lake.yaml: 4,950 more errors after these."
 
 
+@pytest.mark.parametrize(
+    ("added", "told"),
+    [
+        (f"layout: '{'a{region}/' * 50_000}{{date}}'", "streams.sales.layout.template: is too long: leave 1000"),
+        (f"schedule: '{'0-59,' * 100_000}1 * * * *'", "is no cron schedule of five fields"),
+        (f"landing: {{outputs: [{'a, ' * 40_000}]}}", "streams.sales.landing.outputs: has too many entries: leave 100"),
+        (f"landing: {{columns: {{a: 'bigint{'[]' * 200_000}'}}}}", "more than 20 lists, one in the other"),
+        ("landing: {outputs: [{type: s3, bucket: abc, endpoint: 'http://[h'}]}", "and this one is malformed"),
+        ("landing: {outputs: [{type: s3, bucket: abc, endpoint: 'http://h:x'}]}", "and this one is malformed"),
+        (f"tags: {{}}\nspark: {{a: '{'secret.' * 100_000}'}}", "a has more than 10000 characters"),
+    ],
+)
+def test_what_would_take_long_to_check_is_refused(added: str, told: str) -> None:
+    assert told in refused(f"{CONFIG}    {added}\n")
+
+
 def test_what_is_very_long_is_shortened_in_its_error() -> None:
     long = "x " * 100_000
 
