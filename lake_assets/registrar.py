@@ -12,6 +12,7 @@ from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
 from lake_assets.lake.commit import commit_registration
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.fitting import Keys
 from lake_assets.lake.landed import Candidate, Look, look_at
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, PathState, RefusedFilesError, RegisteredBeforeError, Registration
@@ -77,7 +78,12 @@ class Registrar:
         """Look at objects that are to become the table's, as `landed.look_at` does."""
         stream = self.stream
         return look_at(
-            session, stream.table, stream.config.columns, candidates, self._schema_of, probe=stream.source.probe
+            session,
+            stream.table,
+            Keys(stream.config.columns, stream.layout, stream.config.derived),
+            candidates,
+            self._schema_of,
+            probe=stream.source.probe,
         )
 
     def _schema_of(self, o: LandedObject) -> pa.Schema:

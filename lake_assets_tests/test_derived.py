@@ -22,6 +22,7 @@ from lake_assets_tests.world import World
 
 LAYOUT = "date={ts,,YY}-{ts,,MM}-{ts,,DD}"
 DATE = {"type": "date", "from": "ts", "start": "2025-02-17", "end": "2025-02-20"}
+ARRIVAL_CLOCK = dt.datetime(2025, 2, 20, 12, tzinfo=dt.UTC).timestamp()
 FEB_18 = "date=2025-02-18"
 FEB_19 = "date=2025-02-19"
 
@@ -210,7 +211,7 @@ def test_files_under_olakes_own_names(local_world: World) -> None:
     put(local_world, "default/default/default/01JM_b.parquet", pa.table({"id": [2], "ts": instants[1:]}))
 
     local_world.ingest(FEB_18)
-    local_world.ingest("date=__HIVE_DEFAULT_PARTITION__")
+    local_world.ingest("date=__HIVE_DEFAULT_PARTITION__", outside=True)
 
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id") == [(1, "2025-02-18"), (2, None)]
 

@@ -126,6 +126,8 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     click.echo(
         f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(partitions_done, 'partition')}"
         if files
+        else "no file registered"
+        if failures.count
         else "nothing new"
     )
     if plan is not None:

@@ -114,6 +114,13 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
 
 
 def _add_files(session: LakeSession, registration: Registration) -> None:
+    for file in registration.with_rows:
+        for name, folder in file.folders:
+            raise RefusedFilesError(
+                f"the path of {file.uri} says {name} by a folder {folder}=…, and DuckLake's extension reads {name}=… "
+                "alone:",
+                "use mode: replace, or name the partition column like the folder.",
+            )
     try:
         session.rows(*add_files_statement(registration.table, [file.uri for file in registration.with_rows]))
     except CatalogError as error:

@@ -1,19 +1,27 @@
 """Whether a landed file is one that every reader of the lake reads rightly as it is, for nothing of it is rewritten."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lake_assets.derived import Derived
 from lake_assets.engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.direct.footers import Footer
-from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.ducklake import LakeSession, translated
 from lake_assets.lake.paths import says
 from lake_assets.lake.types import PARTITION_ARROW_TYPES, is_read_as
+from lake_assets.layout.template import Template
 from lake_assets.partition import Partition, PartitionColumn
 from lake_assets.spark.fit import Fitter, widens
+from lake_assets.spark.made import Made, made_of
 from lake_assets.storage.store import LandedObject
+
+_ROWS = 131_072  # of a batch
+
+Folders = frozenset[tuple[str, str]]
+"""Partition columns, in lower case, each with the name of the folder that says it in the path."""
 
 SchemaOf = Callable[[LandedObject], pa.Schema]
 """Reads the Arrow schema of a landed object; raises SourceError."""
@@ -24,7 +32,17 @@ class View:
     """How readers see a file's partition columns."""
 
     inside: frozenset[str]  # those that they take from the file, in lower case; the others from its path
+    folders: Folders  # of the others, those whose folder has another name than the column
     ignored: frozenset[str]  # names in the file of those that they take from the path all the same
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The partition columns of landed files."""
+
+    columns: Sequence[PartitionColumn]
+    layout: Template = field(default_factory=Template.root)  # of the landing zone
+    derived: Sequence[Derived] = ()  # those that are made of another column of the files
 
 
 class Fitting:
@@ -32,16 +50,22 @@ class Fitting:
 
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
-        columns: the partition columns.
+        keys: the partition columns.
         target: the table's other columns.
         schema_of: asked once for all files of a shape.
     """
 
     def __init__(
-        self, session: LakeSession, columns: Sequence[PartitionColumn], target: pa.Schema, schema_of: SchemaOf
+        self,
+        session: LakeSession,
+        keys: Keys,
+        target: pa.Schema,
+        schema_of: SchemaOf,
     ) -> None:
         self._session = session
-        self._columns = columns
+        self._columns = keys.columns
+        self._other_names = {c.name: name for c in keys.columns if (name := keys.layout.folder(c.name)) != c.name}
+        self._derived = keys.derived
         self._target = target
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
@@ -64,22 +88,26 @@ class Fitting:
         names = {name.lower(): name for name in schema.names}
         by_path = self._said_by_path(o, partition)
         inside = frozenset(column.name.lower() for column in self._columns) - by_path
+        folders = self._under_other_names(o, partition, inside - names.keys())
+        inside -= {name for name, _ in folders}
         for column, value in zip(self._columns, partition.values, strict=True):
             name = names.get(column.name.lower())
             if column.name.lower() in inside:
                 self._check_inside(o, column, schema, name)
             if name is not None:
                 self._check_values(o, partition, footer, name, None if value is None else str(value))
-        return View(inside, frozenset(names[name] for name in by_path if name in names))
+        for made in made_of(self._derived, partition, names, f"the object {o.uri}"):
+            self._check_made(o, made, schema, footer)
+        return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
 
     def _check_columns(self, o: LandedObject, partition: Partition, schema: pa.Schema) -> None:
         fitter = Fitter(schema, self._target, partition, f"the object {o.uri}")
-        for name, field in zip(fitter.columns, self._target, strict=True):
+        for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
-            if not is_read_as(given, field.type):
+            if not is_read_as(given, wanted.type):
                 raise SchemaError(
                     f"column {name!r} of the object {o.uri} is {given}, which DuckLake does not read as the table's "
-                    f"{field.type}:",
+                    f"{wanted.type}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
 
@@ -95,12 +123,23 @@ class Fitting:
             )
         return self._by_path[key]
 
+    def _under_other_names(self, o: LandedObject, partition: Partition, missing: Collection[str]) -> Folders:
+        """The columns that the path says by a folder of another name, which readers are told by the catalog."""
+        folders = o.uri.rpartition("/")[0].split("/")
+        return frozenset(
+            (column.name.lower(), name)
+            for column, value in zip(self._columns, partition.values, strict=True)
+            if column.name.lower() in missing
+            and (name := self._other_names.get(column.name)) is not None
+            and says(folders, column, value, name)
+        )
+
     def _check_inside(self, o: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
         if name is None:
             raise SchemaError(
                 f"the partition column {column.name!r} of the object {o.uri} stands neither in the file nor, as a "
                 f"folder {column.name}=… that readers of the lake understand, in its path:",
-                "land the column in the file too, or use mode: replace.",
+                "land the column in the file too (landing: keep_path_columns: true), or use mode: replace.",
             )
         given, wanted = schema.field(name).type, PARTITION_ARROW_TYPES[column.type]
         if not (widens(given, wanted) and is_read_as(given, wanted)):
@@ -123,3 +162,14 @@ class Fitting:
                 f"the object {o.uri} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
                 "land the row in its own partition.",
             )
+
+    def _check_made(self, o: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
+        """Every row is of the file's own partition, by the column that the partition's value is made of."""
+        chunks = footer.chunks.get(made.name, ())
+        kind = schema.field(made.name).type
+        if chunks and all(made.is_proved(c.least, c.greatest, c.nulls, c.values, kind) for c in chunks):
+            return
+        sql = f"SELECT {identifier(made.name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608
+        with translated(self._session.config), self._session.connection.cursor() as cursor:
+            for batch in cursor.execute(sql, [glob_literal(o.uri)]).to_arrow_reader(_ROWS):
+                made.check(batch)

@@ -14,10 +14,10 @@ from lake_assets.lake.direct.footers import FileFacts, Footer, file_facts, open_
 from lake_assets.lake.direct.register import describe
 from lake_assets.lake.direct.table import Partitioning, Table
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
-from lake_assets.lake.fitting import Fitting, SchemaOf, View
+from lake_assets.lake.fitting import Fitting, Keys, SchemaOf, View
 from lake_assets.lake.registration import LandedFile
 from lake_assets.lake.tables import data_schema
-from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.partition import Partition
 from lake_assets.storage.store import LandedObject
 
 # Footers in one statement: those of a store are waited for, so that more statements run side by side; those of a folder
@@ -41,7 +41,7 @@ class Look:
 def look_at(
     session: LakeSession,
     table: TableName,
-    columns: Sequence[PartitionColumn],
+    keys: Keys,
     candidates: Sequence[Candidate],
     schema_of: SchemaOf,
     probe: Callable[[], object],
@@ -51,7 +51,7 @@ def look_at(
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
         table: it exists.
-        columns: the partition columns.
+        keys: the partition columns.
         candidates: objects, each with its partition.
         schema_of: asked once for all files of a shape.
         probe: asked when a file cannot be read; raises StorageError if the whole landing zone cannot.
@@ -62,7 +62,7 @@ def look_at(
         CatalogError: the catalog cannot be read.
     """
     look = Look()
-    fitting = Fitting(session, columns, data_schema(session, table, columns), schema_of)
+    fitting = Fitting(session, keys, data_schema(session, table, keys.columns), schema_of)
     footers = _footers(session, [o for o, _ in candidates], look, probe)
     seen: list[_Seen] = []
     for o, partition in candidates:
@@ -77,7 +77,9 @@ def look_at(
     with suppress(NotDirectError):
         look.described, partitioning = describe(session, table)
         facts = _facts(session, look.described, partitioning, seen)
-    look.files = [LandedFile(o, p, footer.rows, view.inside, facts.get(o.uri)) for o, p, footer, view in seen]
+    look.files = [
+        LandedFile(o, p, footer.rows, view.inside, facts.get(o.uri), view.folders) for o, p, footer, view in seen
+    ]
     return look
 
 

@@ -11,17 +11,17 @@ from lake_assets.partition import PartitionColumn, PartitionValue
 _ENDS = re.compile(r"[=\\?\n]")
 
 
-def says(folders: Sequence[str], column: PartitionColumn, value: PartitionValue) -> bool:
+def says(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str | None = None) -> bool:
     """Whether a reader finds this value of the column in the path, as Hive writes it.
 
     Args:
         folders: all of the file's URI, those of the storage's root too, as they stand in it.
         column: which.
         value: what the layout reads from the same path.
+        name: of the folder; the column's own when None.
     """
-    texts = [
-        text for name, equals, text in (folder.partition("=") for folder in folders) if name == column.name and equals
-    ]
+    wanted = name or column.name
+    texts = [text for name, equals, text in (folder.partition("=") for folder in folders) if name == wanted and equals]
     if len(texts) != 1 or _ENDS.search(texts[0]):
         return False
     (text,) = texts

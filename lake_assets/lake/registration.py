@@ -12,6 +12,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.lake.direct.footers import FileFacts
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import TableName
+from lake_assets.lake.fitting import Folders
 from lake_assets.lake.ledger import LedgerRow, ended_values, manifest_values
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
@@ -30,6 +31,7 @@ class LandedFile:
     rows: int
     inside: frozenset[str]  # partition columns that readers take from the file, for its path does not say them
     facts: FileFacts | None  # None: it must go by the extension
+    folders: Folders = frozenset()  # partition columns that the path says under another name
 
     @property
     def uri(self) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -160,6 +161,15 @@ class Template:
     def source(self, name: str) -> str | None:
         """The column of the rows that a partition column's values come from; None where it is the time of the run."""
         return next((p.column for p in self.placeholders if p.name == name and not p.is_now), None)
+
+    def folder(self, name: str) -> str | None:
+        """The name of the folder `name=…` that begins a partition column's value in a path; None where none does."""
+        for before, place in pairwise(self.parts):
+            if isinstance(before, Static) and isinstance(place, Placeholder) and place.name == name:
+                folder = before.text.rpartition("/")[2]
+                if folder.endswith("=") and folder.count("=") == 1:
+                    return folder.removesuffix("=")
+        return None
 
     def read_rows(self, name: str, column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
         """What the rows' paths say of one partition column, as `match` gives it, from the column that it comes from.

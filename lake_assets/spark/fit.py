@@ -16,7 +16,7 @@ from lake_assets.derived import Derived
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.spark.leaves import FIRST_NANOSECOND, has_nanoseconds, is_nanoseconds, leaves
-from lake_assets.spark.made import Made
+from lake_assets.spark.made import made_of
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
 _STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
@@ -79,13 +79,7 @@ class Fitter:
         sources = {d.name: d for d in derived}
         self.chosen = _chosen(source, by_name, partition, origin, sources) if selects else {}
         """The value of each column by which rows are chosen, by its name in the source."""
-        made = [
-            Made(sources[column.name], column, value, by_name[key], partition, origin)
-            for column, value in zip(partition.columns, partition.values, strict=True)
-            if column.name in sources
-            and (key := sources[column.name].column.lower()) in by_name
-            and by_name[key] not in self.chosen
-        ]
+        made = [one for one in made_of(derived, partition, by_name, origin) if one.name not in self.chosen]
         self.made = [one for one in made if one.column.in_rows and selects]
         """The values by which rows are chosen that are made of a column."""
         self._checked = [one for one in made if one not in self.made]

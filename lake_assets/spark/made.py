@@ -1,6 +1,7 @@
 """Rows held against a partition value that is made of another of their columns."""
 
 import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,6 +15,24 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionValue
 
 _DAY = dt.timedelta(days=1)
+
+
+def made_of(
+    derived: Sequence[Derived], partition: Partition, names: Mapping[str, str], origin: str
+) -> Iterator["Made"]:
+    """The values of a partition that are made of columns that some rows have.
+
+    Args:
+        derived: the stream's.
+        partition: whose rows they are.
+        names: the rows' columns by what SQL takes them for.
+        origin: the object or result that they come from, for errors.
+    """
+    sources = {one.name: one for one in derived}
+    for column, value in zip(partition.columns, partition.values, strict=True):
+        one = sources.get(column.name)
+        if one is not None and one.column.lower() in names:
+            yield Made(one, column, value, names[one.column.lower()], partition, origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +93,28 @@ class Made:
                 f"and belongs to {self.partition}:",
                 "land the row in its own partition, or correct the layout's time_zone in the config.",
             )
+
+    def is_proved(
+        self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType
+    ) -> bool:
+        """Whether the bounds of some rows' column say that all of them have the value.
+
+        Args:
+            least: the column's least value, as a text.
+            greatest: its greatest.
+            nulls: how many of the values are NULL; None if nobody knows.
+            values: how many there are, NULLs too.
+            kind: the column's type.
+        """
+        if self.value is None:
+            return nulls == values
+        # Only times sort as the days that are made of them; in another zone the clock may go back over midnight.
+        sorts = t.is_date(kind) or (
+            t.is_timestamp(kind) and (kind.tz is None or self.derived.template.time_zone == "UTC")
+        )
+        if nulls != 0 or not sorts or least is None or greatest is None:
+            return False
+        return bool(pc.all(pc.equal(self._texts(pa.array([least, greatest])), self._text)).as_py())
 
     def rules_out(self, statistics: pq.Statistics | None) -> bool:
         """Whether no row of a row group can have the value, by the statistics of the rows' column."""

@@ -140,3 +140,13 @@ def test_an_object_that_came_back_is_an_error_with_its_fix(local_world: World, r
     assert (
         f"1 object changed since they were registered: {local_world.partition(NW).path}/batch_1.parquet" in dry.output
     )
+
+
+def test_nothing_new_is_not_said_where_something_was_not_registered(local_world: World, run: Run) -> None:
+    local_world.land(NW, b"no Parquet")
+
+    result = run("index", "sales")
+
+    assert result.exit_code == 1
+    assert "no file registered\n" in result.output
+    assert "nothing new" not in result.output

@@ -1,6 +1,7 @@
 """The mapping of a file's columns to the table's, written where the extension has not written it yet."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.direct.table import Column, Partitioning, Table, read_mapping, source_name
@@ -13,10 +14,11 @@ def ensure_mapping(
     table: Table,
     partitioning: Partitioning,
     inside: Collection[int] = (),
+    folders: Mapping[int, str] = MappingProxyType({}),
 ) -> int:
     """The id of the mapping that `read_mapping` looks for; a new one where there is none."""
     try:
-        return read_mapping(database, table, partitioning, inside)
+        return read_mapping(database, table, partitioning, inside, folders)
     except NotDirectError:
         mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
     by_path = {column.column_id for column in partitioning.columns} - set(inside)
@@ -25,9 +27,8 @@ def ensure_mapping(
     for number, column in enumerate(_walk(table, None)):
         numbers[column.column_id] = number
         is_partition = column.column_id in by_path
-        rows.append(
-            (mapping_id, number, source_name(table, column), column.column_id, numbers[column.parent], is_partition)
-        )
+        name = folders.get(column.column_id, source_name(table, column))
+        rows.append((mapping_id, number, name, column.column_id, numbers[column.parent], is_partition))
     database.insert(
         "ducklake_column_mapping", ("mapping_id", "table_id", "type"), [(mapping_id, table.table_id, "map_by_name")]
     )

@@ -1,6 +1,6 @@
 """The registration of landed files by the direct lane: many partitions, one snapshot."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from lake_assets.errors import CatalogError
 from lake_assets.lake.direct.database import NotDirectError, catalog_transaction
@@ -70,12 +70,19 @@ def _add(opened: OpenTable, files: Sequence[LandedFile]) -> None:
     """Add the files, those that are read alike together."""
     table, partitioning = opened.table, opened.partitioning
     values = {partition: key_values(partitioning, partition) for partition in {file.partition for file in files}}
-    for inside in dict.fromkeys(file.inside for file in files):
-        ids = {column.column_id for column in partitioning.columns if column.name.lower() in inside}
+    for alike in dict.fromkeys((file.inside, file.folders) for file in files):
         opened.transaction.add_files(
             table,
             partitioning,
-            ensure_mapping(opened.database, opened.transaction, table, partitioning, ids),
+            ensure_mapping(opened.database, opened.transaction, table, partitioning, *by_id(partitioning, *alike)),
             opened.folder,
-            [(f.facts, values[f.partition]) for f in files if f.inside == inside and f.facts is not None],
+            [(f.facts, values[f.partition]) for f in files if (f.inside, f.folders) == alike and f.facts is not None],
         )
+
+
+def by_id(
+    partitioning: Partitioning, inside: Collection[str], folders: Collection[tuple[str, str]]
+) -> tuple[set[int], dict[int, str]]:
+    """The ids of the columns that are read from the file, and the names of folders by the ids of their columns."""
+    ids = {column.name.lower(): column.column_id for column in partitioning.columns}
+    return {ids[name] for name in inside}, {ids[name]: folder for name, folder in folders}

@@ -11,7 +11,7 @@ from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.footers import Addition
 from lake_assets.lake.direct.mapping import ensure_mapping
 from lake_assets.lake.direct.opened import OpenTable, open_table
-from lake_assets.lake.direct.register import finish
+from lake_assets.lake.direct.register import by_id, finish
 from lake_assets.lake.direct.registered import live_files
 from lake_assets.lake.direct.replace import refuse_deletes
 from lake_assets.lake.direct.table import key_values
@@ -55,9 +55,10 @@ def _renew(opened: OpenTable, files: Sequence[tuple[int, LandedFile]]) -> None:
     for file_id, file in files:
         facts = file.facts
         assert facts is not None  # noqa: S101 - the caller looked
-        inside = {column.column_id for column in partitioning.columns if column.name.lower() in file.inside}
         columns = path_columns(partitioning, key_values(partitioning, file.partition), facts.rows) | dict(facts.columns)
-        mapping_id = ensure_mapping(database, transaction, table, partitioning, inside)
+        mapping_id = ensure_mapping(
+            database, transaction, table, partitioning, *by_id(partitioning, file.inside, file.folders)
+        )
         row_id = transaction.grow(table, facts.rows, facts.size)
         database.execute(
             "UPDATE ducklake_data_file SET record_count = ?, file_size_bytes = ?, footer_size = ?, row_id_start = ?, "

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from lake_assets.lake.direct.bounds import duckdb_type
 from lake_assets.lake.direct.database import CatalogDatabase, NotDirectError
@@ -137,7 +138,11 @@ def key_values(partitioning: Partitioning, partition: Partition) -> list[str | N
 
 
 def read_mapping(
-    database: CatalogDatabase, table: Table, partitioning: Partitioning, inside: Collection[int] = ()
+    database: CatalogDatabase,
+    table: Table,
+    partitioning: Partitioning,
+    inside: Collection[int] = (),
+    folders: Mapping[int, str] = MappingProxyType({}),
 ) -> int:
     """The mapping by which DuckLake reads a file that has just the table's columns, but for the partition's.
 
@@ -148,6 +153,7 @@ def read_mapping(
         table: whose files are meant.
         partitioning: its own; these columns are read from the file's path.
         inside: ids of those of them that are read from the file itself.
+        folders: by id, the names of the path's folders that are not named like their column.
 
     Raises:
         NotDirectError: there is none for the columns as they are now.
@@ -161,7 +167,10 @@ def read_mapping(
     ):
         mappings.setdefault(mapping_id, []).append(tuple(entry))
     by_path = {column.column_id for column in partitioning.columns} - set(inside)
-    wanted = {(c.column_id, source_name(table, c), c.parent, c.column_id in by_path) for c in table.columns.values()}
+    wanted = {
+        (c.column_id, folders.get(c.column_id, source_name(table, c)), c.parent, c.column_id in by_path)
+        for c in table.columns.values()
+    }
     for mapping_id, entries in mappings.items():
         targets = {number: target for number, _, target, *_ in entries}
         entry_set = {

@@ -18,6 +18,7 @@ from lake_assets.config.models import Lake
 from lake_assets.engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.ducklake import DuckLake, LakeSession, TableName
+from lake_assets.lake.fitting import Keys
 from lake_assets.lake.landed import look_at
 from lake_assets.lake.ledger import LedgerRow, create_ledger
 from lake_assets.lake.registration import Registration
@@ -151,7 +152,7 @@ class Twin:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            look = look_at(session, TABLE, COLUMNS, candidates, lambda _: schema, probe=list)
+            look = look_at(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
             rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
             assert not look.errors
             return lane(session, Registration(TABLE, look.described, look.files, rows_of))
