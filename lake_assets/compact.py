@@ -21,6 +21,7 @@ from lake_assets.errors import (
     CatalogError,
     LakeAssetsError,
     PartitionError,
+    PartitionMovedError,
     SparkUnavailableError,
     StorageUnreachableError,
 )
@@ -38,6 +39,7 @@ from lake_assets.lake.tables import data_schema, prepare_table
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
+from lake_assets.spark.attempt import discard
 from lake_assets.spark.job import DataFile, Job, PartitionJob
 from lake_assets.spark.lanes import pass_through
 from lake_assets.storage.store import LandedObject, Store
@@ -188,7 +190,12 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
     (result,) = pass_through(spark, job, cores=1)  # more would each write a file
     if result.error is not None:
         raise result.error
-    _check_rows(one, result.files)
+    new = [file.uri for file in result.files]
+    try:
+        _check_rows(one, result.files)
+    except CatalogError:
+        discard(storage, new)
+        raise
     row = dataclasses.replace(
         row,
         row_count=sum(file.rows for file in result.files),
@@ -198,14 +205,18 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
     replacement = Replacement(
         stream.table,
         one.partition,
-        [file.uri for file in result.files],
+        new,
         Manifest(()),
         row,
         frozenset(file.file_id for file in one.files),
     )
-    with stream.lake.open() as session:
-        # Only this lane knows which files it replaces.
-        return commit(session, replacement, lanes=[replace_directly])
+    try:
+        with stream.lake.open() as session:
+            # Only this lane knows which files it replaces.
+            return commit(session, replacement, lanes=[replace_directly])
+    except (NotDirectError, PartitionMovedError):  # by which it is known that nothing was committed
+        discard(storage, new)
+        raise
 
 
 def _row(stream: OpenStream, one: Candidate, fingerprint: str | None) -> LedgerRow:

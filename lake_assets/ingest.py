@@ -15,7 +15,13 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, SchemaDriftError, StorageUnreachableError
+from lake_assets.errors import (
+    EmptySourceError,
+    LakeAssetsError,
+    SchemaChangedError,
+    SchemaDriftError,
+    StorageUnreachableError,
+)
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
@@ -275,9 +281,14 @@ class _Run:
         try:
             self.writer.write(self.sessions(), passages)
         except LakeAssetsError as error:
-            self.broken = error
-            for passage in still_open(passages):
-                passage.error = error
+            self._break(error, still_open(passages))
+
+    def _break(self, error: LakeAssetsError, passages: Sequence[Passage]) -> None:
+        """An error that would meet all others too; of these nothing has been committed."""
+        self.broken = error
+        for passage in passages:
+            passage.error = error
+        self.writer.discard(passages)
 
     def _evolve(self, passages: Sequence[Passage]) -> None:
         """Change the table to what these were found to have; they are then read again."""
@@ -292,6 +303,7 @@ class _Run:
         for passage in passages:
             with passage.step("verify"):
                 passage.refuse_moved_source()
+        self.writer.discard([passage for passage in passages if passage.error is not None])
         passages = still_open(passages)
         start = time.perf_counter()
         try:
@@ -303,9 +315,9 @@ class _Run:
                         self._commit_one(lake, passage)
                     self.checkpoint()
         except LakeAssetsError as error:
-            self.broken = error
-            for passage in still_open(passages):
-                passage.error = error
+            self._break(error, still_open(passages))
+        # Of these it is known that nothing was committed; an answer to the commit of others may have been lost.
+        self.writer.discard([passage for passage in passages if isinstance(passage.error, SchemaChangedError)])
 
     def _commit_one(self, lake: LakeSession, passage: Passage) -> None:
         if not sum(file.rows for file in passage.files):

@@ -11,6 +11,7 @@ from pathlib import Path
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.uploads import abort_uploads
 
 FOLDER = "_staging/"  # below the staging storage's root; a name that no reader takes for data
 
@@ -36,6 +37,7 @@ class Staging:
         store = Store(self.storage)
         with suppress(StorageError):
             store.delete(tuple(o.key for o in store.list(self.folder)))
+            abort_uploads(self.storage, self.folder)
         if isinstance(self.storage, LocalStorage):
             for folder in (Path(store.root, self.folder), Path(store.root, FOLDER)):
                 with suppress(OSError):  # not made, or another run is at work in it

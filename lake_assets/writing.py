@@ -19,6 +19,7 @@ from lake_assets.lake.evolve import evolve_table
 from lake_assets.lake.tables import create_table, data_schema, prepare_table
 from lake_assets.partition import PartitionColumn
 from lake_assets.passage import Passage
+from lake_assets.spark.attempt import discard
 from lake_assets.spark.empty_columns import filled, with_values, without_values
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.fit import Fitter, united
@@ -115,6 +116,12 @@ class Writer:
             except LakeAssetsError as error:
                 passage.error = error
         self.prepare(lake)
+
+    def discard(self, passages: Sequence[Passage]) -> None:
+        """Remove the data files of partitions that failed before their commit, as far as the store lets it."""
+        for passage in passages:
+            discard(self._destination, [file.uri for file in passage.files])
+            passage.files = []
 
     def unstage(self) -> None:
         """Remove what the tasks staged: it is in the lake, or of no use."""

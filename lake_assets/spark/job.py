@@ -1,5 +1,6 @@
 """What the driver tells the tasks, and what they tell back: plain values that pickle."""
 
+import secrets
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -62,6 +63,20 @@ class Job:
     paths: PathColumns | None = None  # columns that the objects' paths say
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # of the objects' rows, those of the partition, by the columns that are in the rows
+    token: str = field(default_factory=lambda: secrets.token_hex(8))  # which no other job has, of this run or another
+
+    @property
+    def file_prefix(self) -> str:
+        """What the name of each file of this job begins with, and of no other's."""
+        return f"{self.run_id}-{self.token}"
+
+    def file_key(self, folder: str) -> str:
+        """A key for a new file, which no other attempt of a task can have.
+
+        Args:
+            folder: key prefix, ending in a slash.
+        """
+        return f"{folder}{self.file_prefix}{secrets.token_hex(8)}.parquet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from lake_assets.errors import (
     TransformError,
 )
 from lake_assets.partition import Partition
+from lake_assets.spark.attempt import Task, discard_failed, discard_job, discarding
 from lake_assets.spark.failures import VIEW, failed_function, first_sentence, refused_sql, spark_errors
 from lake_assets.spark.fit import Fitter, typed_value
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
@@ -79,7 +80,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
     size = sum(o.size for partition in job.partitions for o in partition.objects)
     tasks = spark_tasks(len(bins), size, cores)
     with spark_errors():
-        return _collect(spark.range(0, len(bins), 1, numPartitions=tasks).mapInArrow(task, _REPORT), job)
+        return _collect(spark, spark.range(0, len(bins), 1, numPartitions=tasks), task, job)
 
 
 def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
@@ -107,7 +108,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     # Spark looks its columns up by their names, and would take one that is called a.b for a part of a.
     numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
     with spark_errors(transform):
-        return _collect(numbered.mapInArrow(task, _REPORT), job)[0]
+        return _collect(frame.sparkSession, numbered, task, job)[0]
 
 
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
@@ -225,14 +226,22 @@ def _row(**values: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([values], schema=_REPORT_ARROW)
 
 
-def _collect(report: DataFrame, job: Job) -> list[JobResult]:
+def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> list[JobResult]:
+    """What the tasks tell; what will not be committed is removed."""
+    report = frame.mapInArrow(discarding(job.storage, task), _REPORT)
+    try:
+        rows = report.collect()
+    except Exception:
+        discard_job(spark, job)
+        raise
     results = [JobResult() for _ in job.partitions]
-    for row in report.collect():
+    for row in rows:
         result = results[row["partition"]]
         if row["error"] is None:
             result.files.append(DataFile(row["uri"], row["rows"], row["size"]))
         else:
             _add_error(result, row["error"], row["drift"])
+    discard_failed(job, results)
     return results
 
 

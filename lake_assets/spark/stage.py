@@ -6,7 +6,6 @@ encrypted Parquet, and DuckDB is who reads them.
 
 import shutil
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 from lake_assets.config.secrets import masking
 from lake_assets.engine import open_engine
 from lake_assets.errors import StorageError
+from lake_assets.spark.attempt import discard_unfinished
 from lake_assets.spark.job import DataFile, Job
 from lake_assets.spark.write import row_groups
 from lake_assets.storage.arrow import ArrowStore
@@ -28,6 +28,7 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     """Write batches to new encrypted files below a folder of the job's storage, a row group each.
 
     They are made in this machine's temporary folder, where they are encrypted too, and then copied. No rows, no file.
+    On an error all of them are removed.
 
     Args:
         batches: rows of the job's schema.
@@ -38,6 +39,15 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
         StorageUnreachableError: the store failed, also after its client's own retries.
         StorageError: the store refuses or is full, or this machine's temporary folder is.
     """
+    written: list[str] = []
+    try:
+        yield from _stage(batches, job, folder, written)
+    except BaseException as error:
+        discard_unfinished(job.storage, written, error)
+        raise
+
+
+def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: list[str]) -> Iterator[DataFile]:
     assert job.key is not None  # noqa: S101 - the caller looked
     store = ArrowStore(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
@@ -63,7 +73,8 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
             engine.unregister("rows")
             rows, size = group.num_rows, path.stat().st_size
             del group  # the next one is gathered in its memory, not beside it
-            key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
+            key = job.file_key(folder)
+            written.append(store.uri(key))
             with (
                 path.open("rb") as source,
                 storage_errors(job.storage, store.uri(key), "written"),

@@ -1,6 +1,5 @@
 """Writing data files inside a task: immutable, under names that no other attempt can have."""
 
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
@@ -9,6 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
+from lake_assets.spark.attempt import discard_unfinished
 from lake_assets.spark.job import DataFile, Job
 from lake_assets.spark.leaves import leaf_types, leaves, width
 from lake_assets.storage.arrow import ArrowStore
@@ -22,7 +22,7 @@ GROUP_BYTES = 128 * 2**20  # of Arrow memory
 def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
     """Write batches to new files below a folder of the lake, yielding each file when it is complete.
 
-    No rows, no file. A file that an error leaves unfinished is nobody's: it is never registered.
+    No rows, no file. On an error all of them are removed, the unfinished one too: they will never be registered.
 
     Args:
         batches: rows of the job's schema.
@@ -35,9 +35,15 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
     """
     store = ArrowStore(job.storage)
     groups = _Groups(row_groups(batches))
-    with masking(job.source, job.storage):
-        while groups.next():
-            yield _write_file(groups, store, job, folder)
+    written: list[str] = []
+    try:
+        with masking(job.source, job.storage):
+            while groups.next():
+                written.append(job.file_key(folder))
+                yield _write_file(groups, store, job, written[-1])
+    except BaseException as error:
+        discard_unfinished(job.storage, [store.uri(key) for key in written], error)
+        raise
 
 
 class _Groups:
@@ -66,9 +72,8 @@ class _Groups:
         return group
 
 
-def _write_file(groups: _Groups, store: ArrowStore, job: Job, folder: str) -> DataFile:
+def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
     """One file of the next row groups, up to the target size."""
-    key = f"{folder}{job.run_id}-{uuid.uuid4().hex}.parquet"
     silent = groups.nan
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))

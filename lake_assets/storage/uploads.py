@@ -1,0 +1,55 @@
+"""Uploads in parts that nobody will complete: S3 keeps their parts, and shows them to no listing of objects."""
+
+from contextlib import suppress
+from typing import Any
+
+from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
+
+_TIMEOUT = 5  # seconds
+
+
+def abort_uploads(storage: AnyStorage, prefix: str) -> None:
+    """Abort the uploads to keys of this beginning, as far as the store lets it; only S3 and R2 have such.
+
+    Google Cloud Storage and Azure forget theirs after a week.
+
+    Args:
+        storage: where.
+        prefix: of keys below the storage's root that no other attempt has.
+    """
+    if not isinstance(storage, S3Storage | R2Storage):
+        return
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    beginning = f"{storage.prefix}/{prefix}" if storage.prefix else prefix
+    # The upload is lost either way; a rule of the bucket's lifecycle removes what stays.
+    with suppress(BotoCoreError, ClientError):
+        client = _client(storage)
+        for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):
+            for upload in page.get("Uploads", ()):
+                if upload["Key"].startswith(beginning):
+                    client.abort_multipart_upload(Bucket=storage.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def _client(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    import boto3  # noqa: PLC0415 - boto3 takes its time
+    from botocore import UNSIGNED  # noqa: PLC0415
+    from botocore.config import Config  # noqa: PLC0415
+
+    service = storage.service
+    config = Config(
+        s3={"addressing_style": "path" if service.endpoint else "auto"},
+        connect_timeout=_TIMEOUT,
+        read_timeout=_TIMEOUT,
+        retries={"total_max_attempts": 2},
+        **({"signature_version": UNSIGNED} if service.anonymous else {}),
+    )
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=service.endpoint,
+        region_name=service.region,
+        aws_access_key_id=storage.key_id,
+        aws_secret_access_key=storage.secret and storage.secret.get_secret_value(),
+        aws_session_token=storage.session_token and storage.session_token.get_secret_value(),
+        config=config,
+    )
