@@ -175,22 +175,39 @@ class Buffer:
         """The greatest second in the name of a batch that is still here; 0 without any."""
         return max((second_of(name) for _, _, names in os.walk(self.root / "kept") for name in names), default=0)
 
-    def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
-        """The schema that was fixed here; where none was, the inferred one is fixed, by the first of several processes.
+    @property
+    def schema_file(self) -> Path:
+        """Where the columns are, once they are fixed."""
+        return self.root / "schema.arrow"
+
+    def schema(self) -> pa.Schema | None:
+        """The schema that was fixed here; None where none was.
 
         Raises:
-            LandingError: the folder cannot be read or written.
+            LandingError: the folder cannot be read.
         """
-        file = self.root / "schema.arrow"
         with self._errors():
-            if not file.exists():
-                writing = self.root / "writing" / uuid.uuid4().hex
-                _write_through(writing, infer().serialize())
+            try:
+                return pa.ipc.read_schema(pa.BufferReader(self.schema_file.read_bytes()))
+            except FileNotFoundError:
+                return None
+
+    def fix_schema(self, schema: pa.Schema) -> pa.Schema:
+        """Fix the schema of all records to come, unless another process was faster; returns the one that is fixed.
+
+        Raises:
+            LandingError: the folder cannot be written.
+        """
+        writing = self.root / "writing" / uuid.uuid4().hex
+        with self._errors():
+            try:
+                _write_through(writing, schema.serialize())
                 with contextlib.suppress(FileExistsError):
-                    file.hardlink_to(writing)
-                writing.unlink()
-                _sync_folder(self.root)
-            return pa.ipc.read_schema(pa.BufferReader(file.read_bytes()))
+                    self.schema_file.hardlink_to(writing)
+            finally:
+                writing.unlink(missing_ok=True)
+            _sync_folder(self.root)
+        return self.schema() or schema
 
     def _link(self, name: Path, file: Path) -> None:
         """Give a file one more name, in a folder that another process may be removing because it is empty."""

@@ -3,7 +3,8 @@
 import datetime as dt
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Event, RLock, Thread
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from lake_assets.config.landing import Landing
 from lake_assets.config.streams import Stream
-from lake_assets.errors import LandingError, SchemaError
+from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.batches import OpenBatches, Part
 from lake_assets.landing.deliver import Buffered, Delivery, Direct
 from lake_assets.landing.destination import Destination
@@ -83,6 +84,7 @@ class LandingWriter:
         self._letters_size = 0  # characters
         self._letters_since = 0.0
         self._schema: pa.Schema | None = None
+        self._is_fixed = False  # the columns, for later runs too
         self._taken = self._landed = self._rejected = self._buried = 0
         self._lock = RLock()
         self._closed = Event()
@@ -98,7 +100,8 @@ class LandingWriter:
     def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
         """The records' columns: the config's, else those that the buffer has fixed, else what `infer` gives.
 
-        They stay the same from the first call on.
+        They stay the same from the first call on. The buffer fixes inferred ones when the first record fits them and
+        the stream, so that nothing is left of an input that did not.
 
         Raises:
             SchemaError: Parquet cannot hold them, or they are nothing but partition columns.
@@ -106,14 +109,35 @@ class LandingWriter:
         """
         with self._lock:
             if self._schema is None:
-                if self._options.columns is not None:
-                    schema = declared(self._options.columns)
+                columns = self._options.columns
+                fixed = self._buffer.schema() if self._buffer and columns is None else None
+                if fixed is not None:
+                    with self._fixed_before():
+                        self._use(fixed)
                 else:
-                    schema = self._buffer.schema(infer) if self._buffer else infer()
-                self._destination = Destination(self._stream, schema)
-                self._encoder = Encoder(self._destination.file_schema)
-                self._schema = schema
+                    self._use(infer() if columns is None else declared(columns))
+                self._is_fixed = self._buffer is None or columns is not None or fixed is not None
+            assert self._schema is not None  # noqa: S101 - by the lines above
             return self._schema
+
+    def _use(self, schema: pa.Schema) -> None:
+        self._destination = Destination(self._stream, schema)
+        self._encoder = Encoder(self._destination.file_schema)
+        self._schema = schema
+
+    @contextmanager
+    def _fixed_before(self) -> Iterator[None]:
+        """Let an error of columns that an earlier landing has fixed say where they come from."""
+        try:
+            yield
+        except (SchemaError, LayoutError) as error:
+            if self._buffer is None or self._options.columns is not None or not self._buffer.schema_file.exists():
+                raise
+            raise type(error)(
+                error.problem,
+                f"the columns are those of {self._buffer.schema_file}, which an earlier landing has fixed; land "
+                "records that have them, or declare the right ones as landing.columns in the config.",
+            ) from error
 
     def write(self, rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader, *, source: str = "write") -> None:
         """Take rows. One that does not fit becomes a dead letter.
@@ -144,14 +168,15 @@ class LandingWriter:
             now = dt.datetime.fromtimestamp(self._clock(), dt.UTC)
 
             def admit(table: pa.Table) -> tuple[pa.Table, pa.DictionaryArray]:
-                rows = fit(table, schema)
+                with self._fixed_before():
+                    rows = fit(table, self._schema or schema)
                 return rows, self._destination.paths(rows, now)
 
             for found in sift(records, admit):
                 if isinstance(found, Rejected):
                     self._reject(found)
                 else:
-                    self._add(*found, getattr(records, "source", ""))
+                    self._add(*found, getattr(records, "source", ""), now)
             self._send(self._batches.complete())
 
     def flush(self) -> None:
@@ -217,7 +242,7 @@ class LandingWriter:
             raise self._failure
         self._delivery.check()
 
-    def _add(self, rows: pa.Table, paths: pa.DictionaryArray, source: str) -> None:
+    def _add(self, rows: pa.Table, paths: pa.DictionaryArray, source: str, now: dt.datetime) -> None:
         faults = self._destination.faults(paths)
         if any(faults):
             bad = np.array([fault is not None for fault in faults])[paths.indices.to_numpy()]
@@ -226,6 +251,8 @@ class LandingWriter:
                 self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(reason)))
             good = pa.array(~bad)
             rows, paths = rows.filter(good), paths.filter(good)
+        if not self._is_fixed and rows.num_rows:
+            rows, paths = self._fix(rows, paths, now)
         if strangers := self._destination.strangers(rows, paths):
             if not self._taken and 2 * strangers.rows.sum() > rows.num_rows:
                 raise SchemaError(strangers.problem, strangers.mend)  # not a few odd records, but what they mean
@@ -233,8 +260,28 @@ class LandingWriter:
                 self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(strangers.problem.rstrip(":"))))
             good = pa.array(~strangers.rows)
             rows, paths = rows.filter(good), paths.filter(good)
+        if not self._is_fixed and rows.num_rows:
+            rows, paths = self._fix(rows, paths, now)
         self._taken += rows.num_rows
         self._batches.add(rows.select(self._destination.columns), paths)
+
+    def _fix(self, rows: pa.Table, paths: pa.DictionaryArray, now: dt.datetime) -> tuple[pa.Table, pa.DictionaryArray]:
+        """Fix the columns by the first rows that fit; they are those of another process if that was faster."""
+        assert self._buffer is not None  # noqa: S101 - without one there is nothing to fix
+        fixed = self._buffer.fix_schema(rows.schema)
+        self._is_fixed = True
+        if fixed.equals(rows.schema):
+            return rows, paths
+        self._use(fixed)
+        try:
+            with self._fixed_before():
+                rows = fit(rows, fixed)
+        except pa.ArrowInvalid as error:
+            raise SchemaError(
+                f"the records do not fit the columns that another process has fixed meanwhile: {error}:",
+                f"see {self._buffer.schema_file}, and declare landing.columns in the config.",
+            ) from error
+        return rows, self._destination.paths(rows, now)
 
     def _send(self, parts: list[Part]) -> None:
         parts = [Part(path, self._destination.file_rows(path, rows)) for path, rows in parts]

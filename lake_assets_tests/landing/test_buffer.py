@@ -5,16 +5,19 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from lake_assets.errors import LandingError
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LakeAssetsError, LandingError, SchemaError
 from lake_assets.landing.buffer import Buffer, output_name
 from lake_assets.landing.drain import drain
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.landing.streams import files, landed_ids, rows, stream_of
+from lake_assets_tests.landing.streams import GOOD, files, land_text, landed_ids, rows, stream_of
 
 DAY = 86_400.0
 KEY = "region=NW/date=2026-02-11/batch_1000000000_0000_n.parquet"
@@ -110,7 +113,8 @@ def test_a_really_full_disk_fails_the_writer_and_what_was_buffered_arrives(tmp_p
 import resource, signal, pyarrow as pa
 from lake_assets_tests.landing.streams import rows, stream_of
 from lake_assets.landing.writer import LandingWriter
-from lake_assets.errors import LandingError
+from lake_assets.config.streams import Stream
+from lake_assets.errors import LakeAssetsError, LandingError, SchemaError
 from pathlib import Path
 folder = Path({str(tmp_path)!r})
 stream = stream_of(folder / "out", buffer={{"path": str(folder / "buffer")}}, batch={{"records": 10}})
@@ -143,8 +147,54 @@ def test_a_buffer_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 def test_columns_are_inferred_once_for_all_writers_of_a_buffer(buffer: Buffer) -> None:
     first = pa.schema([("a", pa.int64())])
 
-    assert buffer.schema(lambda: first) == first
-    assert Buffer(buffer.root, 1).schema(lambda: pytest.fail("inferred again")) == first
+    assert buffer.schema() is None
+    assert buffer.fix_schema(first) == first
+    assert Buffer(buffer.root, 1).fix_schema(pa.schema([("b", pa.string())])) == first
+    assert Buffer(buffer.root, 1).schema() == first
+    assert list((buffer.root / "writing").iterdir()) == []
+
+
+LATE = '{"region":"NW","date":"1999-01-01","other":5}'
+
+
+def inferring(folder: Path) -> Stream:
+    """A stream with a buffer, whose columns are inferred."""
+    return stream_of(folder / "out", columns=None, buffer={"path": str(folder / "buffer")})
+
+
+@pytest.mark.parametrize("wrong", ['{"reg":"NW"}', '{"region":"NW","date":"2026-02-11"}', LATE, "no JSON"])
+def test_a_first_landing_that_fails_fixes_no_columns(tmp_path: Path, wrong: str) -> None:
+    """Neither one whose columns do not fit the stream, nor one whose records do not."""
+    stream = inferring(tmp_path)
+    (tmp_path / "wrong.jsonl").write_text(wrong + "\n")
+    (tmp_path / "right.jsonl").write_text(GOOD + "\n")
+
+    with suppress(LakeAssetsError):
+        land_text(stream, tmp_path / "wrong.jsonl")
+    assert not list(tmp_path.rglob("schema.arrow"))
+    landed = land_text(stream, tmp_path / "right.jsonl").landed()
+
+    assert (landed.records, landed.rejected) == (1, 0)
+    assert landed_ids(tmp_path / "out") == [1]
+    assert list(tmp_path.rglob("schema.arrow"))
+
+
+def test_of_two_writers_that_begin_at_once_the_second_takes_the_columns_of_the_first(tmp_path: Path) -> None:
+    stream = inferring(tmp_path)
+    table = rows(0, 2)
+    with LandingWriter("sales", stream) as one, LandingWriter("sales", stream) as other:
+        narrow = table.set_column(3, "total", table["total"].cast(pa.int64()))
+        one.schema(lambda: table.schema)
+        other.schema(lambda: narrow.schema)
+        one.write(table)
+        other.write(narrow)
+        assert other.schema(lambda: pytest.fail("inferred again")) == table.schema
+        with pytest.raises(SchemaError, match=r"the column 'new'.*schema\.arrow, which an earlier landing has fixed"):
+            other.write(table.append_column("new", pa.array([1, 2])))
+
+    found = [pq.read_table(file, partitioning=None) for file in files(tmp_path / "out")]
+    assert [part["total"].to_pylist() for part in found] == [[0.0, 1.0]] * 2
+    assert len({str(part.schema) for part in found}) == 1
 
 
 def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:
