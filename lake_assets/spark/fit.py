@@ -15,7 +15,7 @@ from pyarrow import types as t
 from lake_assets.derived import Derived
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
-from lake_assets.spark.leaves import FIRST_NANOSECOND, has_nanoseconds, is_nanoseconds, leaves
+from lake_assets.spark.leaves import has_first, has_nanoseconds, leaves, too_early
 from lake_assets.spark.made import made_of
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
@@ -105,6 +105,7 @@ class Fitter:
         """The columns to read, in the target's order, without the partition's."""
         self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
         """Those of the columns to read that the target has in nanoseconds."""
+        self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_first(f.type)}
         more = [*(one.name for one in made), *self.chosen]
         self.partition_columns = list(
             dict.fromkeys(n for n in (*self._partition_names.values(), *more) if n not in self.columns)
@@ -138,15 +139,14 @@ class Fitter:
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch of the target's schema, if DuckDB can read all of its values."""
         for name, field in zip(self._names, self._target, strict=True):
-            if name not in self.nanos:
+            if name not in self._bounded:
                 continue
-            for leaf in leaves(batch.column(field.name)):
-                if is_nanoseconds(leaf.type) and pc.any(pc.less(leaf.view(pa.int64()), FIRST_NANOSECOND)).as_py():
-                    raise SchemaError(
-                        f"column {name!r} of {self._origin} has a time before 1677-09-22, the first that DuckDB's "
-                        "TIMESTAMP_NS can hold:",
-                        "correct the value, or land the column in microseconds.",
-                    )
+            if (kind := next(filter(None, map(too_early, leaves(batch.column(field.name)))), None)) is not None:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a time before {kind.first}, the first that DuckDB's "
+                    f"{kind.name} can hold:",
+                    f"correct the value{kind.way_out}.",
+                )
         return batch
 
     def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -263,20 +263,8 @@ def _constants(partition: Partition) -> dict[str, pa.Scalar]:
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:
-    """The Arrow type with which Spark takes a column: it has no unsigned integers, nor nanoseconds."""
-    replaced = {
-        pa.uint8(): pa.int16(),
-        pa.uint16(): pa.int32(),
-        pa.uint32(): pa.int64(),
-        pa.float16(): pa.float32(),
-        pa.date64(): pa.date32(),
-    }
-    data_type = field.type
-    if pa.types.is_dictionary(data_type):
-        data_type = data_type.value_type
-    if pa.types.is_timestamp(data_type):
-        return pa.timestamp("us", data_type.tz and "UTC")
-    data_type = replaced.get(data_type, data_type)
+    """The Arrow type with which Spark takes a column."""
+    data_type = _as_spark_has_it(field.type)
     try:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
     except PySparkException as error:
@@ -285,6 +273,38 @@ def _spark_type(field: pa.Field) -> pa.DataType:
             "land it with another type, or leave the transform out.",
         ) from error
     return data_type
+
+
+# Spark has no unsigned integers, half floats, bytes of one size, views or decimals of 256 bits.
+_REPLACED = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+
+
+def _as_spark_has_it(data_type: pa.DataType) -> pa.DataType:
+    """The nearest type of Spark's that can hold the values, in parts of nested types too; of times those to the µs."""
+    kinds = pa.types
+    if kinds.is_dictionary(data_type):
+        return _as_spark_has_it(data_type.value_type)
+    if kinds.is_struct(data_type):
+        return pa.struct([field.with_type(_as_spark_has_it(field.type)) for field in data_type])
+    if kinds.is_map(data_type):
+        return pa.map_(_as_spark_has_it(data_type.key_type), _as_spark_has_it(data_type.item_type))
+    if kinds.is_nested(data_type):
+        return pa.list_(_as_spark_has_it(data_type.value_type))
+    if kinds.is_timestamp(data_type):
+        return pa.timestamp("us", data_type.tz and "UTC")
+    if kinds.is_fixed_size_binary(data_type) and not kinds.is_decimal(data_type):
+        return pa.binary()
+    if kinds.is_decimal256(data_type) and data_type.precision <= 38:
+        return pa.decimal128(data_type.precision, data_type.scale)
+    return _REPLACED.get(data_type, data_type)
 
 
 def _unless_exit(work: Callable[[], object]) -> object:

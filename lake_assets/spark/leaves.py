@@ -1,12 +1,52 @@
 """The parts of Arrow's nested types that have no parts themselves: as Parquet stores them."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types as t
 
 FIRST_NANOSECOND = -9_223_286_400_000_000_000
-"""The least nanosecond since 1970 that DuckDB's TIMESTAMP_NS has, 1677-09-22; 64 bits begin half a day earlier."""
+"""The least nanosecond since 1970 that DuckDB's TIMESTAMP_NS has; 64 bits begin half a day earlier."""
+
+
+class First(NamedTuple):
+    """The first time of a type of DuckDB's."""
+
+    name: str  # of the type
+    first: str
+    value: int  # as it is stored
+    endless: int | None  # what stands for minus infinity, before the first
+    way_out: str = ""
+
+
+_FIRSTS = {
+    "ns": First("TIMESTAMP_NS", "1677-09-22", FIRST_NANOSECOND, None, ", or land the column in microseconds"),
+    "us": First("TIMESTAMP", "290309-12-22 (BC)", -9_223_372_022_400_000_000, -(2**63) + 1),
+    "day": First("DATE", "5877642-06-25 (BC)", -(2**31) + 2, -(2**31) + 1),
+}
+
+
+def _first(data_type: pa.DataType) -> First | None:
+    return _FIRSTS.get(data_type.unit if t.is_timestamp(data_type) else "day" if t.is_date32(data_type) else "")
+
+
+def has_first(data_type: pa.DataType) -> bool:
+    """Whether a type is one, or has one in it, whose first values DuckDB cannot read."""
+    return any(_first(leaf) is not None for leaf in leaf_types(data_type))
+
+
+def too_early(leaf: pa.Array) -> First | None:
+    """What DuckDB can read at first, if one of the values comes before."""
+    first = _first(leaf.type)
+    if first is None:
+        return None
+    stored = leaf.view(pa.int32() if t.is_date32(leaf.type) else pa.int64())
+    early = pc.less(stored, first.value)
+    if first.endless is not None:
+        early = pc.and_(early, pc.not_equal(stored, first.endless))
+    return first if pc.any(early).as_py() else None
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:

@@ -1,0 +1,222 @@
+"""What a reader that is not ours finds in a landed file, it finds in the lake, or the ingest is refused by column.
+
+A few examples each, always the same; `LAKE_ASSETS_EXAMPLES=50` makes fifty new ones of each.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import strategies as st
+
+from lake_assets.compact import compact
+from lake_assets.errors import SchemaError
+from lake_assets_tests.indexing import index
+from lake_assets_tests.values.columns import LEAVES, OF_SPARK, REFUSED, tables, without_nan
+from lake_assets_tests.values.readers import Landed, differences
+from lake_assets_tests.world import NW, World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+ROWS = 5
+_ASKED = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "0"))
+some = settings(
+    max_examples=_ASKED or 1,
+    derandomize=not _ASKED,
+    deadline=None,
+    database=None,
+    # A smaller example would take as long as this one, for which all that is wrong is printed.
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+WAYS: dict[str, dict[str, Any]] = {
+    "pass-through": {},
+    "transform": {"transform": {"sql": "SELECT * EXCEPT (region, date) FROM source"}},
+    "insert": {},
+    "index": {"mode": "index"},
+    "evolve": {"schema_policy": "evolve"},
+}
+WRITERS: list[dict[str, Any]] = [
+    {},
+    {"flavor": "spark"},
+    {"use_deprecated_int96_timestamps": True, "store_schema": False},
+    {"row_group_size": 2},
+    {"write_statistics": False},
+    {"use_dictionary": False, "data_page_version": "2.0", "store_schema": False},
+    {"store_decimal_as_integer": True, "use_compliant_nested_type": False},
+]
+# What a way refuses of every file is left out, for each refusal is a new try; so is a column that has no type yet.
+_TIMES = (pa.time32("s"), pa.time32("ms"), pa.time64("ns"))
+TYPES = {
+    "transform": {
+        kind: values
+        for kind, values in LEAVES.items()
+        if kind not in {pa.uint64(), pa.uuid(), pa.bool8(), pa.time64("us"), *_TIMES}
+    },
+    "index": without_nan({kind: values for kind, values in LEAVES.items() if kind not in {pa.float16(), *_TIMES}}),
+    "evolve": {kind: values for kind, values in LEAVES.items() if not pa.types.is_null(kind)},
+}
+
+
+class Worlds:
+    """New small worlds, for a refused table is made anew with fewer columns."""
+
+    def __init__(self, folder: Path, sessions: "Callable[[], SparkSession]") -> None:
+        self._folder = folder
+        self._sessions = sessions
+        self._made = 0
+
+    def new(self, way: str) -> World:
+        self._made += 1
+        folder = self._folder / str(self._made)
+        folder.mkdir()
+        return World(
+            {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
+            {"type": "local", "path": str(folder / "data")},
+            {"type": "local", "path": str(folder / "landing")},
+            self._sessions,
+            WAYS[way],
+            {"attach_options": {"encrypted": way == "insert"}},
+        )
+
+
+@pytest.fixture
+def worlds(tmp_path: Path, sessions: "Callable[[], SparkSession]") -> Worlds:
+    return Worlds(tmp_path, sessions)
+
+
+def ingest(world: World, way: str) -> None:
+    if way != "index":
+        world.ingest(NW)
+        return
+    (done,) = index(world, NW).values()
+    if done.error is not None:
+        raise done.error
+
+
+def rows_in(world: World) -> int:
+    if not Path(world.catalog["path"]).exists():
+        return 0
+    found = world.query("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'lake' AND table_name = 'sales'")
+    return world.query("SELECT count(*) FROM lake.sales")[0][0] if found == [(1,)] else 0
+
+
+def arrived(
+    worlds: Worlds, way: str, table: pa.Table, write: Callable[[World, pa.Table], str]
+) -> tuple[World, Landed, list[str]]:
+    """Land and ingest the table, without the columns that are refused; returns their errors too."""
+    refusals: list[str] = []
+    while True:
+        world = worlds.new(way)
+        if way == "evolve":
+            world.land(NW, table.select(["id"]), "first.parquet")
+            world.ingest(NW)
+            world.unland(NW, "first.parquet")
+        before = rows_in(world)
+        uri = write(world, table)
+        try:
+            ingest(world, way)
+        except SchemaError as error:
+            (name,) = re.findall(r"column '(\w+)'", str(error)) or pytest.fail(f"names no column: {error}")
+            assert name in table.column_names
+            assert rows_in(world) == before
+            refusals.append(f"{table.schema.field(name).type}: {error}")
+            table = table.drop_columns([name])
+        else:
+            return world, Landed([uri], [name for name in table.column_names if name != "id"]), refusals
+
+
+def as_arrow_writes(writer: dict[str, Any]) -> Callable[[World, pa.Table], str]:
+    return lambda world, table: world.land(NW, table, **writer)
+
+
+def drawn(data: st.DataObject, leaves: Mapping[pa.DataType, st.SearchStrategy[Any]]) -> pa.Table:
+    table = data.draw(tables(ROWS, leaves))
+    assume(table["c3"].null_count < ROWS)  # the first example would be the simplest there is
+    return table
+
+
+@some
+@given(data=st.data())
+@pytest.mark.parametrize("way", WAYS)
+def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, data: st.DataObject) -> None:
+    table = drawn(data, TYPES.get(way, LEAVES))
+    write = as_arrow_writes(data.draw(st.sampled_from(WRITERS)))
+
+    world, landed, _ = arrived(worlds, way, table, write)
+
+    assert differences(landed, world.query) == []
+
+
+@some
+@given(data=st.data())
+@pytest.mark.parametrize("way", ["pass-through", "index"])
+def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: str, data: st.DataObject) -> None:
+    table = data.draw(tables(ROWS, REFUSED))
+    world, landed, refusals = arrived(worlds, way, table, as_arrow_writes({}))
+
+    assert len(refusals) >= 6  # the types
+    assert differences(landed, world.query) == []
+
+
+@some
+@given(data=st.data())
+@pytest.mark.parametrize("way", ["pass-through", "index"])
+def test_the_lake_has_what_spark_wrote(worlds: Worlds, spark: "SparkSession", way: str, data: st.DataObject) -> None:
+    table = drawn(data, without_nan(OF_SPARK) if way == "index" else OF_SPARK)
+    kind = data.draw(st.sampled_from(["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"]))
+    legacy = data.draw(st.booleans())
+
+    def write(world: World, table: pa.Table) -> str:
+        return world.land(NW, by_spark(spark, table, world.source["path"] + "-spark", kind, legacy=legacy))
+
+    world, landed, refusals = arrived(worlds, way, table, write)
+
+    assert bool(refusals) == (way == "index" and kind == "INT96")
+    assert differences(landed, world.query) == []
+
+
+def by_spark(spark: "SparkSession", table: pa.Table, folder: str, kind: str, *, legacy: bool) -> bytes:
+    """The bytes of the one file that Spark writes of a table."""
+    settings = {
+        "spark.sql.parquet.outputTimestampType": kind,
+        "spark.sql.parquet.writeLegacyFormat": str(legacy).lower(),
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    }
+    before = {name: spark.conf.get(name) or "" for name in settings}
+    pq.write_table(table, f"{folder}.parquet")
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        spark.read.parquet(f"{folder}.parquet").coalesce(1).write.parquet(folder)
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    (file,) = Path(folder).glob("*.parquet")
+    return file.read_bytes()
+
+
+@some
+@given(data=st.data())
+def test_a_compaction_keeps_every_value(worlds: Worlds, data: st.DataObject) -> None:
+    world, landed, _ = arrived(worlds, "pass-through", drawn(data, LEAVES), as_arrow_writes({}))
+    with world.stream.lake.open() as lake:  # another client adds a file
+        lake.rows("INSERT INTO lake.sales SELECT * REPLACE (id + 1000 AS id) FROM lake.sales")
+
+    (done,) = compact(world.stream, 2, world.sessions)
+
+    assert (done.files_before, done.why) == (2, None)
+    assert differences(landed, world.query) == []
+    assert differences(landed, world.query, first=1000) == []
