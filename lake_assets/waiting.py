@@ -1,6 +1,8 @@
 """What waits in the landing zone: partitions whose objects are not those that were ingested last."""
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.history import LastRuns, last_runs
@@ -9,8 +11,22 @@ from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
 
-def waiting_partitions(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> dict[Partition, str]:
-    """The fingerprint of what has landed in each partition that a refresh would read, by partition.
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a look at the landing zone found."""
+
+    landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
+    waiting: Mapping[Partition, str]  # of these, the ones that a refresh would read
+
+    @property
+    def version(self) -> str:
+        """One text for all that has landed; the same as long as nothing changes."""
+        lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in self.landed.items())
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def look_at_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> Waiting:
+    """The fingerprint of what has landed in each partition, and which of them a refresh would read.
 
     Args:
         stream: whose.
@@ -23,7 +39,7 @@ def waiting_partitions(stream: OpenStream, partitions: Iterable[Partition] | Non
     runs = _runs(stream)
     found = {partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects}
     settled = {path: last.settled for path, last in runs.items()}
-    return {partition: text for partition, text in found.items() if settled.get(partition.path) != text}
+    return Waiting(found, {p: text for p, text in found.items() if settled.get(p.path) != text})
 
 
 def _runs(stream: OpenStream) -> dict[str, LastRuns]:

@@ -16,7 +16,7 @@ from lake_assets.ingest import ingest_all
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.plan import plan
 from lake_assets.report.state import read_state
-from lake_assets.waiting import waiting_partitions
+from lake_assets.waiting import look_at_landing
 from lake_assets_tests.test_compact import scatter
 from lake_assets_tests.world import NW, SW, World
 
@@ -212,7 +212,9 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
         str(known[0]): "committed",
         str(known[1]): "outside",
     }
-    assert set(map(str, waiting_partitions(stream))) == {path for path, state in states.items() if state == "missing"}
+    assert set(map(str, look_at_landing(stream).waiting)) == {
+        path for path, state in states.items() if state == "missing"
+    }
     found = run_check(stream, "row_counts", Scope(None, known))
     assert (found.passed, found.numbers["partitions"]) == (True, 2)
     assert run_check(stream, "landing_zone", Scope(None, known)).passed

@@ -25,6 +25,7 @@ from lake_assets.cli.maintain import maintain
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
+from lake_assets.cli.terminal import is_plain
 
 SIGNALLED = 128  # to which a shell adds the number of the signal
 
@@ -68,6 +69,8 @@ class Application(click.Group):
 @click.pass_context
 def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
     """Keep a DuckLake true to its landing zone, one partition at a time."""
+    if is_plain():
+        ctx.color = False
     ctx.obj = Options(config, debug)
 
 

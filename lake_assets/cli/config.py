@@ -16,7 +16,7 @@ def validate(options: Options) -> None:
 
     Nothing is connected to: `doctor` does that.
     """
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from lake_assets.cli.output import print_table
@@ -24,11 +24,12 @@ def validate(options: Options) -> None:
     from lake_assets.stream import open_streams
 
     config = options.load()
-    table = Table("stream", "from", "to", "partitions", box=None, pad_edge=False, header_style="bold")
+    columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for name, stream in open_streams(config).items():
-        columns = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
+        partitions = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
         source = stream.layout_uri
-        cells = (name, source, f"{config.lake_name(name)}.{stream.table}", columns)
+        cells = (name, source, f"{config.lake_name(name)}.{stream.table}", partitions)
         table.add_row(*(Text(cell) for cell in cells))
     print_table(table)
     for name, lake in config.lakes.items():

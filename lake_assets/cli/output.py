@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from lake_assets.cli.terminal import console, wanted_width
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -67,10 +69,15 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
 
 
 def print_table(table: "Table") -> None:
-    """Print a table at its full width: a terminal that is too narrow wraps the lines, and no cell is cut."""
-    from rich.console import Console
+    """Print a table, of which no cell is cut.
+
+    If `COLUMNS` is set, the table is no wider, and its cells are folded. Otherwise it has its full width: a terminal
+    that is too narrow wraps the lines.
+    """
     from rich.measure import Measurement
 
-    console = Console()
-    width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
-    Console(width=max(width, console.width)).print(table)
+    width = wanted_width()
+    if width is None:
+        own = console()
+        width = max(own.width, Measurement.get(own, own.options.update(max_width=10_000), table).maximum)
+    console(width=width).print(table)

@@ -2,22 +2,23 @@
 
 import sys
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from lake_assets.cli.terminal import console, is_plain
 
 
 def progress() -> Progress:
     """A bar for the time of a `with`; it leaves nothing behind, and lines may be printed meanwhile."""
-    console = Console(stderr=True)
+    error = console(stderr=True)
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=console,
+        console=error,
         transient=True,
-        disable=not console.is_terminal,
+        disable=is_plain() or not error.is_terminal,  # it moves the cursor, by escape codes
         # Otherwise rich takes what is printed to the bar's own stream, and a pipe would get nothing.
         redirect_stdout=sys.stdout.isatty(),
     )

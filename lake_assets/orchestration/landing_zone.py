@@ -7,8 +7,10 @@ waits to be ingested, its fingerprint, so that Dagster's own automation refreshe
 import datetime as dt
 import itertools
 import warnings
+from collections.abc import Mapping
 
 import dagster as dg
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from lake_assets.orchestration.partitions import (
     dimension_key,
@@ -21,7 +23,7 @@ from lake_assets.orchestration.partitions import (
 from lake_assets.partition import Partition
 from lake_assets.recent import recent_texts
 from lake_assets.stream import OpenStream
-from lake_assets.waiting import waiting_partitions
+from lake_assets.waiting import Waiting, look_at_landing
 
 
 def landing_name(stream: str) -> str:
@@ -49,7 +51,8 @@ def landing_asset(stream: OpenStream) -> dg.SourceAsset:
 
 
 def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersionsByPartition:
-    waiting = waiting_partitions(stream, _looked_at(stream, context.instance))
+    found = look_at_landing(stream, _looked_at(stream, context.instance))
+    waiting = found.waiting
     _add_values(context.instance, stream, waiting)
     known = {
         name: set(definition.get_partition_keys(dynamic_partitions_store=context.instance))
@@ -68,9 +71,19 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
             f"{len(outside):,} partitions have landed that the config does not have: {', '.join(outside[:10])}. "
             "Correct `values`, `start` or `end` of the stream, or move the objects."
         )
+    context.log_event(_observation(stream, found))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
+
+
+def _observation(stream: OpenStream, found: Waiting) -> dg.AssetObservation:
+    """That the landing zone was looked at, also if nothing waits there. Of no partition, so it triggers nothing."""
+    return dg.AssetObservation(
+        landing_name(stream.name),
+        metadata={"partitions_landed": len(found.landed), "partitions_waiting": len(found.waiting)},
+        tags={DATA_VERSION_TAG: found.version},
+    )
 
 
 def _looked_at(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
@@ -97,7 +110,7 @@ def _looked_at(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partiti
     ]
 
 
-def _add_values(instance: dg.DagsterInstance, stream: OpenStream, partitions: dict[Partition, str]) -> None:
+def _add_values(instance: dg.DagsterInstance, stream: OpenStream, partitions: Mapping[Partition, str]) -> None:
     """Let Dagster know the values of discovered columns."""
     for name, definition in dimensions(stream).items():
         if isinstance(definition, dg.DynamicPartitionsDefinition):

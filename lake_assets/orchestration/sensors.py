@@ -80,12 +80,14 @@ def run_request(stream: str, request: Request) -> dg.RunRequest:
     A range may hold partitions in which nothing has landed; these are passed over.
     """
     first, last = partition_key(request.first), partition_key(request.last)
+    asset = [dg.AssetKey(stream)]  # the job of a sensor has no name that says it; the UI shows this as the run's target
     if first == last:
-        return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first)
+        return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first, asset_selection=asset)
     return dg.RunRequest(
         run_key=f"{first}...{last}:{request.state}",
         tags={RANGE_START: first, RANGE_END: last},
         run_config=landed_only(stream),
+        asset_selection=asset,
     )
 
 

@@ -26,13 +26,15 @@ class Automated:
         self.instance = dg.DagsterInstance.local_temp(str(folder))
         self.definitions = build_definitions(world.config, pyspark_resource(world.config.spark))
         self.cursor: Any = None
+        self.whole: Any = None  # of the landing zone, when it was last observed
 
     def observe(self) -> dict[str, str]:
         """Observe the landing zone; returns the versions of partitions that are told."""
         result = self.definitions.resolve_job_def("observe_sales").execute_in_process(instance=self.instance)
         assert result.success
         found = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
-        return {str(o.partition): o.tags["dagster/data_version"] for o in found}
+        self.whole = next(o for o in found if o.partition is None)
+        return {o.partition: o.tags["dagster/data_version"] for o in found if o.partition is not None}
 
     def requested(self) -> set[str]:
         """The partitions that Dagster's automation asks for now."""
@@ -45,6 +47,30 @@ class Automated:
         assert job.execute_in_process(
             partition_key=key, asset_selection=[dg.AssetKey("sales")], instance=self.instance
         ).success
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp_path: Path) -> None:
+    automated = Automated(local_world, tmp_path)
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    assert automated.requested() == set()
+
+    versions = []
+    for _ in range(2):
+        assert automated.observe() == {}
+        assert automated.whole is not None
+        assert automated.whole.metadata["partitions_landed"].value == 1
+        assert automated.whole.metadata["partitions_waiting"].value == 0
+        versions.append(automated.whole.tags["dagster/data_version"])
+        assert automated.requested() == set()
+    local_world.land(SW, sales(2))
+    assert automated.observe().keys() == {"2026-02-11|SW"}
+    versions.append(automated.whole.tags["dagster/data_version"])
+
+    assert versions[0] == versions[1] != versions[2]
+    landing = dg.AssetKey("sales_landing")
+    assert automated.instance.fetch_observations(landing, limit=1).records
 
 
 @pytest.mark.usefixtures("spark")
