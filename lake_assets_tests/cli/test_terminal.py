@@ -24,7 +24,8 @@ def config(local_world: World, tmp_path: Path) -> Path:
     lake = {"catalog": local_world.catalog, "storage": local_world.storage}
     stream = STREAM | {"source": local_world.source}
     file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}), encoding="utf-8")
+    config = {"lakes": {"test": lake}, "streams": {"sales": stream}}
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
     return file
