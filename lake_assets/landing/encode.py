@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from lake_assets.errors import SchemaError
+from lake_assets.spark.leaves import leaf_types
 
 _SAMPLE = 1000  # rows
 _FEW = 64  # distinct values
@@ -26,6 +27,12 @@ class Encoder:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
+        for field in schema:
+            if any(map(types.is_duration, leaf_types(field.type))):
+                raise SchemaError(
+                    f"the records' column {field.name!r} is {field.type}, and Parquet has no durations:",
+                    "convert it to a number before.",
+                )
         self._dictionaries: list[str] = []
         self._compression: dict[str, str] = {}
         try:

@@ -28,7 +28,11 @@ def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
         texts: they come from a text, where a date or a timestamp can only be a string: a column whose strings all
             are dates, timestamps with a zone, or timestamps without, becomes such a column.
     """
-    kinds = [_replaced(f.type, lambda kind: pa.string() if types.is_null(kind) else kind) for f in sample.schema]
+    # Parquet has days only, and Arrow writes the milliseconds of a date cut to them.
+    kinds = [
+        _replaced(f.type, lambda kind: {pa.null(): pa.string(), pa.date64(): pa.date32()}.get(kind, kind))
+        for f in sample.schema
+    ]
     if texts:
         kinds = [_temporal(column) or kind for column, kind in zip(sample.columns, kinds, strict=True)]
     return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))
@@ -92,7 +96,7 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
             continue
         column = rows.column(field.name)
         try:
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(column if column.type == field.type else _cast(column, field.type))
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise SchemaError(
                 f"the input's column {field.name!r} is of type {column.type}, which never fits {field.type}:",
@@ -101,3 +105,54 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         except pa.ArrowInvalid as error:
             raise pa.ArrowInvalid(f"{field.name}: {error}") from error
     return pa.table(columns, schema=schema)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The column as another type, without what Arrow's casts do unasked: dropping zones, times of day and fields.
+
+    Raises:
+        ArrowTypeError: the types are of different meanings.
+        ArrowInvalid: a value is not the same in that type.
+    """
+    if _differ(column.type, kind):
+        raise pa.ArrowTypeError(f"{column.type} is no {kind}")
+    result = column.cast(kind)
+    if _loses(column.type, kind) and not result.cast(column.type).equals(column):
+        raise pa.ArrowInvalid(f"a value of type {column.type} is none of {kind}")
+    if infinities(result) != infinities(column):
+        raise pa.ArrowInvalid(f"a number is too large for {kind}")
+    return result
+
+
+def infinities(column: pa.ChunkedArray) -> int:
+    """How many numbers of a column without parts are infinite."""
+    if not types.is_floating(column.type):
+        return 0
+    return int(pc.sum(pc.is_inf(column)).as_py() or 0)
+
+
+def _differ(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether types mean different things, though Arrow casts between what is stored for them."""
+    if types.is_dictionary(source):
+        return _differ(source.value_type, kind)
+    if types.is_struct(source) and types.is_struct(kind):
+        fields = {field.name: field.type for field in kind}
+        return any(field.name not in fields or _differ(field.type, fields[field.name]) for field in source)
+    if types.is_list(source) and types.is_list(kind):
+        return _differ(source.value_type, kind.value_type)
+    if types.is_timestamp(source) and types.is_timestamp(kind):
+        return (source.tz is None) != (kind.tz is None)
+    numbers = (types.is_integer, types.is_boolean)
+    return bool(
+        (types.is_temporal(source) and any(is_kind(kind) for is_kind in numbers))
+        or (types.is_temporal(kind) and any(is_kind(source) for is_kind in numbers))
+    )
+
+
+def _loses(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether Arrow's cast rounds or cuts values without a word; of floats to narrower ones that is what is meant."""
+    return bool(
+        (types.is_timestamp(source) and types.is_date(kind))
+        or (types.is_floating(source) and types.is_decimal(kind))
+        or (types.is_integer(source) and types.is_boolean(kind))
+    )

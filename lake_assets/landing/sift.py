@@ -1,6 +1,7 @@
 """Telling records that fit from those that do not, at the price of one parse where all fit."""
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -10,11 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lake_assets.errors import LayoutError
+from lake_assets.landing.schema import infinities
 
 BREAK = ord("\n")
 NOT_ONE_RECORD = "the line is not one whole record"
 
 _AT_ONCE = 2**18  # bytes in which line breaks are looked for: what comes between must stay in the processor's cache
+
+_INFINITY = re.compile(rb"\binf(inity)?\b", re.IGNORECASE)
 
 Positions = npt.NDArray[np.int64]
 Read = Callable[[memoryview, Positions], pa.Table]
@@ -154,6 +158,9 @@ def parsed(read: Read, text: memoryview, breaks: Positions) -> pa.Table:
     if len(rows) != len(breaks):
         raise pa.ArrowInvalid(NOT_ONE_RECORD)
     rows.validate(full=True)  # the JSON reader takes any bytes for text
+    infinite = sum(map(infinities, rows.columns))
+    if infinite and infinite > len(_INFINITY.findall(bytes(text))):
+        raise pa.ArrowInvalid("a number is too large for its column")
     return rows
 
 

@@ -1,0 +1,104 @@
+"""Values of records are landed as they are, or are refused: no zone, time of day, digit or field is dropped."""
+
+import decimal
+import io
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.landing.encode import Encoder
+from lake_assets.landing.read import Form, read_records
+from lake_assets.landing.schema import declared, fit, inferred
+from lake_assets.landing.sift import Rejected, sift
+
+US = pa.timestamp("us")
+ZONED = pa.timestamp("us", "UTC")
+
+
+def fitted(column: pa.Array, kind: pa.DataType) -> list[Any]:
+    values: list[Any] = fit(pa.table({"v": column}), pa.schema([("v", kind)])).column("v").to_pylist()
+    return values
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pa.array([1], US), ZONED),
+        (pa.array([1], ZONED), US),
+        (pa.array([[1]], pa.list_(ZONED)), pa.list_(US)),
+        (pa.array([1]), US),
+        (pa.array([1], US), pa.int64()),
+        (pa.array([1], pa.int32()), pa.date32()),
+        (pa.array([1], pa.duration("s")), pa.int64()),
+        (pa.array([{"a": 1, "b": 2}]), pa.struct([("a", pa.int64())])),
+    ],
+    ids=str,
+)
+def test_types_of_another_meaning_never_fit(column: pa.Array, kind: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match=r"'v' is of type .*, which never fits"):
+        fitted(column, kind)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [
+        (pa.array([86_400_000_001], US), pa.date32()),
+        (pa.array([1.255]), pa.decimal128(5, 2)),
+        (pa.array([2]), pa.bool_()),
+        (pa.array([1e300]), pa.float32()),
+        (pa.array(["1e300"]), pa.float32()),
+        (pa.array([1.5]), pa.int64()),
+        (pa.array([-86_400_005], pa.int64()).view(pa.date64()), pa.date32()),
+    ],
+    ids=str,
+)
+def test_a_value_that_would_be_cut_does_not_fit(column: pa.Array, kind: pa.DataType) -> None:
+    with pytest.raises(pa.ArrowInvalid, match="v: "):
+        fitted(column, kind)
+
+
+def test_the_same_value_in_another_type_fits() -> None:
+    assert fitted(pa.array([1.25, None]), pa.decimal128(5, 2)) == [decimal.Decimal("1.25"), None]
+    assert fitted(pa.array([0.5, float("inf")]), pa.float32()) == [0.5, float("inf")]
+    assert fitted(pa.array([86_400_000_000], US), pa.date32())[0].isoformat() == "1970-01-02"
+    assert fitted(pa.array([1, 0]), pa.bool_()) == [True, False]
+    berlin = pa.timestamp("us", "Europe/Berlin")
+    assert fitted(pa.array([0], berlin), ZONED)[0].isoformat() == "1970-01-01T00:00:00+00:00"
+
+
+def test_a_date_in_milliseconds_is_inferred_as_a_day_and_checked() -> None:
+    rows = pa.table({"v": pa.array([-86_400_005], pa.int64()).view(pa.date64())})
+    schema = inferred(rows, texts=False)
+    assert schema.field("v").type == pa.date32()
+    with pytest.raises(pa.ArrowInvalid):
+        fit(rows, schema)
+
+
+@pytest.mark.parametrize("kind", [pa.duration("us"), pa.list_(pa.duration("s"))], ids=str)
+def test_durations_are_no_numbers(kind: pa.DataType) -> None:
+    with pytest.raises(SchemaError, match=r"column 'v' is .*, and Parquet has no durations"):
+        Encoder(pa.schema([("v", kind)]))
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "text"),
+    [("jsonl", "float", b'{"v":1e300}\n'), ("csv", "float", b"v\n1e300\n"), ("csv", "double", b"v\n-1e400\n")],
+)
+def test_a_number_that_is_too_large_is_not_infinite(form: Form, kind: str, text: bytes) -> None:
+    (found,) = parsed(form, kind, text)
+    assert isinstance(found, Rejected)
+    assert "too large" in found.reason
+
+
+def test_an_infinity_is_one() -> None:
+    (found,) = parsed("csv", "double", b"v\ninf\n-Infinity\n1.5\n")
+    assert isinstance(found, pa.Table)
+    assert found.column("v").to_pylist() == [float("inf"), float("-inf"), 1.5]
+
+
+def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
+    schema = declared({"v": kind})
+    records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
+    return [found for some in records for found in sift(some, lambda rows: fit(rows, schema))]
