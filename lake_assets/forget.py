@@ -50,7 +50,9 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
         with stream.lake.open(read_only=dry_run) as lake:
             if not lake.exists(ledger_table(lake.config)):
                 raise _unknown(wanted[0])
-            return _look(lake, stream, wanted) if dry_run else under_lock(lake, lambda: _delete(lake, stream, wanted))
+            if dry_run:
+                return _look(lake, stream, wanted)
+            return under_lock(lake, lambda: _delete(lake, stream, wanted), "the removal of ledger rows")
     except NoLakeError:
         raise _unknown(wanted[0]) from None
 

@@ -12,6 +12,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -66,6 +67,14 @@ class Cleaned:
     unreachable: tuple[str, ...] = ()  # in no storage of the config: they wait on
     others: tuple[KeptObject, ...] = ()  # forgotten too, and never deleted
 
+    def __add__(self, more: "Cleaned") -> "Cleaned":
+        return Cleaned(
+            self.deleted + more.deleted,
+            self.kept + more.kept,
+            self.unreachable + more.unreachable,
+            self.others + more.others,
+        )
+
 
 def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
     """Let the snapshots of before that time be queried no more; the newest always stays.
@@ -95,7 +104,7 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
             session.rows("CALL ducklake_expire_snapshots('lake', versions => ?)", [old])
         return old
 
-    return tuple(under_lock(session, expire))
+    return tuple(under_lock(session, expire, "the expiry of snapshots"))
 
 
 def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
@@ -108,30 +117,33 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
         StorageError: the store is unreachable or refuses; what was not deleted waits on.
         CatalogError: the catalog refuses.
     """
+    cleaned = Cleaned()
+    for some in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before]):
+        clean = partial(_clean_up_some, session, roots, some, dry_run=dry_run)
+        cleaned += under_lock(session, clean, "the list of files to be deleted")
+    return cleaned
+
+
+def _clean_up_some(session: LakeSession, roots: Roots, some: Sequence[ScheduledFile], *, dry_run: bool) -> Cleaned:
     lake = Store(session.config.own_storage)
-    deleted: list[str] = []
-    kept: list[str] = []
-    unreachable: list[str] = []
-    others: list[KeptObject] = []
-    due = [file for file in scheduled_files(session) if file.scheduled_at < before]
-    for some in _chunks(due):
-        with session.commit_lock():
-            needed = needed_files(session)
-            spared = [f for f in some if f.uri in needed or roots.is_protected(f.uri)]
-            rest = [f for f in some if f not in spared]
-            homes = {f.uri: _home(f.uri, lake, roots) for f in rest}
-            doomed = [f for f in rest if homes[f.uri] is not None]
-            landed = {f.uri: home for f in doomed if (home := homes[f.uri]) and roots.is_landed(f.uri)}
-            spared_now = _delete_landed(session, landed, dry_run=dry_run)
-            if not dry_run:
-                _delete((home, f.uri) for f in doomed if (home := homes[f.uri]) and f.uri not in landed)
-                # After the files: if this process dies between, the next one finds them gone, which is no error.
-                forget_scheduled(session, [f.file_id for f in (*spared, *doomed)])
-        others += spared_now
-        deleted += [f.uri for f in doomed if f.uri not in {one.uri for one in spared_now}]
-        kept += [f.uri for f in spared]
-        unreachable += [f.uri for f in rest if homes[f.uri] is None]
-    return Cleaned(tuple(deleted), tuple(kept), tuple(unreachable), tuple(others))
+    needed = needed_files(session)
+    spared = [f for f in some if f.uri in needed or roots.is_protected(f.uri)]
+    rest = [f for f in some if f not in spared]
+    homes = {f.uri: _home(f.uri, lake, roots) for f in rest}
+    doomed = [f for f in rest if homes[f.uri] is not None]
+    landed = {f.uri: home for f in doomed if (home := homes[f.uri]) and roots.is_landed(f.uri)}
+    others = _delete_landed(session, landed, dry_run=dry_run)
+    if not dry_run:
+        _delete((home, f.uri) for f in doomed if (home := homes[f.uri]) and f.uri not in landed)
+        # After the files: if this process dies between, the next one finds them gone, which is no error.
+        forget_scheduled(session, [f.file_id for f in (*spared, *doomed)])
+    left = {one.uri for one in others}
+    return Cleaned(
+        tuple(f.uri for f in doomed if f.uri not in left),
+        tuple(f.uri for f in spared),
+        tuple(f.uri for f in rest if homes[f.uri] is None),
+        tuple(others),
+    )
 
 
 def delete_orphans(

@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-import tenacity
-
 from lake_assets.config.models import Lake
-from lake_assets.errors import CatalogError, CommitConflictError
-from lake_assets.lake.conflicts import is_conflict
+from lake_assets.errors import CatalogError
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.register import register_directly
 from lake_assets.lake.direct.repair import repair_directly
@@ -56,15 +54,15 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
         The ledger row as it stands in the ledger.
 
     Raises:
-        CommitConflictError: other writers won `commit_retries` times.
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         CatalogError: the catalog refuses; nothing has changed.
     """
     lanes = lanes_of(session.config) if lanes is None else lanes
-    return _until_done(
+    return under_lock(
         session,
         lambda: _first_able(session, replacement, lanes),
-        lambda: _committed(session, replacement.row),
         f"partition {replacement.partition} of {replacement.table}",
+        lambda: _committed(session, replacement.row),
     )
 
 
@@ -84,14 +82,14 @@ def commit_registration(
     Raises:
         RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
         RefusedFilesError: a file is none that can be registered; nothing has changed.
-        CommitConflictError: other writers won `commit_retries` times.
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    return _until_done(
+    return under_lock(
         session,
         lambda: _first_able(session, registration, lanes),
-        lambda: _all_committed(session, registration),
         f"the registration of {len(registration.files):,} files of {registration.table}",
+        lambda: _all_committed(session, registration),
     )
 
 
@@ -102,15 +100,15 @@ def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
         The ledger rows as they stand in the ledger, in the order of the repair's.
 
     Raises:
-        CommitConflictError: other writers won `commit_retries` times.
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         CatalogError: the catalog refuses, or is none that can be repaired; nothing has changed.
     """
     try:
-        return _until_done(
+        return under_lock(
             session,
             lambda: repair_directly(session, repair),
-            lambda: _all_committed(session, repair),
             f"the repair of {repair.table}",
+            lambda: _all_committed(session, repair),
         )
     except NotDirectError as error:
         raise CatalogError(
@@ -124,32 +122,6 @@ def _all_committed(session: LakeSession, registration: Registration) -> list[Led
     if (done := _committed(session, first)) is None:
         return None
     return [done, *(_committed(session, row) or row for row in others)]
-
-
-def _until_done(session: LakeSession, work: Callable[[], Done], find: Callable[[], Done | None], what: str) -> Done:
-    """Do the work under the lock, all of it again after a conflict, unless an earlier try is found to be done."""
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=tenacity.stop_after_attempt(session.config.commit_retries + 1),
-        wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
-    )
-    try:
-        for attempt in retrying:
-            with attempt, session.commit_lock():
-                done = None
-                if attempt.retry_state.attempt_number > 1:
-                    session.reattach()
-                    # The answer to a commit can be lost: what the ledger has already is not done a second time.
-                    done = find()
-                if done is None:
-                    done = work()
-    except tenacity.RetryError as error:
-        raise CommitConflictError(
-            f"{what} was not committed: other writers were faster {session.config.commit_retries + 1} times:",
-            "run it again, or raise commit_retries.",
-        ) from error
-    assert done is not None  # noqa: S101 - the loop ends with it, or raises
-    return done
 
 
 def _first_able(session: LakeSession, task: Task, lanes: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:

@@ -358,7 +358,8 @@ def _storage_failed(error: duckdb.Error) -> bool:
 
 
 def _held(error: BaseException) -> bool:
-    return isinstance(error, duckdb.IOException) and "lock" in str(error).lower()
+    text = str(error).lower()
+    return (isinstance(error, duckdb.IOException) and "lock" in text) or "database is locked" in text
 
 
 def _absent(error: duckdb.Error) -> bool:

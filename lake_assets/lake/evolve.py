@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import tenacity
 
 from lake_assets.engine import identifier
-from lake_assets.errors import CommitConflictError
-from lake_assets.lake.conflicts import is_conflict
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName
 from lake_assets.lake.replacement import AUTHOR
 from lake_assets.lake.tables import data_schema
@@ -112,29 +110,16 @@ def evolve_table(
         CommitConflictError: other writers won `commit_retries` times.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=tenacity.stop_after_attempt(session.config.commit_retries + 1),
-        wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
-    )
-    changes: list[ColumnChange] = []
-    try:
-        for attempt in retrying:
-            with attempt, session.commit_lock():
-                if attempt.retry_state.attempt_number > 1:
-                    session.reattach()
-                # A conflict must end the try: DuckLake's own would be made on what was read before.
-                session.rows("SET ducklake_max_retry_count = 0")
-                with session.transaction():
-                    changes = column_changes(data_schema(session, table, partition_columns), found, partition_columns)
-                    _apply(session, table, changes, run_id)
-    except tenacity.RetryError as error:
-        raise CommitConflictError(
-            f"the columns of {table} were not changed: other writers were faster "
-            f"{session.config.commit_retries + 1} times:",
-            "run it again, or raise commit_retries.",
-        ) from error
-    return changes
+
+    def change() -> list[ColumnChange]:
+        # A conflict must end the try: DuckLake's own would be made on what was read before.
+        session.rows("SET ducklake_max_retry_count = 0")
+        with session.transaction():
+            changes = column_changes(data_schema(session, table, partition_columns), found, partition_columns)
+            _apply(session, table, changes, run_id)
+        return changes
+
+    return under_lock(session, change, f"the change of the columns of {table}")
 
 
 def _apply(session: LakeSession, table: TableName, changes: Sequence[ColumnChange], run_id: str) -> None:

@@ -39,5 +39,6 @@ def _flush(session: LakeSession, table: TableName) -> int:
             "SELECT rows_flushed FROM ducklake_flush_inlined_data('lake', schema_name => ?, table_name => ?)",
             [table.schema, table.table],
         ),
+        f"the flush of {table}",
     )
     return sum(int(rows) for (rows,) in done)

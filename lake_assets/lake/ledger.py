@@ -107,7 +107,8 @@ def create_ledger(session: LakeSession) -> None:
         tables[claims] = {"run_id": "VARCHAR"}
     if all(session.exists(table) for table in tables):
         return
-    with session.commit_lock():
+
+    def create() -> None:
         with session.transaction():
             schema = f"{identifier(session.alias)}.{identifier(session.config.ledger_schema)}"
             session.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
@@ -118,6 +119,8 @@ def create_ledger(session: LakeSession) -> None:
                 session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
         for table in tables:
             set_inlining(session, table, INLINED_ROWS)
+
+    under_lock(session, create, "the ledger's tables")
 
 
 def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
@@ -162,7 +165,7 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
         with session.transaction():
             insert_ledger_rows(session, rows)
 
-    under_lock(session, insert)
+    under_lock(session, insert, f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger")
 
 
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:

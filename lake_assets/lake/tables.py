@@ -8,6 +8,7 @@ from duckdb.sqltypes import DuckDBPyType
 from lake_assets.config.streams import Compression
 from lake_assets.engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
+from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.ledger import set_option
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
@@ -40,14 +41,18 @@ def create_table(
     if not columns:
         raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
     columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
-    with session.commit_lock(), session.transaction():
-        session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
-        if session.exists(table):
-            return
-        listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
-        session.rows(f"CREATE TABLE {table.sql} ({listed})")
-        by = ", ".join(identifier(column.name) for column in partition_columns)
-        session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+
+    def create() -> None:
+        with session.transaction():
+            session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
+            if session.exists(table):
+                return
+            listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
+            session.rows(f"CREATE TABLE {table.sql} ({listed})")
+            by = ", ".join(identifier(column.name) for column in partition_columns)
+            session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+
+    under_lock(session, create, f"the table {table}")
 
 
 def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
@@ -74,10 +79,13 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
     if session.config.inserts_only:
         wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
     missing = {name: value for name, value in wanted.items() if (name, value, "TABLE", str(table)) not in known}
+
+    def set_options() -> None:
+        for name, value in missing.items():
+            set_option(session, table, name, value)
+
     if missing:
-        with session.commit_lock():
-            for name, value in missing.items():
-                set_option(session, table, name, value)
+        under_lock(session, set_options, f"an option of the table {table}")
 
 
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:

@@ -11,14 +11,13 @@ import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.engine import identifier
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, CommitConflictError
+from lake_assets.lake.conflicts import BUSY, is_locked
 from lake_assets.lake.ducklake import LakeSession, catalog_place, translated
 from lake_assets.lake.postgres import connect
 
 if TYPE_CHECKING:
     import psycopg
-
-BUSY = 60.0  # seconds that a writer who knows nothing of our lock may hold a SQLite catalog
 
 Row = tuple[Any, ...]
 
@@ -152,6 +151,7 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     """All statements inside are committed when the block ends, or none when it raises.
 
     Raises:
+        CommitConflictError: another process has locked the catalog for `BUSY` seconds.
         CatalogError: the catalog refuses, or another writer was faster.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
@@ -171,9 +171,14 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
             yield database
     except _driver_errors(catalog) as error:
         text = " ".join(str(error).split()).rstrip(".")
+        place = catalog_place(session.config)
+        if is_locked(error):
+            raise CommitConflictError(
+                f"the catalog {place} is locked by another process, and says: {text[:1000]}:",
+                "run it again when that one has ended; `fuser` on the catalog's file names it.",
+            ) from error
         raise CatalogError(
-            f"the catalog {catalog_place(session.config)} says: {text[:1000]}:",
-            "check that the catalog is reachable and may be written.",
+            f"the catalog {place} says: {text[:1000]}:", "check that the catalog is reachable and may be written."
         ) from error
 
 

@@ -1,0 +1,210 @@
+"""A catalog that another process has locked: every write to it is tried again until it is free."""
+
+import datetime as dt
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import CommitConflictError
+from lake_assets.index import index_all
+from lake_assets.lake import commit, flush
+from lake_assets.lake.cleaning import expire_snapshots
+from lake_assets.lake.conflicts import under_lock
+from lake_assets.lake.direct.register import describe
+from lake_assets.lake.ducklake import LakeSession, TableName
+from lake_assets.lake.evolve import evolve_table
+from lake_assets.lake.extension import replace_by_extension
+from lake_assets.lake.files import forget_scheduled
+from lake_assets.lake.flush import flush_ledger
+from lake_assets.lake.ledger import create_ledger, record
+from lake_assets.lake.tables import create_table, prepare_table
+from lake_assets.maintain import maintain
+from lake_assets.passage import Passage
+from lake_assets_tests.world import NW, World, sales
+
+HOLDER = """
+import sqlite3, sys
+catalog = sqlite3.connect(sys.argv[1], isolation_level=None)
+catalog.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+LOCKED = duckdb.TransactionException("Failed to commit: database is locked")
+TRIES = 3  # that fail before the catalog is free; more than the config allows after a conflict
+
+
+@contextmanager
+def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES) -> Iterator[list[int]]:
+    """Another process holds the catalog until so many tries have failed; gives the list of those that began anew."""
+    again: list[int] = []
+    # SQLite's locks are a process's: of two libraries in one neither would know of the other's.
+    command = [sys.executable, "-c", HOLDER, world.catalog["path"]]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        reattach = LakeSession.reattach
+
+        def counted(session: LakeSession) -> None:
+            again.append(1)
+            if len(again) == tries:
+                other.communicate()
+            reattach(session)
+
+        monkeypatch.setattr(LakeSession, "reattach", counted)
+        yield again
+
+
+def new_table(world: World, lake: LakeSession) -> None:
+    columns = world.config.streams["sales"].columns
+    create_table(lake, TableName("main", "new"), pa.schema([("a", pa.int64())]), columns)
+    assert lake.exists(TableName("main", "new"))
+
+
+def ledger_row(world: World, lake: LakeSession) -> None:
+    row = Passage(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC)).row
+    record(lake, [row])
+
+
+def tables_of_the_ledger(world: World, lake: LakeSession) -> None:
+    assert world
+    create_ledger(lake)
+
+
+def options_of_a_table(world: World, lake: LakeSession) -> None:
+    prepare_table(lake, world.stream.table)
+
+
+def more_columns(world: World, lake: LakeSession) -> None:
+    schema = pa.schema([("id", pa.int64()), ("total", pa.float64()), ("more", pa.int64())])
+    changes = evolve_table(lake, world.stream.table, [("a file", schema)], world.config.streams["sales"].columns, "run")
+    assert [str(change) for change in changes] == ["added column more BIGINT"]
+
+
+def expiry(world: World, lake: LakeSession) -> None:
+    assert world
+    assert expire_snapshots(lake, dt.datetime.now(dt.UTC))
+
+
+def flushed_rows(world: World, lake: LakeSession) -> None:
+    assert world
+    assert flush_ledger(lake)
+
+
+WRITES = [new_table, ledger_row, more_columns, expiry, flushed_rows]
+
+
+@pytest.fixture
+def known(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A lake with a table and a ledger, that tries again once after a conflict."""
+    monkeypatch.setattr(flush, "MANY", 1)
+    local_world.lake_options = {"commit_retries": 1}
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1))
+    assert all(indexed.error is None for indexed in index_all(local_world.stream))
+    return local_world
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
+def test_every_write_waits_for_a_locked_catalog(
+    known: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with known.stream.lake.open() as lake, locked(known, monkeypatch) as again:
+        write(known, lake)
+    assert len(again) >= TRIES
+
+
+@pytest.mark.parametrize("write", [tables_of_the_ledger, options_of_a_table], ids=lambda write: write.__name__)
+def test_what_is_made_once_waits_too(
+    local_world: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows("CREATE TABLE lake.sales (id BIGINT)")
+        with locked(local_world, monkeypatch) as again:
+            write(local_world, lake)
+    assert len(again) >= TRIES
+
+
+def test_a_skipped_partition_waits_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    with locked(local_world, monkeypatch) as again:
+        result = local_world.ingest(NW)
+
+    assert (result.row.status, len(again) >= TRIES) == ("skipped", True)
+    assert [row.status for row in local_world.ledger()] == ["skipped", "committed"]
+
+
+def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "LANES", (replace_by_extension,))
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2))
+
+    with locked(local_world, monkeypatch) as again:
+        result = local_world.ingest(NW)
+
+    assert (result.row.status, len(again) >= TRIES) == ("committed", True)
+    assert local_world.totals() == [2]
+
+
+def test_the_direct_lanes_own_wait_ends_in_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.lake.direct.database.BUSY", 0.1)
+    with (
+        known.stream.lake.open() as lake,
+        locked(known, monkeypatch),
+        pytest.raises(CommitConflictError, match="is locked by another process"),
+    ):
+        describe(lake, known.stream.table)
+
+
+def test_maintenance_waits_for_the_list_of_files_too(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    with known.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales")
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+    with known.stream.lake.open() as lake:
+        expire_snapshots(lake, later)
+    failures = [LOCKED] * TRIES
+
+    def forget(session: LakeSession, file_ids: list[int]) -> None:
+        if failures:
+            raise failures.pop()
+        forget_scheduled(session, file_ids)
+
+    monkeypatch.setattr("lake_assets.lake.cleaning.forget_scheduled", forget)
+
+    cleaned = maintain(known.config, "test", known.sessions, now=later).cleaned
+
+    assert len(cleaned.kept) == 1
+    assert failures == []
+
+
+def test_a_catalog_that_stays_locked_is_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.lake.conflicts.BUSY", 0.2)
+    with (
+        known.stream.lake.open() as lake,
+        locked(known, monkeypatch, tries=10**6),
+        pytest.raises(CommitConflictError, match=r"a row of the ledger was not written: another process has locked"),
+    ):
+        ledger_row(known, lake)
+
+
+def test_conflicts_are_tried_again_as_often_as_the_config_says(known: World) -> None:
+    tries = []
+
+    def work() -> None:
+        tries.append(1)
+        raise duckdb.TransactionException("Transaction conflict")
+
+    with (
+        known.stream.lake.open() as lake,
+        pytest.raises(CommitConflictError, match=r"the thing was not written: other writers were faster 2 times"),
+    ):
+        under_lock(lake, work, "the thing")
+    assert len(tries) == 2
