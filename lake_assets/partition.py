@@ -18,6 +18,8 @@ from lake_assets.texts import is_unicode, shown, storable
 
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
+Empty = Literal["null", "value", "refuse"]
+"""What an empty text in a path is: NULL, the empty text, or no value."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
 _INT64 = range(-(2**63), 2**63)
@@ -37,11 +39,13 @@ class PartitionColumn:
 
     Attributes:
         in_rows: the landing zone's files have it, and its paths do not.
+        empty: what an empty text is.
     """
 
     name: str
     type: PartitionType
     in_rows: bool = False
+    empty: Empty = "refuse"
 
     def parse(self, text: str) -> PartitionValue:
         """The typed value of a path's text for this column.
@@ -57,10 +61,13 @@ class PartitionColumn:
         if not is_unicode(text):
             raise self.not_unicode(text)
         value = unescape(text)
-        if not value:
+        if not value and self.empty == "refuse":
             raise PartitionError(
-                f"partition value {self.name} is empty, which a path cannot tell from NULL:", f"write {HIVE_NULL}."
+                f"partition value {self.name} is empty, and the stream does not say what that means:",
+                f"write {HIVE_NULL} for NULL, or set `empty: value` or `empty: null` for the column in the config.",
             )
+        if not value:
+            return None if self.empty == "null" else ""
         if self.type in TIME_FORMATS:
             return self._time(value)
         if self.type == "integer":
@@ -99,6 +106,8 @@ class PartitionColumn:
         """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
         if value is None:
             return HIVE_NULL
+        if value == "" and self.empty == "value":
+            return ""
         return escape(f"{value:04}" if self.type == "year" else str(value))
 
 

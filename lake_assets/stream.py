@@ -16,6 +16,7 @@ from lake_assets.layout.template import Template
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.storage.store import Store
+from lake_assets.streams.places import place_prefixes
 from lake_assets.texts import is_unicode
 
 
@@ -85,8 +86,10 @@ class OpenStream:
         Raises:
             StorageError: the landing zone cannot be listed.
         """
-        listed = self.source.list(self.prefix(partition), self.config.files)
-        wanted = partition.place.texts().items()
+        prefixes = place_prefixes(self.layout, partition.place)
+        # In the order of the keys, as one listing of all gives them.
+        listed = sorted((o for p in prefixes for o in self.source.list(p, self.config.files)), key=lambda o: o.key)
+        wanted = partition.place
         for landed in listed:
             if not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")
@@ -95,7 +98,7 @@ class OpenStream:
                 )
         # A layout may say more than the partition does, and then its prefix holds other partitions too.
         matched = ((o, self.layout.match(o.key, file=True)) for o in listed)
-        return Manifest(tuple(o for o, found in matched if found is not None and wanted <= found.items()))
+        return Manifest(tuple(o for o, found in matched if found is not None and _is_of(wanted, found)))
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""
@@ -105,6 +108,14 @@ class OpenStream:
             columns = self.config.path_columns.items()
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))
         return manifest.fingerprint("\n".join(job))
+
+
+def _is_of(place: Partition, found: Mapping[str, str]) -> bool:
+    """Whether the values of a path are those of a place; nothing may stand for NULL."""
+    return all(
+        found[column.name] == text or (not found[column.name] and value is None and column.empty == "null")
+        for column, value, text in zip(place.columns, place.values, place.texts().values(), strict=True)
+    )
 
 
 def _not_null(text: str) -> str:

@@ -1,12 +1,12 @@
 """What waits in the landing zone: partitions whose objects are not those that were ingested last."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.history import LastRuns, last_runs
-from lake_assets.landed import list_landed, list_landed_in
+from lake_assets.landed import Stranger, list_landed, list_landed_in
 from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
@@ -17,6 +17,7 @@ class Waiting:
 
     landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
     waiting: Mapping[Partition, str]  # of these, the ones that a refresh would read
+    strangers: Sequence[Stranger] = ()  # objects that lie in no partition, where the whole landing zone was listed
 
     @property
     def version(self) -> str:
@@ -35,11 +36,11 @@ def look_at_landing(stream: OpenStream, partitions: Iterable[Partition] | None =
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
     """
-    landed = list_landed(stream)[0] if partitions is None else list_landed_in(stream, partitions)
+    landed, strangers = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), ())
     runs = _runs(stream)
     found = {partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects}
     settled = {path: last.settled for path, last in runs.items()}
-    return Waiting(found, {p: text for p, text in found.items() if settled.get(p.path) != text})
+    return Waiting(found, {p: text for p, text in found.items() if settled.get(p.path) != text}, strangers)
 
 
 def _runs(stream: OpenStream) -> dict[str, LastRuns]:

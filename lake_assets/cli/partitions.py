@@ -39,8 +39,11 @@ _force = click.option("--force", is_flag=True, help="Also where the objects are 
 def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
     """Show what `ingest` would do now: read, replace, write. Nothing is written.
 
+    The whole landing zone is listed, to name the objects that lie in no partition.
+
     Fails where the ingest would fail for want of source objects.
     """
+    from lake_assets.landed import list_landed, strange_folders
     from lake_assets.plan import plan as plan_of
 
     opened = stream_named(ctx.obj.load(), stream)
@@ -48,6 +51,15 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     refuse_outside(opened.config, partitions, outside=outside)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
     click.echo("\n".join(line for one in plans for line in _plan_lines(one)))
+    strangers = list_landed(opened)[1] if opened.source.is_listable else ()
+    if strangers:
+        click.echo(f"{count(len(strangers), 'object')} in no partition, which no refresh reads:")
+        folders = strange_folders(strangers)
+        click.echo("\n".join(f"  {folder}" for folder in folders[:OBJECTS_SHOWN]))
+        if len(folders) > OBJECTS_SHOWN:
+            click.echo(
+                f"  and {len(folders) - OBJECTS_SHOWN:,} folders more; `lake-assets report --format json` names all"
+            )
     if any(one.action.startswith("fail") for one in plans):
         ctx.exit(1)
 

@@ -66,9 +66,18 @@ def stream_template(
         LayoutError: `from` names a column that the layout lacks, or two columns get one name.
     """
     in_path = {name: field for name, field in partitions.items() if field.where == "path"}
-    if layout is None:
-        return _hive(in_path, time_zone)
-    template = layout.parsed
+    template = _hive(in_path, time_zone) if layout is None else _named(layout.parsed, in_path, path_columns)
+    kept, read = ([name for name, field in in_path.items() if field.empty == empty] for empty in ("value", "null"))
+    if (kept or read) and template.compat:
+        raise LayoutError(
+            f"{(kept + read)[0]} has empty, and the layout is in compat: {template.compat}:", "remove it."
+        )
+    return template.with_empty(kept=kept, read=read) if kept or read else template
+
+
+def _named(
+    template: Template, in_path: Mapping[str, "PartitionField"], path_columns: Mapping[str, PathColumn]
+) -> Template:
     names: dict[str, str] = {}
     for place, fields in (("partitions", in_path), ("path_columns", path_columns)):
         for name, field in fields.items():

@@ -30,7 +30,7 @@ from lake_assets.derived import Derived
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.template import Template
-from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
+from lake_assets.partition import TIME_FORMATS, Empty, Partition, PartitionColumn
 from lake_assets.time_types import check_time_type
 
 OnEmpty = Literal["fail", "keep", "clear"]
@@ -51,6 +51,7 @@ class PartitionField(Model):
         alias="from",
         description="The column of the layout, or with in: rows of the files, that its values come from.",
     )
+    empty: Empty = Field("refuse", description="What an empty value in a path is: NULL, a value, or none.")
     where: Literal["path", "rows"] = Field(
         "path",
         alias="in",
@@ -79,6 +80,10 @@ class PartitionField(Model):
             raise ValueError(f"a {self.type} column takes start and end, not values")
         if is_time and self.start is None:
             raise ValueError(f"a {self.type} column needs start, the first date there is, such as 2026-01-01")
+        if self.empty != "refuse" and self.type != "string":
+            raise ValueError(f"empty is for the type string, and a {self.type} has no empty value: remove it")
+        if self.empty == "null" and self.where == "rows":
+            raise ValueError("empty: null is of paths, and rows tell an empty text from NULL: write empty: value")
         if not is_time and (self.start or self.end):
             raise ValueError(f"start and end are for the types {', '.join(TIME_FORMATS)}")
         if self.start and self.end and self.end < self.start:
@@ -280,6 +285,12 @@ class Stream(Model):
             return self
         if self.transform is not None:
             raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
+        for name, field in self.partitions.items():
+            if field.empty == "null":
+                raise ValueError(
+                    f"partitions.{name} is empty: null, and a file that is registered in place has the value of its "
+                    "folder, an empty text: write empty: value, or use mode: replace"
+                )
         # What was written in the config cannot be told from a default here, for a config is validated twice.
         for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
             if getattr(self, name) != default:
@@ -332,7 +343,9 @@ class Stream(Model):
     @property
     def columns(self) -> tuple[PartitionColumn, ...]:
         """The partition columns in the order of the config, which is their order in the path."""
-        return tuple(PartitionColumn(n, field.type, field.where == "rows") for n, field in self.partitions.items())
+        return tuple(
+            PartitionColumn(n, field.type, field.where == "rows", field.empty) for n, field in self.partitions.items()
+        )
 
     @property
     def selects_rows(self) -> bool:

@@ -12,7 +12,7 @@ from lake_assets.layout.values import value_text, value_time
 
 
 def write(placeholder: Placeholder, value: object, zone: dt.tzinfo, *, nested: bool) -> str:
-    """What the path holds for a row's value; never empty, and of one folder unless `nested`.
+    """What the path holds for a row's value; not empty, unless the place keeps that, and of one folder unless `nested`.
 
     Raises:
         LayoutError: the value is of a type that no path can name.
@@ -24,6 +24,8 @@ def write(placeholder: Placeholder, value: object, zone: dt.tzinfo, *, nested: b
 
 
 def _encoded(placeholder: Placeholder, value: str | None, *, nested: bool) -> str:
+    if value == "" and placeholder.keeps_empty:
+        return ""
     if value in {None, "", HIVE_NULL}:
         return placeholder.null
     also = placeholder.separator
@@ -54,6 +56,8 @@ def write_partition(
     Raises:
         LayoutError: the place is for a part of a time, and the text is no time.
     """
+    if text == "" and placeholder.may_be_empty:
+        return ""
     if text in {"", HIVE_NULL}:
         return placeholder.null
     value = unescape(text)
@@ -71,12 +75,14 @@ def pattern(parts: Sequence[Part], *, nested: bool) -> re.Pattern[str]:
     if not parts:
         return re.compile(".*", re.DOTALL)
     # Each value ends where its separator first occurs, so the shortest reading is the one that was written.
-    whole = "(.+?)" if nested else "([^/]+?)"
-    text = "".join(
-        re.escape(part.text) if isinstance(part, Static) else _digits(part) if part.granularity else whole
-        for part in parts
-    )
+    text = "".join(re.escape(part.text) if isinstance(part, Static) else _group(part, nested=nested) for part in parts)
     return re.compile(text if nested else f"{text}(?:/.*)?", re.DOTALL)
+
+
+def _group(placeholder: Placeholder, *, nested: bool) -> str:
+    if placeholder.granularity:
+        return _digits(placeholder)
+    return f"({'.' if nested else '[^/]'}{'*' if placeholder.may_be_empty else '+'}?)"
 
 
 def _digits(placeholder: Placeholder) -> str:
@@ -99,7 +105,8 @@ def read(found: Sequence[tuple[Placeholder, str]], zone: dt.tzinfo) -> str | Non
         parts = [(placeholder, text) for placeholder, text in found if placeholder.granularity]
         if any(write(placeholder, value, zone, nested=False) != text for placeholder, text in parts):
             return None
-        return HIVE_NULL if value is None else escape(value)
+        # Where a path may hold nothing, that is the text; elsewhere it is not matched.
+        return HIVE_NULL if value is None else escape(value) if value else ""
     nulls = [text == placeholder.null for placeholder, text in found]
     if any(nulls):
         return HIVE_NULL if all(nulls) else None

@@ -50,6 +50,8 @@ class Placeholder:
         separator: the character by which the value's end is known; encoded in the value.
         iso_year: the column's year is that of its week.
         bare: nothing else in its segment keeps a value of dots from being `.` or `..`.
+        may_be_empty: a path may hold nothing here, which is then the value's text.
+        keeps_empty: an empty value of a row is written as nothing; else as NULL is.
     """
 
     column: str
@@ -63,6 +65,8 @@ class Placeholder:
     separator: str = ""
     iso_year: bool = False
     bare: bool = False
+    may_be_empty: bool = False
+    keeps_empty: bool = False
 
 
 Part = Static | Placeholder

@@ -119,6 +119,31 @@ class Template:
         """The columns that rows are rendered from: `columns` without the names of `now()`."""
         return tuple(dict.fromkeys(p.column for p in self.placeholders if not p.is_now))
 
+    def with_empty(self, *, kept: Iterable[str], read: Iterable[str]) -> "Template":
+        """The same paths, but that some columns' values may be empty there, as in `region=/`.
+
+        Args:
+            kept: columns whose empty values are written as such and read as such; their text is the empty one.
+            read: columns whose empty values are written as NULL; what is empty in a path has the empty text.
+
+        Raises:
+            LayoutError: a folder would have no name.
+        """
+        kept, either = set(kept), {*kept, *read}
+        for place in self.placeholders:
+            if place.name in kept and place.bare:
+                raise LayoutError(
+                    f"the layout {self.text!r} has a folder that is {{{place.column}}} alone:",
+                    f"an empty value would leave it without a name, so write {place.name}={{{place.column}}}.",
+                )
+        parts = tuple(
+            replace(part, may_be_empty=part.name in either, keeps_empty=part.name in kept)
+            if isinstance(part, Placeholder) and part.name is not None and not part.bare
+            else part
+            for part in self.parts
+        )
+        return replace(self, parts=parts)
+
     def render_row(self, row: Mapping[str, object], *, now: dt.datetime | None = None) -> str:
         """The path of one row, without slashes at its ends.
 

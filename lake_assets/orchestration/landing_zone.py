@@ -12,6 +12,8 @@ from collections.abc import Mapping
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from lake_assets.landed import strange_folders
+from lake_assets.orchestration.metadata import markdown
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -23,6 +25,7 @@ from lake_assets.orchestration.partitions import (
 from lake_assets.partition import Partition
 from lake_assets.recent import recent_texts
 from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import Calendar
 from lake_assets.waiting import Waiting, look_at_landing
 
 
@@ -53,7 +56,9 @@ def landing_asset(stream: OpenStream) -> dg.SourceAsset:
 def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersionsByPartition:
     found = look_at_landing(stream, _looked_at(stream, context.instance))
     waiting = found.waiting
-    _add_values(context.instance, stream, waiting)
+    calendar = Calendar(stream.config)
+    why = {partition: error for partition in waiting if (error := calendar.outside(partition)) is not None}
+    _add_values(context.instance, stream, {p: text for p, text in waiting.items() if p not in why})
     known = {
         name: set(definition.get_partition_keys(dynamic_partitions_store=context.instance))
         for name, definition in dimensions(stream).items()
@@ -61,15 +66,16 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
     versions = {}
     outside = []
     for partition, fingerprint in waiting.items():
-        if all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
+        if partition in why:
+            outside.append(f"{partition}: {why[partition]}")
+        elif all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
             versions[partition_key(partition)] = fingerprint
         else:
             outside.append(str(partition))
     context.log.info(f"{len(versions):,} partitions wait to be ingested")
     if outside:
         context.log.warning(
-            f"{len(outside):,} partitions have landed that the config does not have: {', '.join(outside[:10])}. "
-            "Correct `values`, `start` or `end` of the stream, or move the objects."
+            f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
         )
     context.log_event(_observation(stream, found))
     with warnings.catch_warnings():
@@ -79,9 +85,19 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
 
 def _observation(stream: OpenStream, found: Waiting) -> dg.AssetObservation:
     """That the landing zone was looked at, also if nothing waits there. Of no partition, so it triggers nothing."""
+    folders = [str(folder) for folder in strange_folders(found.strangers)][:10]
     return dg.AssetObservation(
         landing_name(stream.name),
-        metadata={"partitions_landed": len(found.landed), "partitions_waiting": len(found.waiting)},
+        metadata={
+            "partitions_landed": len(found.landed),
+            "partitions_waiting": len(found.waiting),
+            "objects_in_no_partition": len(found.strangers),
+            **(
+                {"in_no_partition": dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in folders))}
+                if folders
+                else {}
+            ),
+        },
         tags={DATA_VERSION_TAG: found.version},
     )
 

@@ -2,7 +2,8 @@
 
 A column is a dimension, its name the dimension's, and a value's key is its text as a path writes it:
 percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`. What Dagster forbids in keys, or splits them at, is
-percent-encoded too: `,` and `|` (and brackets, which a path encodes already) and `...`. So each partition has one
+percent-encoded too: `,` and `|` (and brackets, which a path encodes already) and `...`. An empty text, which a column
+with `empty: value` may have, is `__EMPTY__`, and that text itself is `%5F_EMPTY__`. So each partition has one
 key and each key one partition.
 
 With two columns Dagster joins the dimensions by `|` in the order of their names, whatever order the path has.
@@ -25,6 +26,7 @@ from lake_assets.streams.calendar import configured_values
 # `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 _JOINT = "|"
+EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
 
 # What the dates of the config are rounded to, and when a window begins.
 _WINDOWS: Mapping[PartitionType, tuple[Literal["year", "month", "day"], str]] = MappingProxyType(
@@ -89,6 +91,7 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
             f"partition key {key!r} has {len(texts)} values, and the partition columns are {', '.join(names)}:",
             f"write one value for each, joined by {_JOINT} (a {_JOINT} inside a value as %7C).",
         )
+    texts = ["" if text == EMPTY else text for text in texts]
     partition = Partition.of(columns, dict(zip(names, texts, strict=True)))
     canonical = partition_key(partition)
     if key != canonical:
@@ -99,7 +102,9 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
 
 
 def dimension_key(text: str) -> str:
-    """The key, in its dimension, of a value as a path writes it."""
+    """The key, in its dimension, of a value as a path writes it; `EMPTY` for an empty one, which Dagster forbids."""
+    if text in {"", EMPTY}:
+        return "%5F_EMPTY__" if text else EMPTY
     for forbidden, encoded in _FORBIDDEN.items():
         text = text.replace(forbidden, encoded)
     return text

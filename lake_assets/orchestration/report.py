@@ -14,6 +14,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
 from lake_assets.lake.history import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger import LEDGER_COLUMNS, LedgerRow, ledger_table, read_ledger
+from lake_assets.landed import strange_folders
 from lake_assets.orchestration.metadata import Metadata, markdown, table_schema
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
@@ -73,6 +74,11 @@ def report_metadata(state: StreamState) -> Metadata:
             f"`lake-assets report {state.stream} --png FILE` writes it."
         )
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
+    if folders := strange_folders(state.strangers):
+        metadata["in_no_partition"] = dg.MetadataValue.md(_list([str(folder) for folder in folders]))
+    if state.outside:
+        outside = [f"{one.partition} ({one.rows or 0:,} rows in the lake): {one.outside}" for one in state.outside]
+        metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))
     if failed := [one for one in state.partitions if one.state == "failed"]:
         metadata["failed"] = dg.MetadataValue.md(_failed(failed))
     return metadata
@@ -89,9 +95,13 @@ def _summary(state: StreamState) -> str:
 
 
 def _failed(partitions: Sequence[PartitionState]) -> str:
-    lines = [f"- {markdown(str(one.partition))}: {markdown(one.error or '')}" for one in partitions[:NAMED]]
-    if len(partitions) > NAMED:
-        lines.append(f"- and {len(partitions) - NAMED:,} more")
+    return _list([f"{one.partition}: {one.error or ''}" for one in partitions])
+
+
+def _list(texts: Sequence[str]) -> str:
+    lines = [f"- {markdown(text)}" for text in texts[:NAMED]]
+    if len(texts) > NAMED:
+        lines.append(f"- and {len(texts) - NAMED:,} more")
     return "\n".join(lines)
 
 

@@ -184,7 +184,7 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
 
 def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:
     """By the values from first to last, NULL after all others; a column's values have one type but for it."""
-    return tuple((value is None, isinstance(value, str), value or 0) for value in partition.values)
+    return tuple((value is None, isinstance(value, str), 0 if value is None else value) for value in partition.values)
 
 
 def time_key(kind: PartitionType, value: PartitionValue) -> dt.datetime:

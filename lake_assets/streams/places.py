@@ -1,9 +1,28 @@
 """Which partition an object's path names, or why it names none."""
 
+from itertools import product
+
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.template import Template
 from lake_assets.partition import Partition
 from lake_assets.texts import is_unicode
+
+
+def place_prefixes(template: Template, place: Partition) -> list[str]:
+    """The folders that hold a place's objects, its own first; NULL may have a second, whose value is empty.
+
+    Args:
+        template: the stream's layout.
+        place: a partition's part in the path.
+    """
+    texts = [
+        [text, ""] if value is None and column.empty == "null" else [text]
+        for column, value, text in zip(place.columns, place.values, place.texts().values(), strict=True)
+    ]
+    names = [column.name for column in place.columns]
+    return [template.prefix(dict(zip(names, some, strict=True))) for some in product(*texts)]
 
 
 class Places:
@@ -16,6 +35,7 @@ class Places:
     def __init__(self, stream: Stream) -> None:
         self._template = stream.template
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
+        self._lenient = self._template.with_empty(kept=(), read=self._template.columns)
         self._known: dict[str, Partition | LakeAssetsError] = {}
 
     def of(self, key: str) -> Partition:
@@ -42,15 +62,26 @@ class Places:
                 self._known[folder] = error
         return self._known[folder]
 
+    def _empty(self, key: str) -> list[str]:
+        """The columns that are empty in a path which fits the layout but for that."""
+        found = self._lenient.match(key, file=True) or {}
+        return [name for name, text in found.items() if not text]
+
     def _place(self, key: str) -> Partition:
         texts = self._template.match(key, file=True)
+        if texts is None and (empty := self._empty(key)):
+            folders = "; ".join(f"{name}={HIVE_NULL} for NULL" for name in empty)
+            raise PartitionError(
+                f"the path has an empty value of {', '.join(empty)}:",
+                f"set `empty: value` or `empty: null` for the column in the config, or rename the folder ({folders}).",
+            )
         if texts is None:
             raise LayoutError(
                 f"the path is not of the layout {self._template.text!r}:", "move the object, or correct `layout`."
             )
         place = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
-        prefix = self._template.prefix(place.texts())
-        if not key.startswith(prefix):
+        prefix, *others = place_prefixes(self._template, place)
+        if not key.startswith((prefix, *others)):
             # 07 is 7, and %2f is %2F; but a run lists one folder, the one that it would write itself.
             raise PartitionError(
                 f"the path is of partition {place}, written otherwise than its folder {prefix}:",

@@ -110,6 +110,10 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
     told = run("report", "--format", "table").stdout
     check = run("check", "--only", "landing_zone").output
 
+    assert (
+        "1 object in no partition, which no refresh reads:\n  p=007/ (1 object)"
+        in run("plan", "--partition", "p=7").output
+    )
     why = "the path is of partition p=7, written otherwise than its folder p=7/: move the object there."
     assert rows[-1] == {
         "stream": "sales",
