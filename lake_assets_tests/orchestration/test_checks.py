@@ -294,13 +294,24 @@ def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_worl
     assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
 
 
-def test_a_run_without_a_check_of_the_landing_zone_can_be_re_executed_too(local_world: World) -> None:
-    local_world.options = {"checks": {"skip": ["landing_zone"]}}
+@pytest.mark.parametrize("skipped", [[], ["landing_zone"]])
+def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
+    local_world: World, skipped: list[str]
+) -> None:
+    local_world.options = {"checks": {"skip": skipped}}
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
-    result = run(local_world, SALES, **BOTH)
+    with dg.DagsterInstance.ephemeral() as instance:
+        result = run(local_world, SALES, instance=instance, **BOTH)
+        record = instance.get_run_by_id(result.run_id)
+        assert record is not None
+        assert record.execution_plan_snapshot_id is not None
+        plan = instance.get_execution_plan_snapshot(record.execution_plan_snapshot_id)
+        assets, _ = instance.run_domain.get_keys_to_reexecute(result.run_id, plan)
 
+    # Dagster asks which assets the run materialized, and one of the two partitions was.
+    assert assets == {dg.AssetKey("sales")}
     told = {e.partition for e in result.get_asset_check_evaluations() if e.blocking and not e.passed}
     assert told == {"2026-02-11|SW"}
 

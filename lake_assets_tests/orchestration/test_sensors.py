@@ -8,9 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.arrivals.batch import Request
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.sensors import run_request
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 
@@ -171,3 +173,10 @@ def test_the_sensor_is_as_the_config_says(local_world: World, status: str, expec
 
 def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
     assert not build_definitions(local_world.config).sensors
+
+
+@pytest.mark.parametrize("last", ["region=NW,date=2026-02-11", "region=NW,date=2026-02-14"])
+def test_a_run_names_the_asset_as_its_target(local_world: World, last: str) -> None:
+    """By which the UI shows what a run is for; the job of a sensor has no name of its own."""
+    request = Request(local_world.partition("region=NW,date=2026-02-11"), local_world.partition(last), "0a1b")
+    assert run_request("sales", request).asset_selection == [dg.AssetKey("sales")]
