@@ -50,7 +50,7 @@ streams:
              nested: false}
     files: "*.parquet"
     partitions:
-      region: {type: string, values: [NW, 12, "NO", 1.5]}
+      region: {type: string, values: [NW, 12, "NO", 1.5], empty: refuse}
       date: {type: day, start: 2026-01-01, end: "2026-12-31"}
     path_columns: {hour: integer}
     destination: {schema: main, table: sales}
