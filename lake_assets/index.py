@@ -20,7 +20,7 @@ from lake_assets.passage import IngestResult, Passage, record_failures
 from lake_assets.registrar import Registrar
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
-from lake_assets.unknown import meant
+from lake_assets.unknown import UnknownPartitions
 
 FILES = 5_000  # of one transaction, about: a partition's new files stay together
 NAMED = 20  # errors of one partition, in the ledger
@@ -155,12 +155,14 @@ class _Run:
         policy = self.stream.config.on_empty
         skipped: list[Passage] = []
         empty: list[Passage] = []
-        known = self._in_ledger() if any(not share.plan.objects for share in shares) else set()
+        unknown = UnknownPartitions(
+            self.stream, self._in_ledger() if any(not share.plan.objects for share in shares) else ()
+        )
         for share in shares:
             passage = share.passage
-            if not share.plan.objects and passage.partition.path not in known:
+            if not share.plan.objects and passage.partition.path not in unknown.known:
                 passage.is_recorded = False
-                passage.note = meant(self.stream, passage.partition, known)
+                passage.note = unknown.meant(passage.partition)
             if share.plan.objects:
                 passage.update(source_fingerprint=self.stream.fingerprint(passage.manifest))
             else:

@@ -15,8 +15,8 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
+from lake_assets.empty import EmptyPartitions
 from lake_assets.errors import (
-    EmptySourceError,
     LakeAssetsError,
     SchemaChangedError,
     SchemaDriftError,
@@ -25,15 +25,14 @@ from lake_assets.errors import (
 from lake_assets.index import index_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.history import committed_fingerprints, partitions_in_ledger
+from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.ledger import create_ledger, record
-from lake_assets.lake.replacement import Replacement, Staged, where
+from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, Passage, chunks, is_interrupt, record_failures, still_open
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
-from lake_assets.unknown import meant
 from lake_assets.writing import Writer
 
 Sessions = Callable[[], SparkSession]
@@ -186,6 +185,7 @@ class _Run:
         self.landed_only = landed_only
         self.broken: Exception | None = None  # what would meet every other partition too
         self.writer = Writer(stream, checkpoint)
+        self.empty = EmptyPartitions(stream, landed_only=landed_only)
 
     def some(self, passages: Sequence[Passage]) -> Iterator[Outcome]:
         """All steps with some partitions; those whose objects change under way are taken again."""
@@ -344,36 +344,15 @@ class _Run:
 
     def _without_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> None:
         """There is nothing to load: the stream's policy says what that means."""
-        policy = self.stream.config.on_empty
-        if self.landed_only and self.stream.config.selects_rows and not self._has_rows(lake, passage, exists=exists):
-            # That there are objects does not say that something has landed, where the rows say of which partition.
-            passage.is_passed_over = True
-            return
-        passage.update(on_empty=policy)
-        known = partitions_in_ledger(lake, self.stream.table)
-        is_unknown = passage.partition.path not in known
-        if is_unknown and (not passage.manifest.objects or (policy == "fail" and self.stream.config.selects_rows)):
-            passage.is_recorded = False
-            passage.note = meant(self.stream, passage.partition, known)
-        if policy == "fail":
-            chosen = [f"{c.name}={passage.partition.texts()[c.name]}" for c in passage.partition.columns if c.in_rows]
-            raise EmptySourceError(
-                f"the source partition has no rows{' of ' if chosen else ''}{', '.join(chosen)}: "
-                f"{passage.row.source_glob}:",
-                (f"{passage.note} Check its name, " if passage.note else "check that it has landed, ")
-                + "or set on_empty to keep or clear.",
-            )
-        if policy == "keep" or not exists or not passage.is_recorded:
-            self._skip(lake, [passage])
-            return
-        passage.files = []
-        passage.update(status="committed", row_count=0, files_written=0, bytes_written=0)
-        self._replace(lake, passage)
-
-    def _has_rows(self, lake: LakeSession, passage: Passage, *, exists: bool) -> bool:
-        condition, parameters = where(passage.partition)
-        table = self.stream.table.sql
-        return exists and bool(lake.rows(f"SELECT 1 FROM {table} WHERE {condition} LIMIT 1", parameters))  # noqa: S608
+        match self.empty.decide(lake, passage, exists=exists):
+            case "leave out":
+                passage.is_passed_over = True
+            case "skip":
+                self._skip(lake, [passage])
+            case "clear":
+                passage.files = []
+                passage.update(status="committed", row_count=0, files_written=0, bytes_written=0)
+                self._replace(lake, passage)
 
     def _skip(self, lake: LakeSession, passages: Sequence[Passage]) -> None:
         now = dt.datetime.now(dt.UTC)

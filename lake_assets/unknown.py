@@ -1,6 +1,7 @@
 """A partition of which nothing has landed and the ledger has no row: which one was probably meant."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import islice
 
 from lake_assets.errors import KeyOrderError, StorageError
@@ -13,33 +14,46 @@ MOST_OBJECTS = 5_000  # of the landing zone that are looked at for the values th
 NAMED = 5  # values, where none is alike
 
 
-def meant(stream: OpenStream, partition: Partition, known: Iterable[str]) -> str:
-    """Which values there are, for a value of the partition that nobody knows; empty if all its values are known.
+class UnknownPartitions:
+    """Tells of partitions that nobody knows which ones were probably meant; a run makes one, and asks it often.
 
     Args:
-        stream: whose partition it is.
-        partition: of which nothing is known.
+        stream: whose partitions they are.
         known: the paths of the partitions that the ledger knows.
     """
-    others = [other for path in known if (other := stream.config.partition_at(path)) is not None]
-    for index, column in enumerate(partition.columns):
-        text = column.text(partition.values[index])
-        if column.in_rows or column.type not in ("string", "integer"):
-            continue
-        texts = {column.text(other.values[index]) for other in others}
-        if text not in texts:
-            texts |= {column.text(other.values[other.columns.index(column)]) for other in _landed(stream)}
-        if text in texts:
-            continue
-        if any(wild in text for wild in ("%2A", "%3F")):
-            return f"{column.name}={text} names one partition, for there are no wildcards."
-        near = nearest(text, texts) or sorted(texts)[:NAMED]
-        listed = f"; there is {', '.join(near)}" if near else ""
-        return f"nothing of {column.name}={text} has landed or is in the lake{listed}."
-    return ""
+
+    def __init__(self, stream: OpenStream, known: Iterable[str]) -> None:
+        self.known = frozenset(known)
+        self._stream = stream
+
+    def meant(self, partition: Partition) -> str:
+        """Which values there are, for a value of the partition that nobody knows; empty if all its values are known."""
+        for index, column in enumerate(partition.columns):
+            text = column.text(partition.values[index])
+            if column.in_rows or column.type not in ("string", "integer"):
+                continue
+            texts = {column.text(other.values[index]) for other in self._others}
+            if text not in texts:
+                texts |= {column.text(other.values[other.columns.index(column)]) for other in self._landed}
+            if text in texts:
+                continue
+            if any(wild in text for wild in ("%2A", "%3F")):
+                return f"{column.name}={text} names one partition, for there are no wildcards."
+            near = nearest(text, texts) or sorted(texts)[:NAMED]
+            listed = f"; there is {', '.join(near)}" if near else ""
+            return f"nothing of {column.name}={text} has landed or is in the lake{listed}."
+        return ""
+
+    @cached_property
+    def _others(self) -> Sequence[Partition]:
+        return [other for path in self.known if (other := self._stream.config.partition_at(path)) is not None]
+
+    @cached_property
+    def _landed(self) -> frozenset[Partition]:
+        return frozenset(_first_landed(self._stream))
 
 
-def _landed(stream: OpenStream) -> Iterator[Partition]:
+def _first_landed(stream: OpenStream) -> Iterator[Partition]:
     """The partitions of the first objects of the landing zone; none where it does not answer, for this is a hint."""
     if not stream.source.is_listable:
         return

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _PAGE = 1000  # what S3 gives at most for one request
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
 
 def position(text: str, *, tree: bool) -> str:
     """A text that sorts as the key, or the beginning of one, does in a store of this order."""
@@ -110,7 +112,7 @@ def _files(root: str, folder: str, after: str) -> Iterator["ObjectMeta"]:
                 status = entry.stat()
             except FileNotFoundError:  # removed, or renamed when it was whole, since the folder was read
                 continue
-            time = dt.datetime.fromtimestamp(status.st_mtime, dt.UTC)
+            time = _EPOCH + dt.timedelta(microseconds=status.st_mtime_ns // 1000)  # as the store cuts it
             etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
             yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
 

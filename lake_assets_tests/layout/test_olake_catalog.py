@@ -28,9 +28,9 @@ CATALOG = {
 
 def test_the_selected_streams_are_read_in_order() -> None:
     assert read_catalog(json.dumps(CATALOG)) == (
-        OlakeStream("shop", "orders", Template.parse(REGEX, compat="olake"), "cdc"),
-        OlakeStream("shop", "plain", None, "full_refresh"),
-        OlakeStream("日本", "名前", None, None),
+        OlakeStream("shop", "orders", Template.parse(REGEX, compat="olake"), "cdc", "shop/orders"),
+        OlakeStream("shop", "plain", None, "full_refresh", "shop/plain"),
+        OlakeStream("日本", "名前", None, None, "日本/名前"),
     )
 
 

@@ -80,7 +80,7 @@ def test_a_config_error_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     file.write_text("lakes: {}\nstreams: {}\nsprak: {}\n", encoding="utf-8")
     monkeypatch.setenv(CONFIG_VARIABLE, str(file))
 
-    with pytest.raises(ConfigError, match=f"{file}:3: sprak: unknown key: did you mean spark") as raised:
+    with pytest.raises(ConfigError, match=f"{file}:3:1: sprak: unknown key: did you mean spark") as raised:
         defs()
 
     assert raised.value.__cause__ is None
