@@ -18,6 +18,8 @@ from lake_assets_tests.world_fixtures import local_world, s3_location, sessions,
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # Nor does a process for a test or two need a pool of threads for matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# A worker of pytest-xdist has a width of its own, at which our tables would be folded.
+os.environ.pop("COLUMNS", None)
 
 __all__ = [
     "encrypted",

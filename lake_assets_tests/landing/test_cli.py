@@ -140,7 +140,7 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     process.send_signal(number)
     out, err = process.communicate(timeout=30)
 
-    assert process.returncode == 130, err
+    assert process.returncode == 128 + number, err
     assert b"landed  1,500 records in 2 files" in out, out + err
     assert b"Traceback" not in err
     assert landed_ids(tmp_path / "landing") == list(range(1500))
