@@ -24,7 +24,7 @@ _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*)", re.DOTALL
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
-_WORKER_GONE = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect|from pyspark\.daemon")
+_WORKER_GONE = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect|from [\w.]+\.daemon")
 _NO_MEMORY = ("MemoryError", "pyarrow.lib.ArrowMemoryError")
 
 _POSITION = re.compile(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==")  # from one

@@ -133,6 +133,10 @@ def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> N
             "EOFException occurred while reading the port number from pyspark.daemon's stdout",
             "a Python worker of Spark",
         ),
+        (
+            "EOFException occurred while reading the port number from lake_assets.spark.daemon's stdout",
+            "a Python worker of Spark",
+        ),
         ("ExecutorLostFailure (executor 3 exited caused by one of the running tasks)", "an executor of Spark was lost"),
         ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "Spark's JVM had too little memory"),
     ],
