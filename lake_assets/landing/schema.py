@@ -1,6 +1,6 @@
 """The columns of landed files: declared, or inferred from the first records and then fixed."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -36,6 +36,30 @@ def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
     if texts:
         kinds = [_temporal(column) or kind for column, kind in zip(sample.columns, kinds, strict=True)]
     return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))
+
+
+def wide_integer(value: object) -> int | None:
+    """A whole number beyond 64 bits in a value of JSON: Arrow would infer a double, which is another number."""
+    if isinstance(value, int):
+        return None if -(2**63) <= value < 2**63 else value
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return next((found for part in parts if (found := wide_integer(part)) is not None), None)
+
+
+def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
+    """The whole numbers beyond 64 bits among some texts."""
+    long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
+    for text in texts.filter(long).to_pylist():
+        if (found := wide_integer(int(text))) is not None:
+            yield found
+
+
+def too_wide(name: str, source: str, number: int) -> SchemaError:
+    """The error for a column whose type cannot be inferred without changing this number."""
+    return SchemaError(
+        f"the field {name!r} of {source} has the whole number {number}, which is beyond 64 bits:",
+        f"declare it in landing.columns, such as {name}: decimal(38,0).",
+    )
 
 
 def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:

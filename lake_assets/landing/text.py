@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
-from lake_assets.landing.schema import as_text, inferred
+from lake_assets.landing.schema import as_text, inferred, too_wide, wide_integer, wide_integers
 from lake_assets.landing.sift import NOT_ONE_RECORD, Block, Lines, Positions, Records, line_breaks
 
 _BOM = b"\xef\xbb\xbf"
@@ -90,11 +90,13 @@ class JsonText:
             f"none of the first lines of {self._source} is a JSON object:", "check the file, and --format."
         )
 
-    @staticmethod
-    def _objects(text: bytes) -> tuple[list[bytes], list[str]]:
+    def _objects(self, text: bytes) -> tuple[list[bytes], list[str]]:
         """The lines that are JSON objects, and all of their names in order.
 
         Arrow's reader overflows its stack over an array in an array in an array …; Python's says so.
+
+        Raises:
+            SchemaError: one has a whole number that no type holds that would be inferred.
         """
         lines: list[bytes] = []
         names: dict[str, None] = {}
@@ -104,6 +106,9 @@ class JsonText:
             except (ValueError, RecursionError):
                 continue
             if isinstance(record, dict):
+                for name, value in record.items():
+                    if (number := wide_integer(value)) is not None:
+                        raise too_wide(name, self._source, number)
                 lines.append(line)
                 names |= dict.fromkeys(record)
         return lines, list(names)
@@ -148,10 +153,20 @@ class CsvText:
             text = b"\n".join(line for _, line in lines.lines)
             try:
                 first = self._parse(text, None)
+                self._refuse_wide(text, first.schema)
                 return inferred(self._parse(text, as_text(first.schema)), texts=True)
             except pa.ArrowInvalid:
                 lines = Lines(lines.lines[: len(lines) // 2], self._source, self._read)
         raise LandingError(f"none of the first lines of {self._source} fits its line of names:", "check the file.")
+
+    def _refuse_wide(self, text: bytes, schema: pa.Schema) -> None:
+        names = [field.name for field in schema if pa.types.is_floating(field.type)]
+        if not names:
+            return
+        texts = self._parse(text, pa.schema([(name, pa.string()) for name in names]))
+        for name in names:
+            for number in wide_integers(texts.column(name)):
+                raise too_wide(name, self._source, number)
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
         try:

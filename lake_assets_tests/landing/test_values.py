@@ -2,6 +2,7 @@
 
 import decimal
 import io
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -102,3 +103,31 @@ def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
     schema = declared({"v": kind})
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
     return [found for some in records for found in sift(some, lambda rows: fit(rows, schema))]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        ("jsonl", b'{"v":18446744073709551616}\n{"v":1}\n'),
+        ("jsonl", b'{"v":{"a":[1,-9223372036854775809]}}\n'),
+        ("csv", b"v\n18446744073709551616\n1\n"),
+        ("csv", b"v\n1.5\n-9223372036854775809\n"),
+    ],
+)
+def test_a_whole_number_beyond_64_bits_is_not_inferred_to_be_a_double(form: Form, text: bytes) -> None:
+    records = read_records(io.BytesIO(text), "-", form, lambda infer: infer(), 0)
+
+    with pytest.raises(SchemaError, match=r"field 'v' of - has the whole number .*: .*v: decimal\(38,0\)"):
+        list(records)
+
+
+@pytest.mark.parametrize("text", [b'{"v":-9223372036854775808}\n{"v":1}\n', b'{"v":9223372036854775807}\n'])
+def test_a_whole_number_of_64_bits_is_inferred_as_it_is(text: bytes) -> None:
+    schemas: list[pa.Schema] = []
+
+    def kept(infer: Callable[[], pa.Schema]) -> pa.Schema:
+        schemas.append(infer())
+        return schemas[-1]
+
+    list(read_records(io.BytesIO(text), "-", "jsonl", kept, 0))
+    assert schemas[0].field("v").type == pa.int64()
