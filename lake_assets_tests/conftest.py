@@ -5,6 +5,8 @@ Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest
 
 import os
 
+from hypothesis import settings
+
 from lake_assets_tests.encrypted import encrypted, local_encrypted
 from lake_assets_tests.indexing import indexed_world, lane
 from lake_assets_tests.servers.postgres import postgres
@@ -20,6 +22,9 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
+# An example that takes long on a busy machine is no failure.
+settings.register_profile("untimed", parent=settings(), deadline=None)
+settings.load_profile("untimed")
 
 __all__ = [
     "encrypted",
