@@ -7,7 +7,7 @@ and then each commits, or fails, by itself. Both are called by the command line 
 import datetime as dt
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,7 +103,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Make many of the lake's partitions what the landing zone's are, each by a commit of its own.
 
     Args:

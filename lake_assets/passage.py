@@ -3,10 +3,11 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -167,6 +168,29 @@ def is_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+Item = TypeVar("Item")
+
+
+@contextmanager
+def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
+    """Loop over the outcomes of a run inside: an interrupt that meets the loop's own body ends the run as one too.
+
+    Otherwise the run would only see that nobody asks it for more, and note nothing of what had begun.
+    """
+    try:
+        yield outcomes
+    except BaseException as error:
+        if is_interrupt(error):
+            try:
+                outcomes.throw(error)
+                for _ in outcomes:  # committed, and not told: the ledger has them
+                    continue
+            except BaseException as again:
+                if again is not error:
+                    raise
+        raise
 
 
 def still_open(passages: Iterable[Passage]) -> list[Passage]:

@@ -8,6 +8,7 @@ import pytest
 from lake_assets import ingest, writing
 from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError, SparkUnavailableError
 from lake_assets.ingest import Outcome, ingest_all
+from lake_assets.passage import passing_on_interrupts
 from lake_assets.report.state import read_state
 from lake_assets.spark.job import Job, JobResult
 from lake_assets.spark.lanes import pass_through
@@ -231,3 +232,22 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
 
     assert jobs == [1, 1]
     assert not any(isinstance(o.error, LakeAssetsError) for o in outcomes.values())
+
+
+def test_an_interrupt_that_meets_whoever_asks_cancels_what_has_begun(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.ingest.COMMITS", 1)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    partitions = [local_world.partition(NW), local_world.partition(SW)]
+
+    outcomes = ingest_all(local_world.stream, partitions, local_world.sessions)
+    with pytest.raises(KeyboardInterrupt), passing_on_interrupts(outcomes):
+        for _ in outcomes:
+            raise KeyboardInterrupt
+
+    assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == [
+        (partitions[0].path, "committed"),
+        (partitions[1].path, "cancelled"),
+    ]

@@ -105,6 +105,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     from lake_assets.cli.progress import progress
     from lake_assets.cli.sessions import Session
     from lake_assets.ingest import ingest_all
+    from lake_assets.passage import passing_on_interrupts
 
     options: Options = ctx.obj
     config = options.load()
@@ -127,15 +128,16 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
                 run_id=run_id,
                 checkpoint=interrupt.check,
             )
-            for outcome in outcomes:
-                interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
-                if outcome.result is not None:
-                    click.echo(result_line(outcome.result))
-                elif isinstance(outcome.error, LakeAssetsError):
-                    failures.tell(str(outcome.partition), outcome.error)
-                elif outcome.error is not None:
-                    raise outcome.error
-                bar.advance(task)
+            with passing_on_interrupts(outcomes):
+                for outcome in outcomes:
+                    interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
+                    if outcome.result is not None:
+                        click.echo(result_line(outcome.result))
+                    elif isinstance(outcome.error, LakeAssetsError):
+                        failures.tell(str(outcome.partition), outcome.error)
+                    elif outcome.error is not None:
+                        raise outcome.error
+                    bar.advance(task)
     failures.tell_rest()
     if failures.count:
         click.echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)

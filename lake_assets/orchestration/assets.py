@@ -33,7 +33,7 @@ from lake_assets.orchestration.metadata import (
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
 from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult, is_interrupt
+from lake_assets.passage import IngestResult, is_interrupt, passing_on_interrupts
 from lake_assets.stream import OpenStream
 
 PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
@@ -146,10 +146,11 @@ class _Run:
             run_at=self.run_at,
         )
         try:
-            for outcome in outcomes:
-                key = partitions[outcome.partition]
-                told = len(self.done) + len(self.failed) + self.passed_over
-                self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
+            with passing_on_interrupts(outcomes):
+                for outcome in outcomes:
+                    key = partitions[outcome.partition]
+                    told = len(self.done) + len(self.failed) + self.passed_over
+                    self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
         except BaseException as error:
             self._log_progress()
             yield from self._events_by_partition()
