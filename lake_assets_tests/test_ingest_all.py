@@ -243,9 +243,14 @@ def test_an_interrupt_that_meets_whoever_asks_cancels_what_has_begun(
     partitions = [local_world.partition(NW), local_world.partition(SW)]
 
     outcomes = ingest_all(local_world.stream, partitions, local_world.sessions)
-    with pytest.raises(KeyboardInterrupt), passing_on_interrupts(outcomes):
-        for _ in outcomes:
-            raise KeyboardInterrupt
+
+    def ask() -> None:
+        with passing_on_interrupts(outcomes):
+            for _ in outcomes:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask()
 
     assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == [
         (partitions[0].path, "committed"),
