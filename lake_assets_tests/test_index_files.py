@@ -1,5 +1,6 @@
 """Which landed files can be registered: their columns, partition columns, layouts and names."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -93,6 +94,22 @@ def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, colu
     assert isinstance(outcome.error, SchemaError)
     assert uri in str(outcome.error)
     assert reason in str(outcome.error)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_world: World, *, nested: bool) -> None:
+    """Among the catalog's statistics it would fail every query of the table."""
+    days = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())
+    days = pa.ListArray.from_arrays([0, 1, 2], days) if nested else days
+    text = pa.array(["5877642-06-23 (BC)"] * 2)
+    indexed_world.land(NW, pa.table({"id": [1, 2], "text": text, "day": days}))
+    indexed_world.land(NW, pa.table({"id": [3, 4], "text": text, "day": pa.nulls(2, days.type)}), "good.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert re.search(r"column 'day.*batch_1.parquet has a day before 5877642-06-25 \(BC\)", str(outcome.error))
+    assert indexed_world.query("SELECT id FROM lake.sales WHERE text > '5' ORDER BY id") == [(3,), (4,)]
 
 
 @pytest.mark.usefixtures("lane")

@@ -1,7 +1,8 @@
 """A whole small world for tests: a landing zone, a lake, a stream between them, and readers that are not ours."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -103,13 +104,23 @@ class World:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""
+        with self._reader() as client:
+            return client.execute(sql, parameters).fetchall()
+
+    def arrow(self, sql: str) -> pa.Table:
+        """What `query` finds, as Arrow has it."""
+        with self._reader() as client:
+            return client.execute(sql).to_arrow_table()
+
+    @contextmanager
+    def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         lake = self.config.lakes["test"]
         client = _client(*extensions(lake))
         for statement in secret_statements(lake):
             client.execute(statement)
         client.execute(attach_statement(lake, read_only=True))
         try:
-            return client.execute(sql, parameters).fetchall()
+            yield client
         finally:
             client.execute("DETACH lake")
 

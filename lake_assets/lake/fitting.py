@@ -19,6 +19,8 @@ from lake_assets.spark.made import Made, made_of
 from lake_assets.storage.store import LandedObject
 
 _ROWS = 131_072  # of a batch
+TOO_EARLY = ("INT32", "5877642-06-23 (BC)")
+"""The text of a day that DuckDB writes and cannot read: in the catalog's statistics it would fail each query."""
 
 Folders = frozenset[tuple[str, str]]
 """Partition columns, in lower case, each with the name of the folder that says it in the path."""
@@ -76,9 +78,16 @@ class Fitting:
         """How readers see the file.
 
         Raises:
-            SchemaError: its columns or a row's partition are not what they must be; the error names it.
+            SchemaError: its columns, a day or a row's partition are not what they must be; the error names it.
             SourceError: it cannot be read.
         """
+        early = [p for p, chunks in footer.chunks.items() if any((c.type, c.least) == TOO_EARLY for c in chunks)]
+        if early:
+            raise SchemaError(
+                f"column {early[0]!r} of the object {o.uri} has a day before 5877642-06-25 (BC), the first that "
+                "DuckDB's DATE can hold:",
+                "correct the value where it is written.",
+            )
         schema = self._schemas.get(footer.shape)
         if schema is None:
             schema = self._schemas[footer.shape] = self._schema_of(o)

@@ -14,6 +14,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, PartitionError, SchemaError
 from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
 from lake_assets.spark.fit import others, typed_value
+from lake_assets.spark.leaves import no_rows
 from lake_assets.streams.calendar import Calendar
 
 _REMEMBERED = 65_536  # paths
@@ -44,7 +45,8 @@ class Destination:
         self._stream = stream
         self._calendar = Calendar(stream)
         self._layout = stream.template
-        self._layout.render(schema.empty_table())
+        empty = no_rows(schema)
+        self._layout.render(empty)
         if found := clash(stream, schema):
             raise SchemaError(*found)
         places = [p for p in self._layout.placeholders if not p.is_now]
@@ -52,7 +54,7 @@ class Destination:
         in_path = {p.column for p in places if p.name in stream.partitions} - in_parts
         self.columns = [name for name in schema.names if name not in in_path]
         """Those of the records that stand in the files. One that the path holds whole is left out, as Hive does."""
-        self._none = schema.empty_table().select(self.columns)
+        self._none = empty.select(self.columns)
         names = {name.lower(): name for name in self.columns}
         self._own = {c: names[c.name.lower()] for c in stream.columns if not c.in_rows and c.name.lower() in names}
         self._kept = self._kept_columns(names) if stream.landing and stream.landing.keep_path_columns else ()

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from lake_assets.errors import SchemaError
-from lake_assets.spark.leaves import leaf_types
+from lake_assets.spark.leaves import leaf_types, no_rows
 
 _SAMPLE = 1000  # rows
 _FEW = 64  # distinct values
@@ -36,7 +36,7 @@ class Encoder:
         self._dictionaries: list[str] = []
         self._compression: dict[str, str] = {}
         try:
-            metadata = pq.read_metadata(pa.BufferReader(self.encode(schema.empty_table())))
+            metadata = pq.read_metadata(pa.BufferReader(self.encode(no_rows(schema))))
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
             raise SchemaError(
                 f"the records' columns cannot be written as Parquet: {error}.", "Declare them in `landing.columns`."

@@ -148,10 +148,19 @@ def _distinct(
 
 def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
     """What a clock in the zone shows, without a zone; in microseconds at most, which Python has."""
-    unit = "us" if column.type.unit == "ns" else column.type.unit
+    if column.type.unit == "ns":
+        column = _microseconds(column)
     if column.type.tz is None:
-        return column.cast(pa.timestamp(unit), safe=False)
-    return pc.local_timestamp(column.cast(pa.timestamp(unit, zone.key), safe=False))
+        return column
+    return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, zone.key)))
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    """The microsecond in which each nanosecond is; Arrow's cast would cut one before 1970 to the next."""
+    nanos = column.view(pa.int64())
+    cut = pc.divide(nanos, 1000)
+    floor = pc.if_else(pc.greater(pc.multiply(cut, 1000), nanos), pc.subtract(cut, 1), cut)
+    return floor.view(pa.timestamp("us", column.type.tz))
 
 
 def _cut(texts: pa.Array, span: str, zone: ZoneInfo) -> pa.Array:

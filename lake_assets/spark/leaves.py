@@ -92,3 +92,8 @@ def has_nanoseconds(data_type: pa.DataType) -> bool:
 def is_nanoseconds(data_type: pa.DataType) -> bool:
     """Whether a type is a timestamp in nanoseconds."""
     return bool(t.is_timestamp(data_type) and data_type.unit == "ns")
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """A table without rows; Arrow's own `empty_table` fails where a list or struct holds UUIDs or JSON."""
+    return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)

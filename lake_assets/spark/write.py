@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import masking
 from lake_assets.spark.attempt import discard_unfinished
 from lake_assets.spark.job import DataFile, Job
-from lake_assets.spark.leaves import leaf_types, leaves, width
+from lake_assets.spark.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
 
@@ -122,7 +122,7 @@ def _with_nan(group: pa.Table | None) -> frozenset[int]:
 def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
     """Parquet's paths of the leaves but for those at some places."""
     sink = pa.BufferOutputStream()
-    pq.write_table(schema.empty_table(), sink, version="2.6", store_schema=False)
+    pq.write_table(no_rows(schema), sink, version="2.6", store_schema=False)
     parquet = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
     return [parquet.column(place).path for place in range(len(parquet)) if place not in without]
 

@@ -56,6 +56,15 @@ def test_what_a_list_holds_is_zstd_too(tmp_path: Path) -> None:
     assert {group.column(i).compression for i in range(group.num_columns)} == {"ZSTD"}
 
 
+def test_columns_of_which_arrow_makes_no_empty_arrays(tmp_path: Path) -> None:
+    ids = pa.ListArray.from_arrays([0, 1, 1], pa.array([bytes(16)], pa.uuid()))
+    with LandingWriter("sales", stream_of(tmp_path, columns=None)) as writer:
+        writer.write(rows(0, 2).append_column("ids", ids))
+
+    found = pq.read_table(files(tmp_path)[0], partitioning=None)["ids"]
+    assert found.to_pylist() == ids.to_pylist()
+
+
 def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) -> None:
     columns = COLUMNS | {"word": "string", "flag": "boolean"}
     table = rows(0, 1000).append_column("word", pa.array(["clean", "warning"] * 500))

@@ -54,6 +54,13 @@ def test_the_parts_of_a_time_render_as_its_values_do_one_by_one(column: pa.Array
     assert template.render(pa.table({"k": column})).to_pylist() == rows
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_a_nanosecond_before_midnight_is_of_the_day_that_ends(zone: str | None) -> None:
+    times = pa.array([-1, 0, -86_400 * 10**9 - 1, None], pa.timestamp("ns", zone))
+    paths = Template.parse("{k,,YY}-{k,,MM}-{k,,DD}").render(pa.table({"k": times})).to_pylist()
+    assert paths[:3] == ["1969-12-31", "1970-01-01", "1969-12-30"]
+
+
 @pytest.mark.parametrize("compat", [None, "olake"])
 def test_many_rows_of_chunks_render_as_they_do_one_by_one(compat: Compat | None) -> None:
     random = np.random.default_rng(3)

@@ -64,3 +64,11 @@ def test_a_nan_is_found_in_nested_columns(tmp_path: Path) -> None:
     }
     (file,) = written(tmp_path, pa.record_batch(rows))
     assert silent(file) == [{"list.list.element", "deep.b.list.element.c", "map.key_value.value", "half"}]
+
+
+def test_a_nan_beside_uuids_and_json_in_nested_columns(tmp_path: Path) -> None:
+    """Arrow makes no empty array of a list of either."""
+    texts = pa.StructArray.from_arrays([pa.array(["{}"], pa.json_())], ["j"])
+    rows = {"v": [NAN], "ids": pa.nulls(1, pa.list_(pa.uuid())), "texts": texts}
+    (file,) = written(tmp_path, pa.record_batch(rows))
+    assert silent(file) == [{"v"}]

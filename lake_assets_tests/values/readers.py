@@ -1,20 +1,29 @@
-"""What readers that are not ours find in a landed file and in the lake, by values and by conditions."""
+"""What readers that are not ours find in a landed file and in the lake, by values and by conditions.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Two read the landed file. DuckDB's values are compared as the texts that it makes of them, pyarrow's as Python has them.
+So a difference is seen also where DuckDB reads a file wrongly, or where two values have one text.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lake_assets.engine import identifier, literal
+from lake_assets_tests.values.plain import plain
+from lake_assets_tests.world import World
 
-Query = Callable[[str], list[tuple[Any, ...]]]
+OTHERS = 1000
+"""The number of the first row that is none of those to be compared."""
 
 
 @dataclass(frozen=True)
 class Landed:
-    """Landed files as a plain DuckDB client reads them, each column by itself.
+    """Landed files as a plain DuckDB client and pyarrow read them, each column by itself.
 
     Args:
         uris: the files.
@@ -32,15 +41,23 @@ class Landed:
 
     @cached_property
     def texts(self) -> Mapping[str, list[str | None] | None]:
-        """The values of each column as text, in the order of the rows' numbers; None where they cannot be read."""
+        """What DuckDB makes of each column, in the order of the rows' numbers; None where it cannot read it."""
         return {name: self._column(name) for name in self.names}
+
+    @cached_property
+    def values(self) -> Mapping[str, list[Any]]:
+        """What pyarrow reads in each column, in the order of the rows' numbers."""
+        tables = [pq.ParquetFile(uri, coerce_int96_timestamp_unit="us").read() for uri in self.uris]
+        return numbered(tables, self.names)
 
     def _column(self, name: str) -> list[str | None] | None:
         source = f"read_parquet({list(self.uris)!r}, hive_partitioning = false)"
         column = identifier(name)
         try:
             # A table, so that no condition is answered by the file's statistics.
-            self.client.execute(f"CREATE TABLE {column} AS SELECT id, {column} AS v FROM {source}")
+            ((kind,),) = self.client.execute(f"SELECT typeof({column}) FROM {source} LIMIT 1").fetchall()
+            value = f"{column}::{kind.replace('JSON', 'VARCHAR')}"  # which is what a lake has of it
+            self.client.execute(f"CREATE TABLE {column} AS SELECT id, {value} AS v FROM {source} WHERE id < {OTHERS}")
             return [text for (text,) in self.client.execute(f"SELECT v::VARCHAR FROM {column} ORDER BY id").fetchall()]
         except duckdb.Error:
             return None
@@ -49,6 +66,17 @@ class Landed:
         """How many rows meet a condition on `v`."""
         ((count,),) = self.client.execute(f"SELECT count(*) FROM {identifier(name)} WHERE {condition}").fetchall()
         return int(count)
+
+
+def numbered(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, list[Any]]:
+    """The values of columns in the order of the rows' numbers."""
+    ids = [number for table in tables for number in table["id"].to_pylist()]
+    rows = sorted((number, place) for place, number in enumerate(ids) if number < OTHERS)
+    found = {}
+    for name in names:
+        values = [value for table in tables for value in plain(table[name])]
+        found[name] = [values[place] for _, place in rows]
+    return found
 
 
 def conditions(texts: Sequence[str | None], sql_type: str) -> Iterator[str]:
@@ -60,31 +88,49 @@ def conditions(texts: Sequence[str | None], sql_type: str) -> Iterator[str]:
         yield from (f"v {operator} {value}" for operator in ("=", "<=", ">", "<>"))
 
 
-def differences(landed: Landed, query: Query, first: int = 0) -> list[str]:
+def differences(landed: Landed, world: World, first: int = 0) -> list[str]:
     """Where the lake does not have what was landed.
 
     Args:
         landed: the files.
-        query: asks the lake, whose table is `lake.sales`.
+        world: whose lake has the table `lake.sales`.
         first: the number of the first row.
     """
-    types = {name: kind for name, kind, *_ in query("DESCRIBE lake.sales")}
-    numbered = f"id BETWEEN {first} AND {first + 999}"
-    found = []
-    for name in landed.names:
-        column, texts = identifier(name), landed.texts[name]
-        rows = f"(SELECT {column} AS v FROM lake.sales WHERE {numbered})"
-        ordered = f"SELECT {column}::VARCHAR FROM lake.sales WHERE {numbered} ORDER BY id"
-        lake = [text for (text,) in query(ordered)]
-        if texts is None or lake != texts:
-            found.append(f"{name} {types[name]}: {texts} became {lake}")
-            continue
-        some = list(conditions(texts, types[name]))
-        counts = query(" UNION ALL ".join(f"SELECT {n}, count(*) FROM {rows} WHERE {c}" for n, c in enumerate(some)))
-        expected = [(n, landed.count(name, c.replace("v ", f"v::{types[name]} ", 1))) for n, c in enumerate(some)]
-        found += [
-            f"{name} {types[name]}: {some[n]} finds {count} rows and not {wanted}"
-            for (n, count), (_, wanted) in zip(sorted(counts), expected, strict=True)
-            if count != wanted
-        ]
-    return found
+    types = {name: kind for name, kind, *_ in world.query("DESCRIBE lake.sales")}
+    rows = f"lake.sales WHERE id BETWEEN {first} AND {first + OTHERS - 1}"
+    texts = world.arrow(f"SELECT id - {first} AS id, {', '.join(map(_text, landed.names))} FROM {rows}")
+    columns = ", ".join(map(identifier, landed.names))
+    values = world.arrow(f"SELECT id - {first} AS id, {columns} FROM {rows}")
+    return [
+        *_differences("DuckDB", landed.texts, numbered([texts], landed.names), types),
+        *_differences("pyarrow", landed.values, numbered([values], landed.names), types),
+        *(one for name in landed.names for one in _uncounted(landed, world, name, types[name], rows)),
+    ]
+
+
+def _text(name: str) -> str:
+    return f"{identifier(name)}::VARCHAR AS {identifier(name)}"
+
+
+def _differences(
+    reader: str, landed: Mapping[str, list[Any] | None], lake: Mapping[str, list[Any]], types: Mapping[str, str]
+) -> list[str]:
+    return [
+        f"{name} {types[name]} by {reader}: {found} became {lake[name]}"
+        for name, found in landed.items()
+        if found != lake[name]
+    ]
+
+
+def _uncounted(landed: Landed, world: World, name: str, sql_type: str, rows: str) -> Iterator[str]:
+    """The conditions by which the lake finds other rows than the landed file has."""
+    texts = landed.texts[name]
+    if texts is None:
+        return
+    some = list(conditions(texts, sql_type))
+    source = f"(SELECT {identifier(name)} AS v FROM {rows})"
+    found = world.query(" UNION ALL ".join(f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(some)))
+    for number, count in sorted(found):
+        expected = landed.count(name, some[number].replace("v ", f"v::{sql_type} ", 1))
+        if count != expected:
+            yield f"{name} {sql_type}: {some[number]} finds {count} rows and not {expected}"

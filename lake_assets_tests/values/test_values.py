@@ -3,6 +3,7 @@
 A few examples each, always the same; `LAKE_ASSETS_EXAMPLES=50` makes fifty new ones of each.
 """
 
+import datetime as dt
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
@@ -19,7 +21,7 @@ from lake_assets.compact import compact
 from lake_assets.errors import SchemaError
 from lake_assets_tests.indexing import index
 from lake_assets_tests.values.columns import LEAVES, OF_SPARK, REFUSED, tables, without_nan
-from lake_assets_tests.values.readers import Landed, differences
+from lake_assets_tests.values.readers import OTHERS, Landed, differences
 from lake_assets_tests.world import NW, World
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "insert": {},
     "index": {"mode": "index"},
     "evolve": {"schema_policy": "evolve"},
+    "in rows": {"partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01", "in": "rows"}}},
 }
 WRITERS: list[dict[str, Any]] = [
     {},
@@ -55,6 +58,7 @@ WRITERS: list[dict[str, Any]] = [
     {"use_dictionary": False, "data_page_version": "2.0", "store_schema": False},
     {"store_decimal_as_integer": True, "use_compliant_nested_type": False},
 ]
+DATES = [pa.date32(), pa.string(), pa.timestamp("us"), pa.string_view()]
 # What a way refuses of every file is left out, for each refusal is a new try; so is a column that has no type yet.
 _TIMES = (pa.time32("s"), pa.time32("ms"), pa.time64("ns"))
 TYPES = {
@@ -133,11 +137,22 @@ def arrived(
             refusals.append(f"{table.schema.field(name).type}: {error}")
             table = table.drop_columns([name])
         else:
-            return world, Landed([uri], [name for name in table.column_names if name != "id"]), refusals
+            return world, Landed([uri], [name for name in table.column_names if name not in {"id", "date"}]), refusals
 
 
 def as_arrow_writes(writer: dict[str, Any]) -> Callable[[World, pa.Table], str]:
     return lambda world, table: world.land(NW, table, **writer)
+
+
+def among_others(table: pa.Table, kind: pa.DataType) -> pa.Table:
+    """The rows with their date, behind as many rows of another one."""
+    day = dt.date(2026, 2, 11)
+    others = table.set_column(0, "id", pc.add(table["id"], OTHERS))
+    dated = [
+        some.append_column("date", pa.array([date] * some.num_rows, pa.date32()).cast(kind))
+        for some, date in ((others, day - dt.timedelta(days=1)), (table, day))
+    ]
+    return pa.concat_tables(dated)
 
 
 def drawn(data: st.DataObject, leaves: Mapping[pa.DataType, st.SearchStrategy[Any]]) -> pa.Table:
@@ -153,9 +168,12 @@ def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, data: st.DataObj
     table = drawn(data, TYPES.get(way, LEAVES))
     write = as_arrow_writes(data.draw(st.sampled_from(WRITERS)))
 
+    if way == "in rows":
+        table = among_others(table, data.draw(st.sampled_from(DATES)))
+
     world, landed, _ = arrived(worlds, way, table, write)
 
-    assert differences(landed, world.query) == []
+    assert differences(landed, world) == []
 
 
 @some
@@ -166,7 +184,7 @@ def test_values_that_no_column_holds_are_refused_by_column(worlds: Worlds, way: 
     world, landed, refusals = arrived(worlds, way, table, as_arrow_writes({}))
 
     assert len(refusals) >= 6  # the types
-    assert differences(landed, world.query) == []
+    assert differences(landed, world) == []
 
 
 @some
@@ -183,7 +201,7 @@ def test_the_lake_has_what_spark_wrote(worlds: Worlds, spark: "SparkSession", wa
     world, landed, refusals = arrived(worlds, way, table, write)
 
     assert bool(refusals) == (way == "index" and kind == "INT96")
-    assert differences(landed, world.query) == []
+    assert differences(landed, world) == []
 
 
 def by_spark(spark: "SparkSession", table: pa.Table, folder: str, kind: str, *, legacy: bool) -> bytes:
@@ -218,5 +236,5 @@ def test_a_compaction_keeps_every_value(worlds: Worlds, data: st.DataObject) -> 
     (done,) = compact(world.stream, 2, world.sessions)
 
     assert (done.files_before, done.why) == (2, None)
-    assert differences(landed, world.query) == []
-    assert differences(landed, world.query, first=1000) == []
+    assert differences(landed, world) == []
+    assert differences(landed, world, first=OTHERS) == []
