@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from lake_assets.errors import PartitionError
-from lake_assets.layout.hive import HIVE_NULL, escape, unescape
+from lake_assets.layout.hive import HIVE_NULL, escape, percent, unescape
 from lake_assets.texts import is_unicode, shown, storable
 
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
@@ -22,6 +22,7 @@ Empty = Literal["null", "value", "refuse"]
 """What an empty text in a path is: NULL, the empty text, or no value."""
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
+_UNTYPED = re.compile(r"[,%\x00-\x1f\x7f]")  # what cannot be typed as it is: these part values, or are no letters
 _INT64 = range(-(2**63), 2**63)
 
 TIME_FORMATS: Mapping[PartitionType, str] = MappingProxyType(
@@ -109,6 +110,11 @@ class PartitionColumn:
         if value == "" and self.empty == "value":
             return ""
         return escape(f"{value:04}" if self.type == "year" else str(value))
+
+    def shown(self, value: PartitionValue) -> str:
+        """The value as people write it on the command line, for errors: `*` is `*`, and only a comma is `%2C`."""
+        text = self.text(value)
+        return text if value is None else _UNTYPED.sub(lambda found: percent(found[0]), unescape(text))
 
 
 @dataclass(frozen=True, slots=True)

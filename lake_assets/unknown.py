@@ -7,7 +7,7 @@ from itertools import islice
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
-from lake_assets.streams.nearest import nearest
+from lake_assets.streams.nearest import has_wildcard, nearest
 from lake_assets.streams.places import Places
 
 MOST_OBJECTS = 5_000  # of the landing zone that are looked at for the values there are
@@ -29,15 +29,15 @@ class UnknownPartitions:
     def meant(self, partition: Partition) -> str:
         """Which values there are, for a value of the partition that nobody knows; empty if all its values are known."""
         for index, column in enumerate(partition.columns):
-            text = column.text(partition.values[index])
+            text = column.shown(partition.values[index])
             if column.in_rows or column.type not in ("string", "integer"):
                 continue
-            texts = {column.text(other.values[index]) for other in self._others}
+            texts = {column.shown(other.values[index]) for other in self._others}
             if text not in texts:
-                texts |= {column.text(other.values[other.columns.index(column)]) for other in self._landed}
+                texts |= {column.shown(other.values[other.columns.index(column)]) for other in self._landed}
             if text in texts:
                 continue
-            if any(wild in text for wild in ("%2A", "%3F")):
+            if has_wildcard(text):
                 return f"{column.name}={text} names one partition, for there are no wildcards."
             near = nearest(text, texts) or sorted(texts)[:NAMED]
             listed = f"; there is {', '.join(near)}" if near else ""

@@ -48,6 +48,16 @@ def test_any_string_value_survives_its_path(value: str) -> None:
     assert column.parse(text) == value
 
 
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_a_value_is_shown_as_the_command_line_takes_it(value: str) -> None:
+    column = PartitionColumn("region", "string")
+
+    shown = column.shown(value)
+
+    assert Partition.parse((column,), f"region={shown}").values == (value,)
+    assert shown == value or set(value) & {",", "%"} or not value.isprintable()
+
+
 @pytest.mark.parametrize(
     ("columns", "text", "names"),
     [

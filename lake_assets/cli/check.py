@@ -4,7 +4,7 @@
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.common import Options, partition_of, partition_option, stream_named
 from lake_assets.cli.failure import Failures
 from lake_assets.errors import LakeAssetsError
 
@@ -12,12 +12,8 @@ from lake_assets.errors import LakeAssetsError
 @click.command()
 @click.argument("stream", required=False)
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Only this check; may be given several times.")
-@click.option(
-    "--partition",
-    "texts",
-    multiple=True,
-    metavar="COLUMN=VALUE,…",
-    help="Look at this one, such as region=NW,date=2026-02-11; may be given several times. Else at the whole table.",
+@partition_option(
+    "Look at this one, such as region=NW,date=2026-02-11; may be given several times. Else at the whole table."
 )
 @click.pass_context
 def check(ctx: click.Context, stream: str | None, names: tuple[str, ...], texts: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lake_assets.cli.output import Command
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.texts import is_unicode, shown
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from lake_assets.lake.ducklake import DuckLake
     from lake_assets.partition import Partition
     from lake_assets.stream import OpenStream
+
+
+NO_WILDCARDS = "A wildcard names no partition: give --partition once for each."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,12 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
     Raises:
         click.UsageError: the text does not fit the stream's partition columns.
     """
+    from lake_assets.streams.nearest import has_wildcard
+
     try:
         return stream.partition(text)
     except (PartitionError, LayoutError) as error:
-        raise _wrong(str(error)) from error
+        raise _wrong(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
 
 
 def partitions_of(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
@@ -73,11 +79,19 @@ def partitions_of(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
     """
     if texts:
         return [partition_of(stream, text) for text in dict.fromkeys(texts)]
-    values = {column.name: stream.partitions[column.name].values or () for column in stream.columns}
-    if any(len(found) != 1 for found in values.values()):
-        form = ",".join(f"{name}=…" for name in values)
+    from lake_assets.partition import Partition
+    from lake_assets.streams.calendar import configured_values
+
+    values = [configured_values(column, stream.partitions[column.name].values or ()) for column in stream.columns]
+    if any(len(found) != 1 for found in values):
+        form = ",".join(f"{column.name}=…" for column in stream.columns)
         raise _wrong(f"the stream has several partitions: name one or more by --partition {form}.")
-    return [partition_of(stream, ",".join(f"{c.name}={c.text(values[c.name][0])}" for c in stream.columns))]
+    return [Partition(stream.columns, tuple(found[0] for found in values))]
+
+
+def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word
+    """The option `--partition` of a command that takes any number of them as `texts`; see `partition_of`."""
+    return click.option("--partition", "texts", multiple=True, required=required, metavar="COLUMN=VALUE,…", help=help)
 
 
 outside_option = click.option(
@@ -93,17 +107,17 @@ def refuse_outside(stream: "Stream", partitions: "Iterable[Partition]", *, outsi
     """
     from lake_assets.errors import OutsidePartitionError
     from lake_assets.streams import calendar
+    from lake_assets.streams.nearest import has_wildcard
 
     partitions = list(partitions)
     try:
         if not outside:
             calendar.refuse_outside(stream, partitions)
     except OutsidePartitionError as error:
-        wild = [column for p in partitions for column in p.texts().values() if "%2A" in column or "%3F" in column]
-        hint = "A wildcard names no partition: give --partition once for each." if wild else ""
-        means = "With --outside the partitions are taken all the same."
+        wild = any(isinstance(value, str) and has_wildcard(value) for p in partitions for value in p.values)
+        hint = NO_WILDCARDS if wild else "With --outside the partitions are taken all the same."
         text = str(error)
-        raise _wrong(text + ("\n" if "\n" in text else " ") + (hint or means)) from error
+        raise _wrong(text + ("\n" if "\n" in text else " ") + hint) from error
 
 
 def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None) -> "DuckLake":

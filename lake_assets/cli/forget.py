@@ -6,21 +6,14 @@ import json
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, stream_named
+from lake_assets.cli.common import Options, partition_of, partition_option, stream_named
 from lake_assets.cli.output import write_json
 from lake_assets.cli.words import count
 
 
 @click.command()
 @click.argument("stream", required=False)
-@click.option(
-    "--partition",
-    "texts",
-    multiple=True,
-    required=True,
-    metavar="COLUMN=VALUE,…",
-    help="Such as region=XX,date=2026-02-11; may be given several times.",
-)
+@partition_option("Such as region=XX,date=2026-02-11; may be given several times.", required=True)
 @click.option("--dry-run", is_flag=True, help="Say what would be deleted, and change nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_obj

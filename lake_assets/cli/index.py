@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, outside_option, partition_of, refuse_outside, stream_named
+from lake_assets.cli.common import Options, outside_option, partition_of, partition_option, refuse_outside, stream_named
 from lake_assets.cli.failure import Failures, report
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
@@ -27,13 +27,7 @@ NAMED = 3  # objects of a list that are shown
 
 @click.command()
 @click.argument("stream", required=False)
-@click.option(
-    "--partition",
-    "texts",
-    multiple=True,
-    metavar="COLUMN=VALUE,…",
-    help="Only this one, such as region=NW,date=2026-02-11; may be given several times.",
-)
+@partition_option("Only this one, such as region=NW,date=2026-02-11; may be given several times.")
 @click.option("--dry-run", is_flag=True, help="Show what would be registered; nothing is written.")
 @click.option(
     "--check", is_flag=True, help="Compare what is registered with what is there; exit code 1 if they differ."

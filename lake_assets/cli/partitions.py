@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, outside_option, partitions_of, refuse_outside, stream_named
+from lake_assets.cli.common import (
+    Options,
+    outside_option,
+    partition_option,
+    partitions_of,
+    refuse_outside,
+    stream_named,
+)
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
@@ -20,12 +27,8 @@ if TYPE_CHECKING:
 
 OBJECTS_SHOWN = 10
 
-_partitions = click.option(
-    "--partition",
-    "texts",
-    multiple=True,
-    metavar="COLUMN=VALUE,…",
-    help="Such as region=NW,date=2026-02-11; may be given several times, and left out where there is only one.",
+_partitions = partition_option(
+    "Such as region=NW,date=2026-02-11; may be given several times, and left out where there is only one."
 )
 _force = click.option("--force", is_flag=True, help="Also where the objects are those of the last commit.")
 

@@ -108,13 +108,12 @@ class Calendar:
             raise error
 
     def _outside(self, column: PartitionColumn, value: PartitionValue) -> OutsidePartitionError | None:
-        text = column.text(value)
         if (span := self.spans.get(column.name)) is not None:
-            return self._outside_span(column, span, text, is_null=value is None)
+            return self._outside_span(column, span, column.text(value), is_null=value is None)
         values = self._values.get(column.name)
         if values is None or value in self._known[column.name]:
             return None
-        texts = [column.text(one) for one in values]
+        text, texts = column.shown(value), [column.shown(one) for one in values]
         listed = ", ".join(texts[:VALUES_NAMED]) + (", …" if len(texts) > VALUES_NAMED else "")
         near = nearest(text, texts)
         mean = f"write {near[0]} if that is meant, or " if near else ""

@@ -47,6 +47,9 @@ def run(local_world: World, tmp_path: Path) -> Run:
         (EARLY, "date=2020-01-01 lies before start 2026-02-10"),
         ("region=NW,date=9999-12-31", "date=9999-12-31 lies after end 2026-02-11"),
         ("region=*,date=2026-02-11", "A wildcard names no partition"),
+        ("region=*,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
+        ("region=N?,date=2026-02-11", "partition value region=N? is none of `values` (NW, SW): write NW"),
+        ("region=NW,date=2026-*", "write it as YYYY-MM-DD, such as 2026-02-11. A wildcard names no partition"),
     ],
 )
 def test_a_partition_outside_is_refused_before_anything_runs(
@@ -61,6 +64,18 @@ def test_a_partition_outside_is_refused_before_anything_runs(
     assert result.exit_code == 2
     assert says in " ".join(result.stderr.split())
     assert not Path(local_world.catalog["path"]).exists()
+
+
+def test_the_only_partition_of_the_config_may_have_any_value(local_world: World, run: Run) -> None:
+    local_world.options["layout"] = "region={region}"
+    local_world.options["partitions"] = {"region": {"values": ["a,b %2A *"]}}
+    local_world.land("region=a%2Cb %252A *", sales(1))
+
+    planned = run("plan")
+    refused = run("plan", "--partition", "region=a")
+
+    assert (planned.exit_code, "read      1 object" in planned.output) == (0, True), planned.output
+    assert "`values` (a%2Cb %252A *)" in " ".join(refused.stderr.split())
 
 
 def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, run: Run) -> None:
@@ -138,7 +153,7 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
 
     text = "nothing of region=NROTH has landed or is in the lake; there is NORTH"
     assert (typo.exit_code, text in " ".join(typo.output.split())) == (1, True)
-    assert "there are no wildcards" in " ".join(wild.output.split())
+    assert "region=* names one partition, for there are no wildcards" in " ".join(wild.output.split())
     assert (kept.exit_code, text in kept.output) == (0, True)
     assert json.loads(run("ledger", "--json").stdout) == []
     states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}

@@ -70,7 +70,7 @@ def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path)
 
     assert landed_ids(tmp_path / "out") == [0, 1, 2, 5]
     assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [3, 4]
-    assert letters(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N%2FA)"
+    assert letters(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N/A)"
 
 
 def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
