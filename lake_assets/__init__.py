@@ -1,20 +1,72 @@
-"""Keeps a DuckLake true to its landing zone, one partition at a time: Dagster assets, Spark jobs, one commit."""
+"""Keeps a DuckLake true to its landing zone, one partition at a time: Dagster assets, Spark jobs, one commit.
 
-from typing import TYPE_CHECKING, Any
+The names below are the package's public interface. Each is imported when it is first used, so `import lake_assets`
+loads neither Dagster nor Spark nor DuckDB.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lake_assets.api import (
+        PartitionLike,
+        ingest_partition,
+        ingest_partitions,
+        plan_partition,
+        read_partition,
+    )
+    from lake_assets.config.load import load_config
+    from lake_assets.config.models import LakeConfig
+    from lake_assets.errors import LakeAssetsError, PartitionsFailedError
+    from lake_assets.ingest import Outcome
+    from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
+    from lake_assets.partition import Partition
+    from lake_assets.passage import IngestResult
+    from lake_assets.plan import Plan
+    from lake_assets.stream import OpenStream, open_stream
 
-__all__ = ["LakeStream"]
+__all__ = [
+    "IngestResult",
+    "LakeAssetsError",
+    "LakeConfig",
+    "LakeStream",
+    "OpenStream",
+    "Outcome",
+    "Partition",
+    "PartitionLike",
+    "PartitionsFailedError",
+    "Plan",
+    "build_definitions",
+    "ingest_partition",
+    "ingest_partitions",
+    "load_config",
+    "open_stream",
+    "plan_partition",
+    "read_partition",
+]
 
+_MODULES = {
+    "api": ("PartitionLike", "ingest_partition", "ingest_partitions", "plan_partition", "read_partition"),
+    "config.load": ("load_config",),
+    "config.models": ("LakeConfig",),
+    "errors": ("LakeAssetsError", "PartitionsFailedError"),
+    "ingest": ("Outcome",),
+    "orchestration.build": ("build_definitions",),
+    "orchestration.component": ("LakeStream",),
+    "partition": ("Partition",),
+    "passage": ("IngestResult",),
+    "plan": ("Plan",),
+    "stream": ("OpenStream", "open_stream"),
+}
+_HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401 - a module's attributes are of any type
-    # Dagster takes a second to import, and most who import this package have no use for it.
-    if name == "LakeStream":
-        from lake_assets.orchestration.component import LakeStream  # noqa: PLC0415
+if not TYPE_CHECKING:  # a type checker would take any name for an attribute
 
-        return LakeStream
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -9,6 +9,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from types import MappingProxyType
 from typing import Literal
 
@@ -168,16 +169,21 @@ class Partition:
                     "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
                 )
             texts[name] = value
-        partition = cls.of(columns, texts)
-        for key, typed in zip(partition.columns, partition.values, strict=True):
-            # A folder p=007 is not that of partition p=7, which would be read instead.
-            if key.type == "integer" and typed is not None and unescape(texts[key.name]) != str(typed):
-                raise PartitionError(
-                    f"partition value {key.name}={texts[key.name]} is written otherwise than its folder "
-                    f"{key.name}={typed}:",
-                    f"write {key.name}={typed}, and move objects of other folders there.",
-                )
-        return partition
+        return _as_written(cls.of(columns, texts), texts)
+
+    @classmethod
+    def from_values(cls, columns: Iterable[PartitionColumn], values: Mapping[str, object]) -> "Partition":
+        """The partition with these values, one for each column.
+
+        Args:
+            columns: the stream's partition columns.
+            values: by the column's name: a text as it is, not percent-encoded; a number; a date; None for NULL.
+
+        Raises:
+            PartitionError: a column is missing, unknown, or its value is not of the column's type.
+        """
+        texts = {name: _text_of(name, value) for name, value in values.items()}
+        return _as_written(cls.of(columns, texts), texts)
 
     @classmethod
     def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":
@@ -211,6 +217,39 @@ class Partition:
 
     def __str__(self) -> str:
         return self.path
+
+
+def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
+    """The partition, if its texts name its own folder.
+
+    Raises:
+        PartitionError: a number is written otherwise than its folder.
+    """
+    for column, typed in zip(partition.columns, partition.values, strict=True):
+        # A folder p=007 is not that of partition p=7, which would be read instead.
+        if column.type == "integer" and typed is not None and unescape(texts[column.name]) != str(typed):
+            raise PartitionError(
+                f"partition value {column.name}={texts[column.name]} is written otherwise than its folder "
+                f"{column.name}={typed}:",
+                f"write {column.name}={typed}, and move objects of other folders there.",
+            )
+    return partition
+
+
+def _text_of(name: str, value: object) -> str:
+    """A value as a path writes it; whether it is one of its column, the column says.
+
+    Raises:
+        PartitionError: no partition has a value of that type.
+    """
+    if value is None:
+        return HIVE_NULL
+    if not isinstance(value, str | Integral | dt.date) or isinstance(value, bool):
+        raise PartitionError(
+            f"partition value {name} is of Python's type {type(value).__name__}:",
+            "give a text, a whole number, a date, or None for NULL.",
+        )
+    return escape(str(value)) if value != "" else ""
 
 
 def _written(time: dt.datetime, form: str) -> str:

@@ -3,10 +3,11 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote
 
+from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError, StorageError
@@ -28,6 +29,7 @@ class OpenStream:
     config: Stream
     lake: DuckLake
     source: Store
+    spark_settings: Mapping[str, str] = field(default_factory=dict)  # of the config, over the package's own
 
     @cached_property
     def layout(self) -> Template:
@@ -127,17 +129,29 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """All streams of a config; streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {
-        name: OpenStream(name, stream, lakes[config.lake_name(name)], Store(stream.source))
+        name: OpenStream(name, stream, lakes[config.lake_name(name)], Store(stream.source), config.spark)
         for name, stream in config.streams.items()
     }
 
 
-def open_stream(config: LakeConfig, name: str) -> OpenStream:
-    """One stream of a config.
+def open_stream(config: ConfigSource = None, name: str | None = None) -> OpenStream:
+    """Open one stream of a config. Nothing is connected yet.
+
+    Args:
+        config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
+        name: the stream's name; may be None where the config has one stream.
+
+    Returns:
+        The stream with its lake and its source. Keep the object: it loads its DuckDB engine once.
 
     Raises:
-        ConfigError: there is no such stream.
+        ConfigError: the config cannot be read or is not valid, or it has no such stream.
     """
+    config = loaded(config)
+    if name is None:
+        if len(config.streams) > 1:
+            raise ConfigError("the config has several streams:", f"name one of {', '.join(config.streams)}.")
+        name = next(iter(config.streams))
     if name not in config.streams:
         raise ConfigError(f"there is no stream {name!r}:", f"the config has {', '.join(config.streams)}.")
     return open_streams(config)[name]

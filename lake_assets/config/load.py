@@ -17,6 +17,9 @@ from lake_assets.config.syntax import SyntaxFault, position
 from lake_assets.errors import ConfigError
 from lake_assets.texts import is_unicode, shown
 
+ConfigSource = LakeConfig | str | os.PathLike[str] | None
+"""A loaded config, or the path of its file; None for the config in use, as `load_config` finds it."""
+
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
@@ -25,7 +28,7 @@ _MAX_ERRORS = 50
 _MAX_LENGTH = 1000  # of an error that repeats what was written
 
 
-def load_config(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> LakeConfig:
+def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> LakeConfig:
     """The validated config of a file, or of the environment alone.
 
     Args:
@@ -39,7 +42,7 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
         return anchor(flight_config(environment), Path.cwd())
-    path = path or Path(environment.get(CONFIG_VARIABLE) or DEFAULT_FILE)
+    path = Path(path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE)
     try:
         with path.open("rb") as file:
             written = file.read(_MAX_BYTES + 1)
@@ -51,6 +54,15 @@ def load_config(path: Path | None = None, environment: Mapping[str, str] = os.en
     except OSError as error:
         raise ConfigError(f"config file {path} cannot be read: {error.strerror}.") from error
     return parse_config(_decoded(written, path), path, environment)
+
+
+def loaded(config: ConfigSource) -> LakeConfig:
+    """The config itself, or that of a file.
+
+    Raises:
+        ConfigError: as `load_config`.
+    """
+    return config if isinstance(config, LakeConfig) else load_config(config)
 
 
 def _decoded(written: bytes, path: Path) -> str:

@@ -46,6 +46,13 @@ def clear_ended() -> bool:
     return True
 
 
+def has_session() -> bool:
+    """Whether a session runs in this process, started by anyone and in any thread."""
+    clear_ended()
+    context = SparkContext._active_spark_context  # noqa: SLF001 - the public word knows those of this thread alone
+    return context is not None or SparkSession.getActiveSession() is not None
+
+
 def stop_session(session: SparkSession) -> None:
     """Stop a session, also one whose JVM has ended or is out of reach."""
     if clear_ended():

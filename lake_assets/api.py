@@ -1,0 +1,206 @@
+"""The functions that a Python program takes from `lake_assets`: ingest, plan and read partitions of a stream.
+
+They take a stream from `open_stream`, and a partition in any form. Where a function needs Spark and is not given a
+session, it starts one with the settings of the config and stops it again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lake_assets.engine import identifier
+from lake_assets.errors import CatalogError, PartitionError, PartitionsFailedError
+from lake_assets.ingest import Outcome, ingest, ingest_all
+from lake_assets.lake.ducklake import translated
+from lake_assets.lake.replacement import where
+from lake_assets.partition import Partition
+from lake_assets.passage import IngestResult, passing_on_interrupts
+from lake_assets.plan import Plan, plan
+from lake_assets.spark.python_side import has_session, stop_session
+from lake_assets.spark.session import spark_config, start_session
+from lake_assets.stream import OpenStream
+from lake_assets.streams.calendar import refuse_outside
+
+PartitionLike = Partition | Mapping[str, object] | str
+"""A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
+
+Values of a mapping are plain texts, whole numbers and dates, and None is NULL. In the text they are percent-encoded, as
+in a path.
+"""
+
+NAMED_FAILURES = 20  # in the text of one error; `outcomes` has them all
+
+
+def ingest_partition(
+    stream: OpenStream,
+    partition: PartitionLike,
+    *,
+    spark: SparkSession | None = None,
+    force: bool = False,
+    outside: bool = False,
+) -> IngestResult:
+    """Refresh a partition of the lake from the landing zone, in one transaction.
+
+    Args:
+        stream: the stream, from `open_stream`.
+        partition: which partition, in any form of `PartitionLike`.
+        spark: the Spark session. When None, one is started if there is work for it, and stopped at the end. A session
+            that already runs in this process is used and left running.
+        force: read the partition even if its objects have not changed since the last commit.
+        outside: also take a partition that the stream's config does not have.
+
+    Returns:
+        What was done: `result.row` is the ledger row. Its `status` is `committed`, or `skipped` if nothing has changed.
+
+    Raises:
+        PartitionError: the partition does not fit the stream's partition columns, or the config does not have it.
+        LakeAssetsError: the ingest failed. The lake's rows are unchanged, and the ledger has a `failed` row if the
+            catalog could be reached.
+    """
+    wanted = _partition(stream, partition)
+    with _sessions(stream, spark) as sessions:
+        return ingest(stream, wanted, sessions, force=force, outside=outside)
+
+
+def ingest_partitions(
+    stream: OpenStream,
+    partitions: Iterable[PartitionLike],
+    *,
+    spark: SparkSession | None = None,
+    force: bool = False,
+    landed_only: bool = False,
+    outside: bool = False,
+    check: bool = True,
+) -> list[Outcome]:
+    """Refresh many partitions of the lake from the landing zone, each in a transaction of its own.
+
+    They are listed together and share Spark jobs. A partition that fails does not stop the others.
+
+    Args:
+        stream: the stream, from `open_stream`.
+        partitions: which partitions, each in any form of `PartitionLike`; one that is named twice is ingested once.
+        spark: the Spark session, as of `ingest_partition`.
+        force: read the partitions even if their objects have not changed since the last commit.
+        landed_only: leave out partitions that have no objects and were never committed.
+        outside: also take partitions that the stream's config does not have.
+        check: raise an error at the end if any partition failed. When False, look at the outcomes' `error`.
+
+    Returns:
+        One outcome for each partition, in the order in which they ended, with its `partition` and either its `result`
+        or its `error`; both are None if it was left out.
+
+    Raises:
+        PartitionError: a partition does not fit the stream's partition columns, or the config does not have it.
+            Nothing was done.
+        PartitionsFailedError: some partitions failed, and `check` is set. The others are committed.
+    """
+    wanted = list(dict.fromkeys(_partition(stream, partition) for partition in partitions))
+    outcomes: list[Outcome] = []
+    with _sessions(stream, spark) as sessions:
+        running = ingest_all(stream, wanted, sessions, force=force, landed_only=landed_only, outside=outside)
+        with passing_on_interrupts(running):
+            outcomes.extend(running)
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    if failed and check:
+        raise _failure(failed, outcomes) from failed[0].error
+    return outcomes
+
+
+def plan_partition(stream: OpenStream, partition: PartitionLike, *, force: bool = False, outside: bool = False) -> Plan:
+    """Say what `ingest_partition` would do now. Nothing is written, and no Spark session is started.
+
+    Args:
+        stream: the stream, from `open_stream`.
+        partition: which partition, in any form of `PartitionLike`.
+        force: as of `ingest_partition`.
+        outside: as of `ingest_partition`.
+
+    Returns:
+        The plan: `action` in one sentence, the objects that would be read, and the statements of the commit.
+
+    Raises:
+        PartitionError: the partition does not fit the stream's partition columns, or the config does not have it.
+        LakeAssetsError: the landing zone or the lake cannot be read, or an object is no Parquet file.
+    """
+    wanted = _partition(stream, partition)
+    if not outside:
+        refuse_outside(stream.config, [wanted])
+    return plan(stream, wanted, force=force)
+
+
+def read_partition(stream: OpenStream, partition: PartitionLike, *, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read a partition of the lake as it is now, from one snapshot. Spark is not needed.
+
+    Args:
+        stream: the stream, from `open_stream`.
+        partition: which partition, in any form of `PartitionLike`.
+        columns: the columns to read, in this order; all columns of the table when None.
+
+    Returns:
+        The rows as a `pyarrow.Table` in memory, partition columns included, in no particular order. A partition
+        without rows has the table's columns and no rows.
+
+    Raises:
+        PartitionError: the partition does not fit the stream's partition columns.
+        NoLakeError: there is no lake yet.
+        CatalogError: the lake cannot be read, or has no such table or column.
+    """
+    condition, parameters = where(_partition(stream, partition))
+    selected = "*" if columns is None else ", ".join(map(identifier, columns))
+    with stream.lake.open(read_only=True) as lake:
+        if not lake.exists(stream.table):
+            raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.")
+        with translated(lake.config):
+            return lake.connection.execute(
+                f"SELECT {selected} FROM {stream.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
+                parameters,
+            ).to_arrow_table()
+
+
+def _partition(stream: OpenStream, partition: PartitionLike) -> Partition:
+    """The partition in its own form.
+
+    Raises:
+        PartitionError: it does not fit the stream's partition columns.
+    """
+    if isinstance(partition, str):
+        return stream.config.partition(partition)
+    if isinstance(partition, Mapping):
+        return Partition.from_values(stream.config.columns, partition)
+    if partition.columns != stream.config.columns:
+        names = ", ".join(column.name for column in stream.config.columns)
+        raise PartitionError(
+            f"partition {partition} is of another stream: the partition columns of {stream.name} are {names}:",
+            f"name a partition of {stream.name}.",
+        )
+    return partition
+
+
+@contextmanager
+def _sessions(stream: OpenStream, spark: SparkSession | None) -> Iterator[Callable[[], SparkSession]]:
+    """Gives the session, started at the first call; stops it at the end if it was started here."""
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if spark is not None:
+            return spark
+        if not started:
+            started.append(start_session(spark_config(settings=stream.spark_settings)))
+        return started[0]
+
+    others = has_session()
+    try:
+        yield session
+    finally:
+        if started and not others:
+            stop_session(started[0])
+
+
+def _failure(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> PartitionsFailedError:
+    lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed[:NAMED_FAILURES]]
+    if more := len(failed) - NAMED_FAILURES:
+        lines[NAMED_FAILURES:] = [f"and {more:,} more: see the ledger."] if more > 0 else []
+    summary = f"{len(failed):,} of {len(outcomes):,} partitions failed:"
+    return PartitionsFailedError("\n".join([summary, *lines]), outcomes=outcomes)

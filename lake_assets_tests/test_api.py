@@ -1,0 +1,255 @@
+"""What a Python program imports from `lake_assets`, and nothing that it does not need."""
+
+import datetime as dt
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lake_assets
+from lake_assets import (
+    LakeAssetsError,
+    Partition,
+    PartitionsFailedError,
+    ingest_partition,
+    ingest_partitions,
+    open_stream,
+    plan_partition,
+    read_partition,
+)
+from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
+from lake_assets_tests.world import NW, SW, World, sales
+
+NW_VALUES = {"region": "NW", "date": dt.date(2026, 2, 11)}
+CONFIG = """\
+lakes:
+  shop: {{catalog: {{type: sqlite, path: catalog.sqlite}}, storage: data}}
+streams:
+{streams}
+spark: {{spark.sql.shuffle.partitions: 3}}
+"""
+STREAM = """\
+  {name}:
+    source: landing
+    partitions: {{region: {{}}, date: {{type: date, start: 2026-01-01}}}}
+    destination: {{table: {name}}}
+"""
+
+
+def config_file(folder: Path, *names: str) -> Path:
+    file = folder / "lake.yaml"
+    file.write_text(CONFIG.format(streams="".join(STREAM.format(name=name) for name in names)))
+    return file
+
+
+def imported(statement: str) -> set[str]:
+    """Which of the heavy packages a statement imports in a new process."""
+    script = f"{statement}; import sys; print(*{{'dagster', 'pyspark', 'duckdb', 'pyarrow'}} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert imported("import lake_assets; dir(lake_assets); from lake_assets import LakeAssetsError") == set()
+
+
+def test_loading_a_config_imports_no_engine() -> None:
+    assert imported("from lake_assets import load_config, LakeConfig") <= {"pyarrow"}
+
+
+def test_a_script_that_ingests_imports_no_dagster() -> None:
+    assert "dagster" not in imported("from lake_assets import ingest_partition, open_stream, read_partition")
+
+
+def test_every_public_name_is_there_and_has_a_docstring() -> None:
+    assert set(lake_assets.__all__) <= set(dir(lake_assets))
+    for name in lake_assets.__all__:
+        found = getattr(lake_assets, name)
+        assert name == "PartitionLike" or found.__doc__, name
+
+
+def test_type_checkers_see_the_types_and_refuse_wrong_ones(local_world: World) -> None:
+    """Each comment is refused by `make lint` if mypy finds nothing wrong there."""
+    assert (Path(lake_assets.__file__).parent / "py.typed").exists()
+    with pytest.raises(AttributeError, match="has no attribute 'ingest_partitons'"):
+        lake_assets.ingest_partitons  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(TypeError, match="unexpected keyword argument 'forced'"):
+        ingest_partition(local_world.stream, NW, forced=True)  # type: ignore[call-arg]
+    with pytest.raises(AttributeError):
+        plan_partition(local_world.stream, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("partition", [NW, NW_VALUES, {"date": "2026-02-11", "region": "NW"}], ids=repr)
+def test_a_partition_is_ingested_and_read_as_arrow(local_world: World, partition: lake_assets.PartitionLike) -> None:
+    local_world.land(NW, sales(1.5, 2))
+    local_world.land(SW, sales(7))
+    ingest_partitions(local_world.stream, [SW], spark=local_world.sessions())
+
+    result = ingest_partition(local_world.stream, partition, spark=local_world.sessions())
+    read = read_partition(local_world.stream, partition)
+
+    assert (result.row.status, result.row.row_count) == ("committed", 2)
+    assert isinstance(read, pa.Table)
+    assert sorted(read["total"].to_pylist()) == [1.5, 2]
+    assert read.schema.field("date").type == pa.date32()
+    assert set(read["region"].to_pylist()) == {"NW"}
+
+
+def test_columns_are_read_in_the_given_order_and_no_rows_have_columns(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    ingest_partition(local_world.stream, NW, spark=local_world.sessions())
+
+    assert read_partition(local_world.stream, NW, columns=["total", "id"]).column_names == ["total", "id"]
+    empty = read_partition(local_world.stream, SW)
+    assert (empty.num_rows, empty.column_names) == (0, ["id", "total", "region", "date"])
+    with pytest.raises(CatalogError, match="nowhere"):
+        read_partition(local_world.stream, NW, columns=["nowhere"])
+    with pytest.raises(CatalogError):
+        read_partition(local_world.stream, NW, columns=['id" FROM sales --'])
+
+
+def test_reading_before_the_first_ingest_says_what_is_missing(local_world: World) -> None:
+    with pytest.raises(NoLakeError, match="ingest a partition first"):
+        read_partition(local_world.stream, NW)
+    with local_world.stream.lake.open(create=True):
+        pass
+    with pytest.raises(CatalogError, match=r"the lake has no table main\.sales yet: ingest a partition first"):
+        read_partition(local_world.stream, NW)
+
+
+def test_values_of_a_mapping_are_plain(local_world: World) -> None:
+    columns = local_world.stream.config.columns
+
+    assert Partition.from_values(columns, {"region": "N/A, x%2F", "date": "2026-02-11"}).values[0] == "N/A, x%2F"
+    assert Partition.from_values(columns, {"region": None, "date": "2026-02-11"}).values[0] is None
+    assert Partition.from_values(columns, {"region": 7, "date": "2026-02-11"}).values[0] == "7"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"region": "NW"}, "the partition names region, and the stream's partition columns are region, date"),
+        ({"region": "NW", "date": dt.datetime(2026, 2, 11, tzinfo=dt.UTC)}, "write it as YYYY-MM-DD"),
+        ({"region": "NW", "date": 20260211}, "is not of type date"),
+        ({"region": "", "date": "2026-02-11"}, "partition value region is empty"),
+        ({"region": True, "date": "2026-02-11"}, "partition value region is of Python's type bool"),
+        ({"region": 1.5, "date": "2026-02-11"}, "partition value region is of Python's type float"),
+    ],
+)
+def test_a_mapping_that_does_not_fit_is_refused(local_world: World, values: dict[str, object], message: str) -> None:
+    with pytest.raises(PartitionError, match=message):
+        ingest_partition(local_world.stream, values)
+
+
+def test_a_number_names_its_own_folder_only(local_world: World, tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    local_world.options = {"partitions": {"shop": {"type": "integer"}}}
+
+    assert plan_partition(local_world.stream, {"shop": 7}).partition.path == "shop=7"
+    with pytest.raises(PartitionError, match="write shop=7"):
+        plan_partition(local_world.stream, {"shop": "007"})
+
+
+def test_a_partition_of_another_stream_is_refused(local_world: World) -> None:
+    nw = local_world.partition(NW)
+    local_world.options = {"partitions": {"shop": {"type": "integer"}}}
+
+    with pytest.raises(PartitionError, match="is of another stream: the partition columns of sales are shop"):
+        read_partition(local_world.stream, nw)
+
+
+def test_a_plan_changes_nothing_and_refuses_what_an_ingest_refuses(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    before = "region=NW,date=2025-12-31"
+
+    planned = plan_partition(local_world.stream, NW)
+
+    assert planned.action == "replace the partition"
+    assert len(planned.manifest.objects) == 1
+    assert local_world.data_files() == set()
+    with pytest.raises(OutsidePartitionError):
+        plan_partition(local_world.stream, before)
+    with pytest.raises(OutsidePartitionError):
+        ingest_partition(local_world.stream, before)
+    assert plan_partition(local_world.stream, before, outside=True).action.startswith("fail")
+
+
+def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no parquet")
+
+    with pytest.raises(PartitionsFailedError, match="1 of 2 partitions failed:\nregion=SW/date=2026-02-11: ") as error:
+        ingest_partitions(local_world.stream, [NW, NW_VALUES, SW], spark=local_world.sessions())
+
+    assert {str(o.partition): o.error is None for o in error.value.outcomes} == {
+        "region=NW/date=2026-02-11": True,
+        "region=SW/date=2026-02-11": False,
+    }
+    assert isinstance(error.value, LakeAssetsError)
+    assert local_world.totals() == [1]
+    again = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), check=False)
+    assert sorted(o.result.row.status if o.result else "failed" for o in again) == ["failed", "skipped"]
+
+
+def test_partitions_that_never_landed_are_left_out_where_that_is_asked(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+
+    outcomes = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), landed_only=True)
+
+    assert sorted((o.result is None, o.error) for o in outcomes) == [(False, None), (True, None)]
+
+
+def test_a_session_that_runs_is_used_and_left_running(local_world: World) -> None:
+    spark = local_world.sessions()
+    local_world.land(NW, sales(1))
+
+    assert ingest_partition(local_world.stream, NW).row.status == "committed"
+
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.slow
+def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, local_world: World) -> None:
+    """In a process of its own, for in this one a session runs."""
+    local_world.source["path"] = str(tmp_path / "landing")
+    local_world.land(NW, sales(1))
+    config_file(tmp_path, "sales")
+    script = f"""
+import lake_assets.api as api
+from lake_assets import ingest_partition, open_stream
+from lake_assets.spark.python_side import has_session
+started = []
+def start(conf, start=api.start_session):
+    started.append(conf["spark.sql.shuffle.partitions"])
+    return start(conf)
+api.start_session = start
+sales = open_stream("lake.yaml")
+print(ingest_partition(sales, "{NW}").row.status, started, has_session())
+print(ingest_partition(sales, "{NW}").row.status, started, has_session())
+"""
+
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout.splitlines() == ["committed ['3'] False", "skipped ['3'] False"], done.stderr
+
+
+def test_a_stream_is_opened_by_path_or_config(tmp_path: Path) -> None:
+    file = config_file(tmp_path, "sales")
+
+    by_path = open_stream(str(file))
+    by_config = open_stream(lake_assets.load_config(file), "sales")
+
+    assert by_path.name == by_config.name == "sales"
+    assert by_path.config == by_config.config
+    assert by_path.spark_settings == {"spark.sql.shuffle.partitions": "3"}
+
+
+def test_a_stream_must_be_named_among_several(tmp_path: Path) -> None:
+    file = config_file(tmp_path, "sales", "returns")
+
+    with pytest.raises(ConfigError, match="the config has several streams: name one of sales, returns"):
+        open_stream(file)
+    with pytest.raises(ConfigError, match="there is no stream 'orders': the config has sales, returns"):
+        open_stream(file, "orders")
