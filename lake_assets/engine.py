@@ -75,7 +75,8 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
             raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
     if "httpfs" in extensions:
         # A store that is away for some seconds fails nothing: DuckDB waits for 0.25, 0.5, 1, 2 and 4 seconds.
-        connection.execute(f"SET http_retries = {_TRIES}; SET http_retry_wait_ms = 250; SET http_retry_backoff = 2")
+        for setting in (f"http_retries = {_TRIES}", "http_retry_wait_ms = 250", "http_retry_backoff = 2"):
+            connection.execute(f"SET GLOBAL {setting}")  # of this connection alone, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceError
+from lake_assets.errors import EmptySourceError, LakeAssetsError, NoLakeError, SourceError, StorageUnreachableError
 from lake_assets.index_plan import IndexPlan, PartitionPlan, plan_index
 from lake_assets.lake.history import partitions_in_ledger
 from lake_assets.lake.ledger import create_ledger, record
@@ -252,7 +252,8 @@ def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
     texts = [f"- {error}" for error in unlike[:NAMED]] + (
         [f"- and {len(unlike) - NAMED} more"] if len(unlike) > NAMED else []
     )
-    return SourceError("\n".join([problem, *texts]))
+    passes = all(isinstance(error, StorageUnreachableError) for error in unlike)
+    return (StorageUnreachableError if passes else SourceError)("\n".join([problem, *texts]))
 
 
 def _chunks(shares: Iterable[_Share]) -> Iterator[list[_Share]]:

@@ -30,3 +30,9 @@ def test_a_statement_that_fails_leaves_one_thread(engine: duckdb.DuckDBPyConnect
     with pytest.raises(duckdb.BinderException, match="nowhere"), all_threads(engine):
         engine.execute("SELECT nowhere")
     assert threads(engine) == 1
+
+
+def test_a_cursor_is_as_patient_with_a_store_as_its_connection() -> None:
+    asked = "SELECT current_setting('http_retries'), current_setting('http_retry_wait_ms')"
+    with open_engine(("httpfs",)) as connection, connection.cursor() as cursor:
+        assert cursor.execute(asked).fetchall() == connection.execute(asked).fetchall() == [(6, 250)]

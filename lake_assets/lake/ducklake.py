@@ -319,7 +319,7 @@ def translated(config: Lake) -> Iterator[None]:
         # Below its sentence DuckDB quotes a piece of the statement, and that may be a piece of a secret.
         error.args = (str(error).split("\n\nLINE ")[0],)
         mask_error(error, config.catalog, *config.storages)
-        if _storage_failed(error):
+        if storage_failed(error):
             raise LakeUnreachableError(
                 f"a storage of the lake cannot be reached or fails: {' '.join(str(error).split())[:1000].rstrip('.')}:",
                 "check endpoint and network, and run it again.",
@@ -349,7 +349,7 @@ def _make_folder(folder: Path, what: str) -> None:
         ) from error
 
 
-def _storage_failed(error: duckdb.Error) -> bool:
+def storage_failed(error: duckdb.Error) -> bool:
     """Whether the storage failed in a way that may be gone later, also after DuckDB's own retries."""
     status = getattr(error, "status_code", None)  # of an HTTPException
     if status is not None:

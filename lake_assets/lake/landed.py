@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError
+from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError, StorageUnreachableError
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.footers import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.direct.register import describe
 from lake_assets.lake.direct.table import Partitioning, Table
-from lake_assets.lake.ducklake import LakeSession, TableName, translated
+from lake_assets.lake.ducklake import LakeSession, TableName, storage_failed, translated
 from lake_assets.lake.fitting import Fitting, Keys, SchemaOf, View
 from lake_assets.lake.registration import LandedFile
 from lake_assets.lake.tables import data_schema
@@ -119,7 +119,7 @@ def _footers(
     chunks = [uris[start : start + size] for start in range(0, len(uris), size)]
     found: dict[str, Footer] = {}
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
-        for footers, errors in pool.map(lambda chunk: _read(session, chunk), chunks):
+        for footers, errors in pool.map(lambda chunk: _read(session, chunk, probe), chunks):
             found |= {footer.uri: footer for footer in footers}
             look.errors |= errors
             if errors:
@@ -127,21 +127,31 @@ def _footers(
     return found
 
 
-def _read(session: LakeSession, uris: Sequence[str]) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
-    """The footers of these files; if one cannot be read, the others are still."""
+def _read(
+    session: LakeSession, uris: Sequence[str], probe: Callable[[], object]
+) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
+    """The footers of these files; if one cannot be read, the others are still, unless `probe` says that none can."""
     try:
         with session.connection.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
             return open_footers(cursor, uris), {}
     except duckdb.Error as error:
+        if storage_failed(error):
+            probe()  # each of the others would be waited for as long
         if len(uris) > 1:
             half = len(uris) // 2
-            (footers, errors), (more, other) = _read(session, uris[:half]), _read(session, uris[half:])
+            (footers, errors), (more, other) = (_read(session, some, probe) for some in (uris[:half], uris[half:]))
             return footers + more, errors | other
         mask_error(error, *session.config.indexed)
         # Below its sentence DuckDB quotes a piece of the statement.
         text = " ".join(str(error).split("\n\nLINE ")[0].split())[:500].rstrip(".")
-        return [], {uris[0]: _damaged(uris[0], text)}
+        return [], {uris[0]: _unread(uris[0], text) if storage_failed(error) else _damaged(uris[0], text)}
+
+
+def _unread(uri: str, why: str) -> StorageUnreachableError:
+    return StorageUnreachableError(
+        f"the object {uri} was not read, for its storage fails: {why}:", "check endpoint and network, and run it again."
+    )
 
 
 def _damaged(uri: str, why: str) -> SourceError:

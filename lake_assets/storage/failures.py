@@ -84,12 +84,16 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
             f"{place(storage)} does not exist: {uri} was not {doing}:", "create it, or correct its name in the config."
         )
     if may_pass(error):
-        return StorageUnreachableError(
-            f"{place(storage)} cannot be reached or fails: {uri} was not {doing}: {reason(error)}:", reach_fix(storage)
-        )
+        return no_answer(error, storage, f"{uri} was not {doing}")
     return StorageError(
         f"{uri} was not {doing} by {place(storage)}: {reason(error)}:", "correct the cause, and run it again."
     )
+
+
+def no_answer(error: Exception, storage: AnyStorage, what: str | None = None) -> StorageUnreachableError:
+    """The error of ours for a storage that does not answer, or fails; `what`: what was not done therefore."""
+    said = f" or fails: {what}" if what else ""
+    return StorageUnreachableError(f"{place(storage)} cannot be reached{said}: {reason(error)}:", reach_fix(storage))
 
 
 def may_pass(error: OSError) -> bool:

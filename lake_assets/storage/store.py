@@ -206,7 +206,7 @@ class Store:
             SourceChangedError: the object is gone, or is not the one that was listed with this ETag.
             StorageError: the store is unreachable or refuses.
         """
-        with self._errors():
+        with self._errors(key):
             try:
                 client = self._open()
                 if isinstance(client, HTTPStore):
@@ -339,15 +339,15 @@ class Store:
         return self._client
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """What the store says, as one sentence that names it and the mend."""
+    def _errors(self, key: str | None = None) -> Iterator[None]:
+        """What the store says, as one error that names it and how to fix it; `key`: of the object that is read."""
         try:
             yield
         except (ObstoreError, OSError) as error:
             mask_error(error, self.storage)
-            raise self._translated(error) from error
+            raise self._translated(error, key) from error
 
-    def _translated(self, error: Exception) -> StorageError:
+    def _translated(self, error: Exception, key: str | None) -> StorageError:
         if isinstance(self.storage, LocalStorage) and (told := local.refusal(error)):
             return told
         # The client leaves the store's own code inside the text of most errors of a listing.
@@ -367,10 +367,7 @@ class Store:
             )
         if isinstance(error, (NotFoundError, FileNotFoundError)):
             return StorageError(f"{self.root} vanished while it was being read:", "run it again.")
-        return StorageUnreachableError(
-            f"{failures.place(self.storage)} cannot be reached: {failures.reason(error)}:",
-            failures.reach_fix(self.storage),
-        )
+        return failures.no_answer(error, self.storage, None if key is None else f"{self.uri(key)} was not read")
 
 
 def _landed(root: str, meta: "ObjectMeta") -> LandedObject:

@@ -1,75 +1,37 @@
 """The storage is away, or refuses, while Spark's tasks read and write: they try again, or one error says it all."""
 
 import re
-import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lake_assets.config.storages import S3Storage
 from lake_assets.engine import open_engine
 from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.ducklake import translated
 from lake_assets.orchestration.assets import PASSING
-from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+from lake_assets.storage.store import Store
+from lake_assets_tests.faults.outage import (
+    Outage,
+    is_committed,
+    is_looked_at,
+    is_read,
+    is_written,
+    noise,
+    outage,
+    small_disk,
+)
+from lake_assets_tests.servers.proxy import S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
+__all__ = ["outage"]
+
 AWAY = 4.0  # seconds
-
-
-@dataclass
-class Outage:
-    """The proxy goes away when a request of this kind comes, for that one and all that follow."""
-
-    proxy: S3Proxy
-    when: Callable[[Request], bool]
-    seconds: float
-    over: threading.Event = field(default_factory=threading.Event)
-    begun: bool = False
-
-    def __call__(self, request: Request) -> bool:
-        if self.begun or not self.when(request):
-            return False
-        self.begun = True
-        threading.Thread(target=self._away, daemon=True).start()
-        return True
-
-    def _away(self) -> None:
-        with self.proxy.down():
-            self.over.wait(self.seconds)
-
-
-@pytest.fixture
-def outage(s3_proxy: S3Proxy) -> Iterator[Callable[..., Outage]]:
-    outages: list[Outage] = []
-
-    def begin(when: Callable[[Request], bool], seconds: float) -> Outage:
-        outages.append(Outage(s3_proxy, when, seconds))
-        s3_proxy.inject(Rule("hang_up", when=outages[-1]))
-        return outages[-1]
-
-    yield begin
-    for one in outages:
-        one.over.set()
-
-
-def is_written(request: Request) -> bool:
-    return request.method in {"PUT", "POST"} and request.key.endswith(".parquet")
-
-
-def is_read(request: Request) -> bool:
-    return request.method == "GET" and request.key.endswith(".parquet")
-
-
-def is_committed(request: Request) -> bool:
-    return request.method == "HEAD" and request.key.endswith(".parquet")
-
 
 WRITES = {"written": is_written, "committed": is_committed}
 
@@ -98,6 +60,25 @@ def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     assert away.begun
     assert (result.row.status, result.row.row_count) == ("committed", rows.num_rows)
     assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(rows.num_rows, rows.num_rows)]
+
+
+@pytest.mark.slow
+def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
+    local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
+) -> None:
+    local_world.options["mode"] = "index"
+    local_world.source = bucket_on(s3_proxy.s3)
+    local_world.land(SW, sales(0))
+    local_world.ingest(SW)  # the table is there, so that DuckDB alone reads what lands now
+    for number in range(1, 5):
+        local_world.land(NW, sales(number), f"{number}.parquet")
+    away = outage(is_looked_at, AWAY)
+
+    result = local_world.ingest(NW)
+
+    assert away.begun
+    assert (result.row.status, result.row.files_written) == ("committed", 4)
+    assert local_world.totals() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.slow
@@ -141,19 +122,25 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions(
     }
 
 
+def test_an_object_that_is_not_read_is_named_with_its_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    keys = {"key_id": "key", "secret": "a-secret"}
+    nowhere = S3Storage.model_validate({"bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys})
+
+    with pytest.raises(
+        StorageUnreachableError,
+        match=r"^s3://nowhere at http://127\.0\.0\.1:9 cannot be reached or fails: s3://nowhere/x was not read: .+: ",
+    ):
+        Store(nowhere).get("x", "etag")
+
+
 def test_a_full_disk_is_one_error_for_all_partitions(local_world: World, tmp_path: Path) -> None:
     mounted = tmp_path / "data"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(mounted)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root mounts the small file system that gets full")
-    try:
+    with small_disk(mounted):
         for text in (NW, SW):
-            local_world.land(text, pa.table({"total": np.random.default_rng(1).random(40_000)}))
+            local_world.land(text, noise())
         partitions = [local_world.partition(text) for text in (NW, SW)]
         errors = [outcome.error for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)]
-    finally:
-        subprocess.run(["umount", str(mounted)], check=True)
 
     assert errors[0] is errors[1]
     assert re.fullmatch(

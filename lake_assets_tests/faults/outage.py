@@ -1,0 +1,89 @@
+"""Storages that fail: an S3 server that goes away in the middle of a test and comes back, and a disk that gets full."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+
+
+@dataclass
+class Outage:
+    """The proxy goes away when a request of this kind comes, for that one and all that follow."""
+
+    proxy: S3Proxy
+    when: Callable[[Request], bool]
+    seconds: float
+    over: threading.Event = field(default_factory=threading.Event)
+    begun: bool = False
+
+    def __call__(self, request: Request) -> bool:
+        if self.begun or not self.when(request):
+            return False
+        self.begun = True
+        threading.Thread(target=self._away, daemon=True).start()
+        return True
+
+    def _away(self) -> None:
+        with self.proxy.down():
+            self.over.wait(self.seconds)
+
+
+@pytest.fixture
+def outage(s3_proxy: S3Proxy) -> Iterator[Callable[..., Outage]]:
+    """Lets the proxy go away at a request, for so many seconds or until it is `over`."""
+    outages: list[Outage] = []
+
+    def begin(when: Callable[[Request], bool], seconds: float) -> Outage:
+        outages.append(Outage(s3_proxy, when, seconds))
+        s3_proxy.inject(Rule("hang_up", when=outages[-1]))
+        return outages[-1]
+
+    yield begin
+    for one in outages:
+        one.over.set()
+
+
+def is_written(request: Request) -> bool:
+    return request.method in {"PUT", "POST"} and request.key.endswith(".parquet")
+
+
+def is_read(request: Request) -> bool:
+    return request.method == "GET" and request.key.endswith(".parquet")
+
+
+def is_committed(request: Request) -> bool:
+    return request.method == "HEAD" and request.key.endswith(".parquet")
+
+
+def is_looked_at(request: Request) -> bool:
+    return request.method in {"GET", "HEAD"} and request.key.endswith(".parquet")
+
+
+def is_listed(request: Request) -> bool:
+    return request.method == "GET" and not request.key
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of 100 kB at this place, which is less than `noise` takes."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=100k", "tmpfs", str(folder)]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root mounts the small file system that gets full")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def noise() -> pa.Table:
+    """320 kB that nothing compresses."""
+    return pa.table({"total": np.random.default_rng(1).random(40_000)})

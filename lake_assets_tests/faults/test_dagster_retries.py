@@ -1,0 +1,149 @@
+"""A storage is away for longer than its clients try: Dagster tries the step again, and each row is there once."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from lake_assets.orchestration.build import build_definitions
+from lake_assets_tests.faults.outage import Outage, is_listed, is_read, is_written, noise, outage, small_disk
+from lake_assets_tests.servers.proxy import Request, S3Proxy
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+__all__ = ["outage"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
+
+RANGE = "dagster/asset_partition_range"
+UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
+
+
+@pytest.fixture
+def world(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """Two partitions, and no patience in the driver; that of the tasks is what a test has to wait for."""
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    date = {"type": "date", "start": "2026-02-11", "end": "2026-02-11"}
+    local_world.options |= {"partitions": {"region": {"values": ["NW", "SW"]}, "date": date}}
+    return local_world
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the stream's asset, over both partitions."""
+
+    result: dg.ExecuteInProcessResult
+    retried: tuple[str, ...]  # the error of each retry, with its causes
+
+
+def run_both(world: World, at_retry: Callable[[], None] = lambda: None, to: str = "SW") -> Run:
+    """As Dagster's own executor runs it; `at_retry` is called when a step is up for retry, before it begins again."""
+    retried: list[str] = []
+
+    def heard(entry: dg.EventLogEntry) -> None:
+        event = entry.dagster_event
+        if event is not None and event.event_type == UP_FOR_RETRY:
+            error = event.step_retry_data.error
+            retried.append("" if error is None else error.to_string())
+            at_retry()
+
+    run_id = str(uuid.uuid4())
+    job = build_definitions(world.config).resolve_implicit_global_asset_job_def()
+    with dg.DagsterInstance.ephemeral() as instance:
+        instance.add_event_listener(run_id, heard)
+        result = job.execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            asset_selection=[dg.AssetKey("sales")],
+            tags={f"{RANGE}_start": "2026-02-11|NW", f"{RANGE}_end": f"2026-02-11|{to}"},
+            raise_on_error=False,
+        )
+    return Run(result, tuple(retried))
+
+
+def failure_of(run: Run) -> str:
+    (event,) = run.result.get_step_failure_events()
+    assert event.step_failure_data.user_failure_data is not None
+    return event.step_failure_data.user_failure_data.description or ""
+
+
+@pytest.mark.parametrize(
+    ("storage", "when", "of_object"),
+    [("storage", is_written, "main/sales/region="), ("source", is_read, "region="), ("source", is_listed, "")],
+    ids=["written", "read", "listed"],
+)
+def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
+    world: World,
+    s3_proxy: S3Proxy,
+    outage: Callable[..., Outage],
+    storage: str,
+    when: Callable[[Request], bool],
+    of_object: str,
+) -> None:
+    place = bucket_on(s3_proxy.s3)
+    setattr(world, storage, place)
+    world.land(NW, sales(1))
+    world.ingest(NW)
+    world.land(NW, sales(2, 3))
+    world.land(SW, sales(4))
+    away = outage(when, 600)
+
+    run = run_both(world, at_retry=away.over.set)
+
+    assert run.result.success
+    (error,) = run.retried
+    root = f"s3://{place['bucket']}/{place['prefix']}"
+    assert f"{root} at {place['endpoint']} cannot be reached" in error
+    assert f"{root}/{of_object}" in error or not of_object
+    assert "check endpoint and network, and run it again" in error
+    assert world.totals() == [2, 3, 4]
+    assert [row.status for row in world.ledger()] == ["committed", "committed", "failed", "failed", "committed"]
+
+
+def test_objects_that_are_registered_in_place_are_so_by_the_retry(
+    world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
+) -> None:
+    world.options["mode"] = "index"
+    world.source = bucket_on(s3_proxy.s3)
+    world.land(NW, sales(1))
+    world.ingest(NW)
+    for number in range(2, 10):
+        world.land(SW, sales(number), f"{number}.parquet")
+    away = outage(is_read, 600)
+
+    run = run_both(world, at_retry=away.over.set)
+
+    assert run.result.success
+    (error,) = run.retried
+    assert f"at {world.source['endpoint']} cannot be reached" in error
+    assert world.totals() == list(range(1, 10))
+
+
+def test_a_disk_that_is_full_is_not_tried_again(world: World, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "data"):
+        for text in (NW, SW):
+            world.land(text, noise())
+        run = run_both(world)
+
+    assert (run.result.success, run.retried) == (False, ())
+    assert "data has no space left: " in failure_of(run)
+    assert "free space there" in failure_of(run)
+
+
+def test_a_name_that_is_too_long_is_not_tried_again(world: World, s3: S3Server) -> None:
+    long = "x" * 300
+    world.options["partitions"]["region"] = {"values": ["NW", long]}
+    world.source = bucket_on(s3)
+    world.land(NW, sales(1))
+    world.land(f"region={long},date=2026-02-11", sales(2))
+
+    run = run_both(world, to=long)
+
+    assert (run.result.success, run.retried) == (False, ())
+    assert "takes no name as long as that of " in failure_of(run)
+    assert world.totals() == [1]
