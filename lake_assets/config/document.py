@@ -58,13 +58,19 @@ class Document:
 
     Attributes:
         data: its values; None of an empty text.
-        places: line and column of each value, of an entry's key where it has one.
+        nodes: the node of each value, of an entry's key where it has one.
         problems: all that is wrong with single values; `data` is usable only without any.
     """
 
     data: Any = None
-    places: dict[Location, tuple[int, int]] = field(default_factory=dict)
+    nodes: dict[Location, yaml.Node] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+
+    def place(self, location: Location) -> tuple[int, int]:
+        """Line and column of the value, or of the nearest one around it that is written."""
+        while location and location not in self.nodes:
+            location = location[:-1]
+        return _place(self.nodes[location]) if location in self.nodes else (1, 1)
 
 
 def read_document(text: str, environment: Mapping[str, str]) -> Document:
@@ -91,7 +97,7 @@ class _Reading:
     def value(self, node: Any, location: Location) -> Any:  # noqa: ANN401 - YAML holds anything
         self._count(node)
         self._here = location
-        self._document.places.setdefault(location, _place(node))
+        self._document.nodes.setdefault(location, node)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, location)
         if isinstance(node, yaml.SequenceNode):
@@ -111,7 +117,7 @@ class _Reading:
     def _mapping(self, node: yaml.MappingNode, location: Location) -> dict[str, Any]:
         result = {}
         for key, (key_node, value_node) in self._entries(node).items():
-            self._document.places[*location, key] = _place(key_node)
+            self._document.nodes[*location, key] = key_node
             result[key] = self.value(value_node, (*location, key))
         return result
 

@@ -2,15 +2,19 @@
 
 import datetime as dt
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from lake_assets.config.editor_schema import VARIABLE
+from lake_assets.errors import ConfigError
+from lake_assets.texts import is_unicode, shown
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FOLDER = "folder"
 
 
 def check_identifier(value: str) -> str:
@@ -33,15 +37,29 @@ Identifier = Annotated[
 ]
 
 
-def _check_home(path: str) -> str:
+def below(folder: Path) -> Mapping[str, Path]:
+    """The context of a validation that makes relative paths absolute, from this folder.
+
+    Raises:
+        ConfigError: the folder's name is not UTF-8, and so the paths below it would not be.
+    """
+    if not is_unicode(str(folder)):
+        raise ConfigError(
+            f"the folder {shown(str(folder))} of the config is not UTF-8:", "rename it, or move the file."
+        )
+    return {_FOLDER: folder}
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    """The path from the folder of the validation's context; as it is where there is none."""
     try:
-        Path(path).expanduser()
+        whole = Path(path).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{path!r} is in the home folder of a user who is not there: write the whole path") from error
-    return path
+    return str(info.context[_FOLDER] / whole) if info.context else path
 
 
-FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_check_home)]
+FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_absolute)]
 """A path of this machine; `~` is the user's home folder."""
 
 

@@ -6,12 +6,13 @@ the same here and what is better.
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pendulum
 from pydantic import ValidationError
 
-from lake_assets.config.fields import check_identifier
+from lake_assets.config.fields import below, check_identifier
 from lake_assets.config.globs import is_glob, split_glob
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
@@ -40,8 +41,12 @@ _FOLDER = re.compile(r"([^=]+)=\*")
 _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
-def flight_config(environment: Mapping[str, str]) -> LakeConfig:
-    """The config of one lake and one stream, made of the environment. Relative paths are those of the current folder.
+def flight_config(environment: Mapping[str, str], folder: Path | None = None) -> LakeConfig:
+    """The config of one lake and one stream, made of the environment.
+
+    Args:
+        environment: the variables.
+        folder: what relative paths begin from; they stay relative when None.
 
     Raises:
         ConfigError: a variable is missing or does not fit; the error names it.
@@ -74,7 +79,7 @@ def flight_config(environment: Mapping[str, str]) -> LakeConfig:
         },
     }
     try:
-        return LakeConfig.model_validate(data)
+        return LakeConfig.model_validate(data, context=below(folder) if folder else None)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
         raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error

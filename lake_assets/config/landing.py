@@ -121,5 +121,5 @@ class Landing(Model):
     def _each_once(cls, outputs: tuple[Storage, ...]) -> tuple[Storage, ...]:
         roots = [output.root for output in outputs]
         if doubled := [root for root in roots if roots.count(root) > 1]:
-            raise ValueError(f"{doubled[0]} is named twice")
+            raise ValueError(f"{doubled[0]} is named twice: remove one of them")
         return outputs

@@ -1,21 +1,20 @@
 """Reads `lake.yaml`: text, then environment, then models; every error names file, line, column and field."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, Problem, dotted, read_document
+from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.sentences import sentence
 from lake_assets.config.syntax import SyntaxFault, position
 from lake_assets.errors import ConfigError
-from lake_assets.texts import is_unicode, shown
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
 """A loaded config, or the path of its file; None for the config in use, as `load_config` finds it."""
@@ -41,7 +40,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     """
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
-        return anchor(flight_config(environment), Path.cwd())
+        return flight_config(environment, Path.cwd())
     path = Path(path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE)
     try:
         with path.open("rb") as file:
@@ -91,10 +90,9 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
     if document.data is None:
         raise _refusal([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
     try:
-        config = LakeConfig.model_validate(document.data)
+        return LakeConfig.model_validate(document.data, context=below(path.resolve().parent))
     except ValidationError as error:
         raise _refusal(_problems(error, document), path) from error
-    return anchor(config, path.resolve().parent)
 
 
 def _refusal(problems: Sequence[Problem], path: Path) -> ConfigError:
@@ -115,11 +113,8 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     """Pydantic's errors in the file's order; those that are not told have no text, for a word close to a key costs."""
     found = []
     for details in error.errors(include_url=False, include_input=False):
-        location = _real_location(details["loc"], document.places)
-        known = location
-        while known and known not in document.places:
-            known = known[:-1]
-        found.append((document.places.get(known, (1, 1)), location, details))
+        location = _real_location(details["loc"], document.nodes)
+        found.append((document.place(location), location, details))
     found.sort(key=lambda each: each[0])
     told = [Problem(*place, _told(location, details)) for place, location, details in found[:_MAX_ERRORS]]
     return sorted(told) + [Problem(*place, "") for place, _, _ in found[_MAX_ERRORS:]]
@@ -132,40 +127,13 @@ def _told(location: Location, error: ErrorDetails) -> str:
     return where + message
 
 
-def _real_location(loc: Location, places: Mapping[Location, Any]) -> Location:
+def _real_location(loc: Location, written: Container[Location]) -> Location:
     """Pydantic's location without the union tags and `[key]` marks that are not in the file."""
     real: Location = ()
     for position_, part in enumerate(loc):
         last = position_ == len(loc) - 1
         if part == "[key]":
             continue
-        if (*real, part) in places or last:
+        if (*real, part) in written or last:
             real = (*real, part)
     return real
-
-
-def anchor(config: LakeConfig, folder: Path) -> LakeConfig:
-    """The config with its relative paths made absolute, from the folder that holds its file.
-
-    Raises:
-        ConfigError: the folder's name is not UTF-8, and so the paths below it would not be.
-    """
-    if not is_unicode(str(folder)):
-        raise ConfigError(
-            f"the folder {shown(str(folder))} of the config is not UTF-8:", "rename it, or move the file."
-        )
-    data = config.model_dump(by_alias=True)
-
-    def anchored(mapping: dict[str, Any]) -> None:
-        if "path" in mapping:
-            mapping["path"] = str(folder / Path(mapping["path"]).expanduser())
-
-    for lake in data["lakes"].values():
-        for place in (lake["catalog"], lake["storage"], lake["staging"]):
-            anchored(place or {})
-    for stream in data["streams"].values():
-        anchored(stream["source"])
-        if landing := stream["landing"]:
-            for place in (*landing["outputs"], landing["buffer"] or {}):
-                anchored(place)
-    return LakeConfig.model_validate(data)

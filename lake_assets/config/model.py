@@ -1,5 +1,6 @@
 """What all models of the config have in common."""
 
+from functools import cache
 from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -23,11 +24,19 @@ class Model(BaseModel):
         """YAML reads `yes` as true, and pydantic takes that for 1: as a text it is refused."""
         if not isinstance(data, dict):
             return data
-        numbers = {field.alias or name for name, field in cls.model_fields.items() if _is_number(field.annotation)}
+        if not any(isinstance(value, bool) for value in data.values()):
+            return data
+        numbers = _numbers(cls)
         return {
             key: str(value).lower() if isinstance(value, bool) and key in numbers else value
             for key, value in data.items()
         }
+
+
+@cache
+def _numbers(model: type[Model]) -> frozenset[str]:
+    """The keys whose values are numbers."""
+    return frozenset(field.alias or name for name, field in model.model_fields.items() if _is_number(field.annotation))
 
 
 def _is_number(annotation: Any) -> bool:  # noqa: ANN401 - any type

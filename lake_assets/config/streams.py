@@ -12,7 +12,7 @@ from lake_assets.config.clashes import clash
 from lake_assets.config.fields import Date, FileSize, Identifier, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type
-from lake_assets.config.layouts import Layout
+from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.path_layout import (
     ColumnType,
@@ -91,6 +91,10 @@ class PartitionField(Model):
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
             raise ValueError("values must be at least one, each once")
         return self
+
+
+_LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
+_PARTITIONS = TypeAdapter(dict[str, PartitionField])
 
 
 class Destination(Model):
@@ -175,8 +179,8 @@ class Stream(Model):
         if has_query(glob):
             return data  # as a URL it is refused without being repeated
         try:
-            layout = TypeAdapter(Layout | None).validate_python(data.get("layout"))
-            partitions = TypeAdapter(dict[str, PartitionField]).validate_python(data["partitions"])
+            layout = _LAYOUT.validate_python(data.get("layout"))
+            partitions = _PARTITIONS.validate_python(data["partitions"])
             folders = folder_globs(stream_template(layout, partitions, {}, "UTC"))
         except (ValueError, LookupError, TypeError, LayoutError):
             return data  # what is wrong with these is told where they stand
@@ -209,7 +213,7 @@ class Stream(Model):
     def _lookback_has_a_clock(self) -> Self:
         if any(field.type in TIME_FORMATS for field in self.partitions.values()):
             return self
-        # As below: what was written cannot be told from a default.
+        # As below: a default may be written out.
         for name, given in (("schedule", self.schedule), ("automation", self.automation)):
             if given is not None and given.lookback != type(given).model_fields["lookback"].default:
                 raise ValueError(
@@ -291,7 +295,7 @@ class Stream(Model):
                     f"partitions.{name} is empty: null, and a file that is registered in place has the value of its "
                     "folder, an empty text: write empty: value, or use mode: replace"
                 )
-        # What was written in the config cannot be told from a default here, for a config is validated twice.
+        # A default may be written out, as in a config that a model gave as JSON.
         for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
             if getattr(self, name) != default:
                 raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")

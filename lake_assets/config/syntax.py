@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -89,7 +90,13 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 def resolved(value: str) -> str:
     """The tag that YAML gives the text where it is written without quotes."""
-    return str(_RESOLVER.resolve(yaml.ScalarNode, value, (True, False)))
+    return _tag(value, (True, False))
+
+
+@lru_cache(4096)
+def _tag(value: str, implicit: tuple[bool, bool]) -> str:
+    """The tag of a text; keys and words come back in every stream of a config."""
+    return str(_RESOLVER.resolve(yaml.ScalarNode, value, implicit))
 
 
 class _Composer:
@@ -143,8 +150,8 @@ class _Composer:
     def _scalar(self, event: Any) -> yaml.ScalarNode:  # noqa: ANN401 - as above
         tag = event.tag
         if tag is None or tag == "!":
-            tag = _RESOLVER.resolve(yaml.ScalarNode, event.value, event.implicit)
-        return yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style)
+            tag = _tag(event.value, event.implicit)
+        return yaml.ScalarNode(tag, event.value, event.start_mark, None, style=event.style)
 
     def _collection(self, event: Any, depth: int) -> yaml.Node:  # noqa: ANN401 - as above
         if event.tag not in _COLLECTIONS:
@@ -154,16 +161,14 @@ class _Composer:
             items: list[yaml.Node] = []
             while not self._loader.check_event(yaml.SequenceEndEvent):
                 items.append(self._node(depth + 1))
-            return yaml.SequenceNode(f"{_TAG}seq", items, start, self._end())
+            self._loader.get_event()
+            return yaml.SequenceNode(f"{_TAG}seq", items, start)
         pairs = []
         while not self._loader.check_event(yaml.MappingEndEvent):
             key = self._node(depth + 1)
             pairs.append((key, self._node(depth + 1)))
-        return yaml.MappingNode(f"{_TAG}map", pairs, start, self._end())
-
-    def _end(self) -> Any:  # noqa: ANN401 - the mark of one parser or the other
-        event: Any = self._loader.get_event()
-        return event.end_mark
+        self._loader.get_event()
+        return yaml.MappingNode(f"{_TAG}map", pairs, start)
 
 
 def too_many(mark: Any) -> SyntaxFault:  # noqa: ANN401 - as above

@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -59,14 +59,7 @@ class Template:
         Raises:
             LayoutError: the text is no template (shown with a caret under the fault), or there is no such zone.
         """
-        if compat and time_zone != "UTC":
-            raise LayoutError(f"time zone {time_zone} with compat {compat}:", "leave it out; OLake's paths are in UTC.")
-        try:
-            ZoneInfo(time_zone)
-        except (KeyError, ValueError, OSError) as error:
-            raise LayoutError(f"there is no time zone {time_zone!r}:", "write it as Europe/Berlin or UTC.") from error
-        parts = olake_paths.parse(text) if compat else grammar.parse(text)
-        return cls(text, parts, time_zone, nested or compat is not None, compat)
+        return _parsed(text, time_zone, nested, compat)
 
     @classmethod
     def hive(cls, columns: Iterable[str]) -> "Template":
@@ -317,3 +310,16 @@ class Template:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         return olake_paths.pattern(self.parts) if self.compat else codec.pattern(self.parts, nested=self.nested)
+
+
+@lru_cache(1024)
+def _parsed(text: str, time_zone: str, nested: bool, compat: Compat | None) -> Template:
+    """As `Template.parse`; many streams of a config have one layout."""
+    if compat and time_zone != "UTC":
+        raise LayoutError(f"time zone {time_zone} with compat {compat}:", "leave it out; OLake's paths are in UTC.")
+    try:
+        ZoneInfo(time_zone)
+    except (KeyError, ValueError, OSError) as error:
+        raise LayoutError(f"there is no time zone {time_zone!r}:", "write it as Europe/Berlin or UTC.") from error
+    parts = olake_paths.parse(text) if compat else grammar.parse(text)
+    return Template(text, parts, time_zone, nested or compat is not None, compat)

@@ -11,8 +11,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from lake_assets.config.fields import Identifier
-from lake_assets.config.load import anchor
+from lake_assets.config.fields import Identifier, below
 from lake_assets.config.model import Model
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.spark_settings import SparkSettings
@@ -54,15 +53,13 @@ class LakeStream(dg.Component):
         written = _plain(attributes.model_dump(by_alias=True, exclude_unset=True))
         filled = LakeStreamAttributes.model_validate(context.resolution_context.resolve_value(written))
         lake = filled.name
-        config = LakeConfig.model_validate(
-            {
-                "lakes": {lake: filled.lake.model_dump(by_alias=True)},
-                "streams": {filled.name: filled.stream.model_dump(by_alias=True) | {"lake": lake}},
-                "spark": filled.spark,
-            }
-        )
         folder = context.path if context.path.is_dir() else context.path.parent
-        return cls(anchor(config, folder))
+        config = {
+            "lakes": {lake: filled.lake.model_dump(by_alias=True)},
+            "streams": {filled.name: filled.stream.model_dump(by_alias=True) | {"lake": lake}},
+            "spark": filled.spark,
+        }
+        return cls(LakeConfig.model_validate(config, context=below(folder)))
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """The same definitions as those of a `lake.yaml` with this one stream."""

@@ -66,7 +66,7 @@ def test_motherduck_cannot_read_an_indexed_folder() -> None:
 
 
 def test_a_config_file_with_its_defaults_is_valid() -> None:
-    """A file is validated twice, the second time with all defaults in it."""
+    """Its JSON has all of them written out."""
     text = config(source="landing").model_dump_json(by_alias=True)
 
     (source,) = parse_config(text, Path("/etc/lake/lake.yaml"), {}).lakes["test"].indexed

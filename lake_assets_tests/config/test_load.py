@@ -1,4 +1,5 @@
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
@@ -6,6 +7,7 @@ from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import ConfigError
+from lake_assets.layout import grammar
 
 FILE = Path("/etc/lake/lake.yaml")
 
@@ -31,6 +33,32 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
     assert lake.storage == LocalStorage(path="/etc/lake/data")
     assert stream.source == S3Storage(bucket="landing", prefix="sales")
     assert stream.partition("region=NO,date=2026-01-01").path == "region=NO/date=2026-01-01"
+
+
+def test_two_names_of_one_folder_are_told_from_where_the_file_is() -> None:
+    outputs = "table: sales}}\n    landing: {{outputs: [copy, {}]}}"
+
+    with pytest.raises(ConfigError, match=r"lake.yaml:13:15: streams.sales.landing.outputs: .*copy is named twice"):
+        parse_config(GOOD.replace("table: sales}", outputs.format("/etc/lake/copy")), FILE, {})
+    here = parse_config(GOOD.replace("table: sales}", outputs.format(Path("copy").absolute())), FILE, {})
+
+    assert here.streams["sales"].landing is not None
+    assert [output.root for output in here.streams["sales"].landing.outputs] == [
+        "/etc/lake/copy",
+        str(Path("copy").absolute()),
+    ]
+
+
+def test_a_config_is_validated_once_and_a_layout_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of streams most have the same layout."""
+    parse = Mock(wraps=grammar.parse)
+    monkeypatch.setattr(grammar, "parse", parse)
+    again = GOOD.partition("streams:\n")[2].replace("sales", "again")
+
+    config = parse_config(f"{GOOD}{again}".replace("region:", "district:"), FILE, {})
+
+    assert parse.call_args_list == [call("district={district}/date={date}")]
+    assert config.streams["again"].template is config.streams["sales"].template
 
 
 @pytest.mark.parametrize(
