@@ -80,6 +80,10 @@ class StorageUnreachableError(StorageError):
     """A storage did not answer, or answered that it failed; the same request may succeed later."""
 
 
+class ObjectRefusedError(StorageError):
+    """A storage does not let its key do this to one object; what it lets it do to others is another question."""
+
+
 class WholeStorageError(StorageError):
     """A storage as a whole takes nothing: it is full, refuses the key, or does not exist."""
 

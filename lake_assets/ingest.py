@@ -29,7 +29,7 @@ from lake_assets.lake.history import committed_fingerprints
 from lake_assets.lake.ledger import create_ledger, record
 from lake_assets.lake.replacement import Replacement, Staged
 from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult, Passage, chunks, is_interrupt, record_failures, still_open
+from lake_assets.passage import IngestResult, Passage, chunks, is_interrupt, record_failures, share_refusal, still_open
 from lake_assets.storage.store import Store
 from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
@@ -282,6 +282,8 @@ class _Run:
             self.writer.write(self.sessions(), passages)
         except LakeAssetsError as error:
             self._break(error, still_open(passages))
+        else:
+            share_refusal(passages)
 
     def _break(self, error: LakeAssetsError, passages: Sequence[Passage]) -> None:
         """An error that would meet all others too; of these nothing has been committed."""

@@ -11,7 +11,13 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, SchemaChangedError, SchemaDriftError, SourceChangedError
+from lake_assets.errors import (
+    LakeAssetsError,
+    ObjectRefusedError,
+    SchemaChangedError,
+    SchemaDriftError,
+    SourceChangedError,
+)
 from lake_assets.lake.evolve import ColumnChange
 from lake_assets.lake.ledger import LedgerRow, create_ledger, record
 from lake_assets.manifest import Manifest
@@ -196,6 +202,14 @@ def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Gen
 def still_open(passages: Iterable[Passage]) -> list[Passage]:
     """Those of which there is more to do."""
     return [passage for passage in passages if passage.is_open]
+
+
+def share_refusal(passages: Sequence[Passage]) -> None:
+    """Give all of these one error, if none of their objects can be read: the right is missing for the whole bucket."""
+    refused = [passage for passage in passages if isinstance(passage.error, ObjectRefusedError)]
+    if len(refused) == len(passages):
+        for passage in refused:
+            passage.error = refused[0].error
 
 
 def chunks(passages: Iterable[Passage], size: int) -> Iterator[list[Passage]]:

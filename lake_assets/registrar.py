@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
+from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
 from lake_assets.lake.commit import commit_registration
 from lake_assets.lake.direct.table import Table
 from lake_assets.lake.ducklake import LakeSession
@@ -92,7 +92,7 @@ class Registrar:
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
         """Those of these objects that can be read; what is wrong with the others is told when their turn comes."""
         for o in objects:
-            with suppress(SourceError):
+            with suppress(SourceError, ObjectRefusedError):
                 yield self._schema_of(o)
 
     def _make_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
@@ -105,7 +105,7 @@ class Registrar:
                 (first, _), *others = left
                 schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:LOOKED_AT]))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
-            except (SourceError, SchemaError) as error:
+            except (SourceError, ObjectRefusedError) as error:
                 self.errors[left.pop(0)[0].uri] = error
             else:
                 break

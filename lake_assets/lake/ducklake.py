@@ -324,6 +324,11 @@ def translated(config: Lake) -> Iterator[None]:
                 f"a storage of the lake cannot be reached or fails: {' '.join(str(error).split())[:1000].rstrip('.')}:",
                 "check endpoint and network, and run it again.",
             ) from error
+        if is_refusal(error):
+            raise CatalogError(
+                f"a storage of the lake refuses access: {' '.join(str(error).split())[:1000].rstrip('.')}:",
+                "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
+            ) from error
         raise _told(str(error), catalog_place(config)) from error
 
 
@@ -355,6 +360,11 @@ def storage_failed(error: duckdb.Error) -> bool:
     if status is not None:
         return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
     return isinstance(error, duckdb.IOException) and _NO_ANSWER.search(str(error)) is not None
+
+
+def is_refusal(error: duckdb.Error) -> bool:
+    """Whether a storage answered that its key may not do this."""
+    return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 def _held(error: BaseException) -> bool:

@@ -8,16 +8,23 @@ from dataclasses import dataclass, field
 import duckdb
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.errors import LakeAssetsError, SourceChangedError, SourceError, StorageUnreachableError
+from lake_assets.errors import (
+    LakeAssetsError,
+    ObjectRefusedError,
+    SourceChangedError,
+    SourceError,
+    StorageUnreachableError,
+)
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.footers import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.direct.register import describe
 from lake_assets.lake.direct.table import Partitioning, Table
-from lake_assets.lake.ducklake import LakeSession, TableName, storage_failed, translated
+from lake_assets.lake.ducklake import LakeSession, TableName, is_refusal, storage_failed, translated
 from lake_assets.lake.fitting import Fitting, Keys, SchemaOf, View
 from lake_assets.lake.registration import LandedFile
 from lake_assets.lake.tables import data_schema
 from lake_assets.partition import Partition
+from lake_assets.storage.failures import refused_object
 from lake_assets.storage.store import LandedObject
 
 # Footers in one statement: those of a store are waited for, so that more statements run side by side; those of a folder
@@ -143,6 +150,8 @@ def _read(
             (footers, errors), (more, other) = (_read(session, some, probe) for some in (uris[:half], uris[half:]))
             return footers + more, errors | other
         mask_error(error, *session.config.indexed)
+        if refused := _refused(session, uris[0], error):
+            return [], {uris[0]: refused}
         # Below its sentence DuckDB quotes a piece of the statement.
         text = " ".join(str(error).split("\n\nLINE ")[0].split())[:500].rstrip(".")
         return [], {uris[0]: _unread(uris[0], text) if storage_failed(error) else _damaged(uris[0], text)}
@@ -152,6 +161,14 @@ def _unread(uri: str, why: str) -> StorageUnreachableError:
     return StorageUnreachableError(
         f"the object {uri} was not read, for its storage fails: {why}:", "check endpoint and network, and run it again."
     )
+
+
+def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefusedError | None:
+    """The error for a storage that does not let its key read this object; None if it is another one."""
+    if not is_refusal(error):
+        return None
+    storage = next(one for one in session.config.indexed if uri.startswith(f"{one.root}/"))
+    return refused_object(storage, uri)
 
 
 def _damaged(uri: str, why: str) -> SourceError:

@@ -7,10 +7,43 @@ from contextlib import contextmanager
 from typing import Literal
 
 from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, AzureStorage, GcsStorage, LocalStorage, R2Storage, S3Storage
-from lake_assets.errors import StorageError, StorageUnreachableError, WholeStorageError
+from lake_assets.config.storages import (
+    AnyStorage,
+    AzureStorage,
+    GcsStorage,
+    LocalStorage,
+    R2Storage,
+    S3Storage,
+    WebStorage,
+)
+from lake_assets.errors import ObjectRefusedError, StorageError, StorageUnreachableError, WholeStorageError
 
 Doing = Literal["read", "written"]
+Operation = Literal["list", "read", "write", "delete"]
+
+_DONE: dict[Operation, str] = {"list": "listed", "read": "read", "write": "written", "delete": "deleted"}
+_RIGHTS: dict[str, dict[Operation, str]] = {
+    "s3": {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject"},
+    "gcs": {
+        "list": "storage.objects.list",
+        "read": "storage.objects.get",
+        "write": "storage.objects.create",
+        "delete": "storage.objects.delete",
+    },
+    "azure": {
+        "list": "the role Storage Blob Data Reader (of a sas: list)",
+        "read": "the role Storage Blob Data Reader (of a sas: read)",
+        "write": "the role Storage Blob Data Contributor (of a sas: create and write)",
+        "delete": "the role Storage Blob Data Contributor (of a sas: delete)",
+    },
+    "r2": {
+        "list": "Object Read",
+        "read": "Object Read",
+        "write": "Object Read & Write",
+        "delete": "Object Read & Write",
+    },
+}
+"""What an operation needs, by the name under which the owner of such a storage grants it."""
 
 # Clouds say it by a code in the text of an error that has no number.
 _REFUSED = re.compile(
@@ -18,6 +51,12 @@ _REFUSED = re.compile(
     r"INVALID_CLIENT_TOKEN_ID|MISSING_AUTHENTICATION_TOKEN|UNRECOGNIZED_CLIENT|ExpiredToken|InvalidToken|"
     r"AuthenticationFailed|AuthorizationFailure|AuthorizationPermissionMismatch|PERMISSION_DENIED|UNAUTHENTICATED|"
     r"(?:HTTP status|status code:?) 40[13]\b|\b40[13] (?:Unauthorized|Forbidden)"
+)
+# Of these the key itself is wrong; whoever is refused otherwise may lack a right.
+_WRONG_KEY = re.compile(
+    r"INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT|"
+    r"MISSING_AUTHENTICATION_TOKEN|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|"
+    r"AuthenticationFailed|UNAUTHENTICATED|(?:HTTP status|status code:?) 401\b|\b401 Unauthorized"
 )
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|[Tt]he specified (?:bucket|container) does not")
 _FULL = re.compile(r"StorageFull|InsufficientStorage|QuotaExceeded|HTTP status 507")
@@ -54,6 +93,7 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
     Raises:
         StorageUnreachableError: the storage did not answer, or failed; the same may succeed later.
         WholeStorageError: it is full, refuses the key, or does not exist.
+        ObjectRefusedError: it does not let this key read this object.
         StorageError: it cannot have this object.
     """
     try:
@@ -77,8 +117,7 @@ def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Stor
             "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
         )
     if error.errno in _REFUSED_NUMBERS or _REFUSED.search(text):
-        kind = StorageError if error.errno is not None else WholeStorageError  # one folder, or the whole bucket
-        return kind(f"{place(storage)} refuses access: {uri} was not {doing}:", access_fix(storage))
+        return _refused(error, storage, uri, doing)
     if _NO_BUCKET.search(text):
         return WholeStorageError(
             f"{place(storage)} does not exist: {uri} was not {doing}:", "create it, or correct its name in the config."
@@ -94,6 +133,30 @@ def no_answer(error: Exception, storage: AnyStorage, what: str | None = None) ->
     """The error of ours for a storage that does not answer, or fails; `what`: what was not done therefore."""
     said = f" or fails: {what}" if what else ""
     return StorageUnreachableError(f"{place(storage)} cannot be reached{said}: {reason(error)}:", reach_fix(storage))
+
+
+def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
+    problem = f"{place(storage)} refuses access: {uri} was not {doing}:"
+    if error.errno is not None:
+        return StorageError(problem, access_fix(storage))  # one folder
+    if is_wrong_key(str(error)):
+        return WholeStorageError(problem, access_fix(storage))
+    if doing == "read":
+        return refused_object(storage, uri)
+    # What a task writes has a name that nobody could have granted or denied: no other is written either.
+    return WholeStorageError(problem, access_fix(storage, "write"))
+
+
+def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read") -> ObjectRefusedError:
+    """The error for a storage that answers, and does not let its key do this to this object."""
+    return ObjectRefusedError(
+        f"{place(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
+    )
+
+
+def is_wrong_key(text: str) -> bool:
+    """Whether a client's text of a refusal says that the key itself is wrong, not that it lacks a right."""
+    return _WRONG_KEY.search(text) is not None
 
 
 def may_pass(error: OSError) -> bool:
@@ -134,12 +197,25 @@ def server_of(storage: AnyStorage) -> str | None:
     return "Google" if isinstance(storage, GcsStorage) else None
 
 
-def access_fix(storage: AnyStorage) -> str:
-    """How to fix a storage that refuses access."""
+def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
+    """How to fix a storage that refuses access.
+
+    Args:
+        storage: which.
+        operation: what it refuses to do to an object, or to the bucket; None if it refuses the key itself.
+    """
     if isinstance(storage, LocalStorage):
         return "let this user read and write the folder and what is in it."
+    if isinstance(storage, WebStorage):
+        return "read public files by https://, and others from the bucket behind it."
     ways = {"gcs": "service_account", "azure": "account_key, connection_string or sas"}
-    return f"check {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain."
+    check = f"check {ways.get(storage.type, 'key_id and secret')}, or the role of the credential chain"
+    if operation is None:
+        return f"{check}."
+    right = _RIGHTS[storage.type][operation]
+    if operation == "list":
+        return f"{check}; it needs {right} on the bucket."
+    return f"grant {right} on it, or on the whole bucket; if it is granted, {check}."
 
 
 def reach_fix(storage: AnyStorage) -> str:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import fnmatch
-import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,9 +14,7 @@ from obstore.exceptions import (
     AlreadyExistsError,
     InvalidPathError,
     NotFoundError,
-    PermissionDeniedError,
     PreconditionError,
-    UnauthenticatedError,
 )
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import HTTPStore, S3Store
@@ -25,22 +22,16 @@ from obstore.store import HTTPStore, S3Store
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.storage import failures, local, walk, web
+from lake_assets.storage import local, walk, web
+from lake_assets.storage.client_errors import client_error
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
+from lake_assets.storage.failures import Operation
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_REFUSED = (PermissionDeniedError, UnauthenticatedError, PermissionError)
-_REFUSED_CODES = {
-    *("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
-    *("AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch"),  # Azure's
-}
-_REFUSED_STATUS = re.compile(r"status code: 40[13]\b")
 _PROBE = 2**10  # bytes; more than a probe has
-_NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,7 @@ class Store:
         Raises:
             StorageError: the store is unreachable, refuses, or the bucket or root folder does not exist.
         """
-        with self._errors():
+        with self._errors("list"):
             client = self._open()
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
@@ -128,7 +119,7 @@ class Store:
             KeyOrderError: the store lists folder by folder, and `tree` was not said.
             StorageError: as `list`; or the store does not give keys in any order.
         """
-        with self._errors():
+        with self._errors("list"):
             found = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
             yield from (tuple(_landed(self.root, meta) for meta in page) for page in found)
 
@@ -138,7 +129,7 @@ class Store:
         Raises:
             StorageError: as `list`.
         """
-        with self._errors():
+        with self._errors("list"):
             return walk.folders(self._open(), self.storage, prefix)
 
     def probe(self) -> bool:
@@ -147,7 +138,7 @@ class Store:
         Raises:
             StorageError: as `list`.
         """
-        with self._errors():
+        with self._errors("list"):
             return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
 
     def answers(self) -> bool:
@@ -168,12 +159,12 @@ class Store:
         Raises:
             StorageError: as `list`; or the object is listed and cannot be read, which the error says.
         """
-        with self._errors():
+        with self._errors("list"):
             found = next(iter(obstore.list(self._open(), chunk_size=1)), ())
         if not found:
             return False
         try:
-            with self._errors():
+            with self._errors("read", found[0]["path"]):
                 if found[0]["size"]:
                     obstore.get_range(self._open(), found[0]["path"], start=0, length=1)
         except StorageError as error:
@@ -206,7 +197,7 @@ class Store:
             SourceChangedError: the object is gone, or is not the one that was listed with this ETag.
             StorageError: the store is unreachable or refuses.
         """
-        with self._errors(key):
+        with self._errors("read", key):
             try:
                 client = self._open()
                 if isinstance(client, HTTPStore):
@@ -247,7 +238,7 @@ class Store:
             StorageUnreachableError: the store is unreachable or fails; trying again may help.
             StorageError: the store refuses, lacks the bucket or folder, or holds another object under the key.
         """
-        with self._errors():
+        with self._errors("write", key):
             if isinstance(self.storage, LocalStorage):
                 self._open()  # a root that is not there is no folder to make
                 if local.create(Path(self.root, key), body):
@@ -274,7 +265,7 @@ class Store:
         Raises:
             StorageError: the store is unreachable or refuses.
         """
-        with self._errors():
+        with self._errors("read", key):
             try:
                 return _landed(self.root, obstore.head(self._open(), key))
             except (NotFoundError, FileNotFoundError):
@@ -292,7 +283,7 @@ class Store:
             StorageError: the store is unreachable or refuses.
         """
         for key in keys:
-            with self._errors():
+            with self._errors("delete", key):
                 try:
                     obstore.delete(self._open(), key)
                 except (NotFoundError, FileNotFoundError):
@@ -320,7 +311,7 @@ class Store:
             return True
         if (found.etag, found.size) != (etag, size):
             return False
-        with self._errors():
+        with self._errors("delete", key):
             client = self._open()
             done = delete_if_match(client, key, etag) if isinstance(client, S3Store) else None
         if done is None:
@@ -339,35 +330,13 @@ class Store:
         return self._client
 
     @contextmanager
-    def _errors(self, key: str | None = None) -> Iterator[None]:
-        """What the store says, as one error that names it and how to fix it; `key`: of the object that is read."""
+    def _errors(self, operation: Operation, key: str | None = None) -> Iterator[None]:
+        """What the store says, as one sentence that names it, or the object of the key, and how to fix it."""
         try:
             yield
         except (ObstoreError, OSError) as error:
             mask_error(error, self.storage)
-            raise self._translated(error, key) from error
-
-    def _translated(self, error: Exception, key: str | None) -> StorageError:
-        if isinstance(self.storage, LocalStorage) and (told := local.refusal(error)):
-            return told
-        # The client leaves the store's own code inside the text of most errors of a listing.
-        code = _CODE.search(str(error))
-        coded = code[1] in _REFUSED_CODES if code else bool(_REFUSED_STATUS.search(str(error)))
-        if (isinstance(error, _REFUSED) or coded) and not self.is_listable:
-            return StorageError(
-                f"{self.root} refuses access:", "read public files by https://, and others from the bucket behind it."
-            )
-        if isinstance(error, _REFUSED) or coded:
-            return StorageError(f"{self.root} refuses access:", failures.access_fix(self.storage))
-        if code and code[1] in _NO_BUCKET:
-            kind = _NO_BUCKET[code[1]]
-            return StorageError(
-                f"the {kind} {self.root.split('/')[2]!r} does not exist at {failures.server_of(self.storage)}:",
-                f"create it, or correct `{kind}` in the config.",
-            )
-        if isinstance(error, (NotFoundError, FileNotFoundError)):
-            return StorageError(f"{self.root} vanished while it was being read:", "run it again.")
-        return failures.no_answer(error, self.storage, None if key is None else f"{self.uri(key)} was not read")
+            raise client_error(error, self.storage, operation, None if key is None else self.uri(key)) from error
 
 
 def _landed(root: str, meta: "ObjectMeta") -> LandedObject:

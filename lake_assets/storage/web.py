@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import obstore
 import pyarrow as pa
 from obstore.exceptions import BaseError as ObstoreError
-from obstore.exceptions import NotFoundError, NotSupportedError
+from obstore.exceptions import NotFoundError, NotSupportedError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import HTTPStore
 
 from lake_assets.errors import StorageError
@@ -72,6 +72,8 @@ def _os_errors() -> Iterator[None]:
         yield
     except NotFoundError as error:
         raise FileNotFoundError(errno.ENOENT, str(error).split("\n", 1)[0]) from error
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise PermissionError(errno.EACCES, str(error).split("\n", 1)[0]) from error
     except ObstoreError as error:
         raise OSError(errno.EIO, str(error).split("\n", 1)[0]) from error
 

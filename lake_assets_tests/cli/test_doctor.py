@@ -206,7 +206,7 @@ def test_a_bucket_that_cannot_be_written_to_fails(s3: S3Server, tmp_path: Path) 
     assert found.status == "failed"
     assert "some/prefix cannot be written to: " in found.text
     assert "refuses access" in found.text
-    assert found.mend.startswith("check key_id and secret")
+    assert found.mend.startswith("grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and")
 
 
 def test_a_landing_zone_that_can_be_listed_only_fails(s3: S3Server, tmp_path: Path) -> None:

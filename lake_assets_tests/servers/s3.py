@@ -59,6 +59,13 @@ class S3Server:
         """Write an object whole; the key is stored exactly as given."""
         self.client().put_object(Bucket=bucket, Key=key, Body=body)
 
+    def deny_reading(self, bucket: str, *keys: str) -> None:
+        """Let nobody read these objects, by a bucket policy; they are still listed."""
+        denied = [f"arn:aws:s3:::{bucket}/{key}" for key in keys]
+        statement = {"Effect": "Deny", "Principal": "*", "Action": ["s3:GetObject"], "Resource": denied}
+        policy = {"Version": "2012-10-17", "Statement": [statement]}
+        self.client().put_bucket_policy(Bucket=bucket, Policy=json.dumps(policy))
+
 
 @functools.cache
 def _client(endpoint: str, access_key: str, secret_key: str, region: str) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.config.storages import WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.spark.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.process import free_ports
@@ -94,6 +95,11 @@ def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path, monkeypatch: 
         Store(away).list("", "a.parquet")
     with pytest.raises(OSError, match="HEAD"):
         ArrowStore(away).open("a.parquet")
+    with (
+        plain_web_server(tmp_path, status=403) as web,
+        pytest.raises(StorageError, match=r"a\.parquet was not read: read"),
+    ):
+        read_schema(ArrowStore(zone(web)), "a.parquet")
     with plain_web_server(tmp_path, status=403) as web, pytest.raises(StorageError, match="read public files by"):
         Store(zone(web)).list("", "a.parquet")
 
