@@ -97,6 +97,30 @@ def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, colu
 
 
 @pytest.mark.parametrize("nested", [False, True])
+def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
+    indexed_world: World, *, nested: bool
+) -> None:
+    """DuckLake's own `ducklake_add_data_files` takes it as INTEGER."""
+    with_value = pa.array([{"a": "x"}]) if nested else pa.array(["x"])
+    without = pa.array([{"a": None}]) if nested else pa.nulls(1)
+    indexed_world.land(NW, pa.table({"id": [1], "number": [2], "text": with_value}))
+    index(indexed_world)
+    numbers = pa.table({"id": [2], "number": pa.nulls(1), "text": with_value})
+    indexed_world.land(NW, numbers, "numbers.parquet")
+    uri = indexed_world.land(NW, pa.table({"id": [3], "number": [4], "text": without}), "texts.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    told = f"column 'text' of the object {uri} has no value and no type ({without.type}), and DuckLake reads such a"
+    assert str(outcome.error).startswith(told)
+    assert str(outcome.error).endswith("or use mode: replace, which rewrites it.")
+    assert indexed_world.query("SELECT id, number FROM lake.sales ORDER BY id") == [(1, 2), (2, None)]
+    indexed_world.options = {}
+    assert indexed_world.ingest(NW).row.status == "committed"
+
+
+@pytest.mark.parametrize("nested", [False, True])
 def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_world: World, *, nested: bool) -> None:
     """Among the catalog's statistics it would fail every query of the table."""
     days = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())

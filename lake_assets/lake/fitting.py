@@ -14,6 +14,7 @@ from lake_assets.lake.paths import says
 from lake_assets.lake.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.layout.template import Template
 from lake_assets.partition import Partition, PartitionColumn
+from lake_assets.spark.empty_columns import without_values
 from lake_assets.spark.fit import Fitter, widens
 from lake_assets.spark.made import Made, made_of
 from lake_assets.storage.store import LandedObject
@@ -114,6 +115,13 @@ class Fitting:
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):
+                if without_values(pa.schema([schema.field(name)])):
+                    raise SchemaError(
+                        f"column {name!r} of the object {o.uri} has no value and no type ({given}), and DuckLake reads "
+                        f"such a column as integer, not as the table's {wanted.type}:",
+                        "land it with the table's type, also where all of it is NULL, or use mode: replace, which "
+                        "rewrites it.",
+                    )
                 raise SchemaError(
                     f"column {name!r} of the object {o.uri} is {given}, which DuckLake does not read as the table's "
                     f"{wanted.type}:",
