@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.errors import SchemaError, SourceError
@@ -94,6 +95,17 @@ def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, colu
     assert isinstance(outcome.error, SchemaError)
     assert uri in str(outcome.error)
     assert reason in str(outcome.error)
+
+
+def test_lists_as_spark_wrote_them_long_ago_are_refused_by_column(indexed_world: World, tmp_path: Path) -> None:
+    """DuckLake would give NULL for every value."""
+    pq.write_table(pa.table({"id": [1], "l": [[1, None]]}), tmp_path / "a", store_schema=False, compression="none")
+    indexed_world.land(NW, (tmp_path / "a").read_bytes().replace(b"list", b"bagg"))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert re.search(r"column 'l' of .* old form \(l.bagg.element\).*writeLegacyFormat", str(outcome.error))
 
 
 @pytest.mark.parametrize("nested", [False, True])

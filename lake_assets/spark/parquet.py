@@ -6,11 +6,13 @@ values that DuckDB has. So they are read as microseconds, and what these cannot 
 days beyond the year 294247. A column of nanoseconds gets them, within its own years.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import types as t
 
 from lake_assets.errors import SchemaError
 from lake_assets.spark.leaves import FIRST_NANOSECOND, leaves, width
@@ -18,6 +20,7 @@ from lake_assets.spark.leaves import FIRST_NANOSECOND, leaves, width
 _MICROS = 1000  # nanoseconds of one
 _FIRST, _LAST = FIRST_NANOSECOND // _MICROS, 9_223_372_036_854_774  # microseconds of DuckDB's TIMESTAMP_NS
 _SECONDS = 2**63 // 10**6 - 1  # that 64 bits of microseconds hold, before and after 1970
+_NAME = r"\.[^.]*"
 _WAY_OUT = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
 
 
@@ -78,6 +81,25 @@ class ParquetRows:
                 f"column {min(self.int96)!r} of {self._origin} is an INT96 timestamp, which DuckLake cannot register:",
                 f"{_WAY_OUT}, or use mode: replace, which rewrites it.",
             )
+
+    def refuse_old_lists(self) -> None:
+        """Refuse a file whose lists readers of the lake would read wrongly: DuckLake finds no values in an old form.
+
+        Raises:
+            SchemaError: a column is such a list, or has one in it; the error names it.
+        """
+        parquet, first = self.parquet.schema, 0
+        for field in self.schema:
+            forms = _forms(re.escape(field.name), field.type)
+            paths = [parquet.column(first + number).path for number in range(len(forms))]
+            first += len(forms)
+            if wrong := [path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)]:
+                raise SchemaError(
+                    f"column {field.name!r} of {self._origin} has a list in Parquet's old form ({wrong[0]}), which "
+                    "DuckLake reads as NULL:",
+                    "write it without spark.sql.parquet.writeLegacyFormat (parquet.avro.write-old-list-structure in "
+                    "Avro's writer), or use mode: replace, which rewrites it.",
+                )
 
     def _opened(self, unit: str) -> pq.ParquetFile:
         return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit)
@@ -140,3 +162,25 @@ def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray])
     for name, column in columns.items():
         batch = batch.set_column(batch.schema.get_field_index(name), name, column.combine_chunks())
     return batch
+
+
+def _forms(path: str, data_type: pa.DataType) -> list[str]:
+    """Patterns of the leaves' paths that DuckLake understands, for a column or a part of one.
+
+    Args:
+        path: a pattern of its own path.
+        data_type: its type.
+    """
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _forms(path, data_type.storage_type)
+    if t.is_struct(data_type):
+        return [form for f in data_type for form in _forms(rf"{path}\.{re.escape(f.name)}", f.type)]
+    if t.is_map(data_type):
+        parts = (data_type.key_type, data_type.item_type)
+        return [form for part in parts for form in _forms(f"{path}{_NAME * 2}", part)]
+    if not t.is_nested(data_type):
+        return [path]
+    value = data_type.value_type
+    # The oldest form has no group between a list and its elements, and works where these are no groups themselves.
+    oldest = "" if t.is_struct(value) or t.is_map(value) else f"|{_NAME}"
+    return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)

@@ -99,6 +99,7 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
         rows = ParquetRows(file, f"the object {uri}")
         if as_it_is:
             rows.refuse_int96()
+            rows.refuse_old_lists()
         found = rows.schema
     return with_types(found, paths.values(key, uri, found)) if paths else found
 

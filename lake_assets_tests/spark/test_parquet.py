@@ -113,3 +113,28 @@ def test_a_file_that_is_registered_as_it_is_has_no_int96() -> None:
     opened(pa.table({"t": pa.array(TIMES, MICROS)}), use_deprecated_int96_timestamps=False).refuse_int96()
     with pytest.raises(SchemaError, match=r"column 'deep' of the object x is an INT96 .*outputTimestampType.*replace"):
         opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_int96()
+
+
+def renamed(rows: pa.Table, old: bytes, new: bytes) -> ParquetRows:
+    """A file in whose schema a group has another name of the same length."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, store_schema=False, compression="none")
+    return ParquetRows(pa.BufferReader(buffer.getvalue().replace(old, new)), "the object x")
+
+
+LISTS = {
+    "plain": pa.array([[1, None]]),
+    "struct": pa.array([{"a.b": 1, "x": [[1]]}]),
+    "map": pa.array([[("k", [{"y": 1}])]], pa.map_(pa.string(), pa.list_(pa.struct([("y", pa.int64())])))),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_whose_group_is_not_called_list_are_refused_where_ducklake_reads_them(name: str) -> None:
+    rows = pa.table({"a.b": [1], name: LISTS[name]})
+    with pytest.raises(SchemaError, match=rf"column '{name}' of the object x has a list in .* old form \(.*bagg"):
+        renamed(rows, b"list", b"bagg").refuse_old_lists()
+
+    renamed(rows, b"element", b"my_item").refuse_old_lists()
+    renamed(rows, b"key_value", b"map_items").refuse_old_lists()
+    opened(rows, use_compliant_nested_type=False).refuse_old_lists()
