@@ -16,7 +16,7 @@ class EmptyPartitions:
 
     Args:
         stream: whose partitions they are.
-        landed_only: leave out partitions of which nothing has landed, whatever `on_empty` says.
+        landed_only: leave out partitions of which nothing has landed, for any `on_empty`.
     """
 
     def __init__(self, stream: OpenStream, *, landed_only: bool) -> None:

@@ -90,7 +90,7 @@ class Registrar:
         return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
-        """Those of these objects that can be read; what is wrong with the others is told when their turn comes."""
+        """Those of these objects that can be read; what is wrong with the others is reported when their turn comes."""
         for o in objects:
             with suppress(SourceError, ObjectRefusedError):
                 yield self._schema_of(o)

@@ -113,7 +113,7 @@ class OpenStream:
 
 
 def _is_of(place: Partition, found: Mapping[str, str]) -> bool:
-    """Whether the values of a path are those of a place; nothing may stand for NULL."""
+    """Whether the values of a path are those of a place; an empty text may mean NULL."""
     return all(
         found[column.name] == text or (not found[column.name] and value is None and column.empty == "null")
         for column, value, text in zip(place.columns, place.values, place.texts().values(), strict=True)

@@ -38,7 +38,7 @@ class UnknownPartitions:
             if text in texts:
                 continue
             if has_wildcard(text):
-                return f"{column.name}={text} names one partition, for there are no wildcards."
+                return f"{column.name}={text} names one partition, and wildcards are not supported."
             near = nearest(text, texts) or sorted(texts)[:NAMED]
             listed = f"; there is {', '.join(near)}" if near else ""
             return f"nothing of {column.name}={text} has landed or is in the lake{listed}."

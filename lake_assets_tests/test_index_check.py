@@ -1,4 +1,4 @@
-"""What becomes of registered files that change or vanish, and the mend."""
+"""What becomes of registered files that change or vanish, and how to fix it."""
 
 from pathlib import Path
 

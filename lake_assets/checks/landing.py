@@ -42,13 +42,13 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
         "warn",
         {"partitions": inside, "waiting": len(waiting)}
         | ({"outside": left_out, "objects_in_no_partition": len(strangers)} if scope.tried is None else {}),
-        # Of each kind some, or a hundred partitions that wait would hide the others.
+        # Some of each kind, or a hundred partitions with new objects would hide the others.
         [*waiting[: NAMED - len(outside) - len(folders)], *outside, *folders],
     )
 
 
 def landing_zone_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """The same for each partition by itself. One that the run tried and did not commit does not pass, whatever landed.
+    """The same for each partition by itself. One that the run tried and did not commit does not pass.
 
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read.

@@ -1,4 +1,4 @@
-"""Telling errors on standard error: one that several partitions share is told once."""
+"""Errors on standard error: one that several partitions share is printed once."""
 
 import traceback
 

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, which end a command whatever library it meets on its way.
+"""Ctrl-C and SIGTERM, which end a command in any library's code.
 
 Python's own way, a KeyboardInterrupt wherever the program happens to be, is not enough: DuckDB turns it into an
 error of its own, Spark installs another handler, an import may swallow it, and a JVM whose start is broken off is left

@@ -1,4 +1,4 @@
-"""Columns of the records that stand where the layout puts something else: what lands so, no ingest could take."""
+"""Columns of the records where the layout puts something else: what lands so, no ingest could take."""
 
 from typing import TYPE_CHECKING
 

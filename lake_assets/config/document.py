@@ -162,7 +162,7 @@ class _Reading:
             return None
         return self._text(node, node.value)
 
-    def _scalar(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - whatever type YAML resolves
+    def _scalar(self, node: yaml.ScalarNode) -> Any:  # noqa: ANN401 - any type that YAML resolves
         tag, text = node.tag, node.value
         if tag not in _SCALARS:
             if tag == resolved(text):  # `=` and `<<` have tags of their own

@@ -1,7 +1,7 @@
 """The JSON Schema of the config, by which an editor and `dg check yaml` mark faults; the models say all of it.
 
 It takes what the models take, as it is written: a text with variables, `${NAME}` of `lake.yaml` or `{{ env.NAME }}` of
-a `defs.yaml`, may stand for any single value, since nobody knows yet what it will be, and a number, a date or a boolean
+a `defs.yaml`, may replace any single value, because it is not known yet, and a number, a date or a boolean
 may be in quotes.
 """
 
@@ -12,7 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
 VARIABLE = r"\$\{|\{\{"
-"""The beginning of one, which may stand anywhere in a text."""
+"""The beginning of one, which may be anywhere in a text."""
 
 _FIELD = r"(?:\s*'(?:[^']|'')*'\s*|[^,{}]*)"
 _GRANULARITY = r"\s*(?:YYYY|YY|MM|WW|DD|HH)?\s*"

@@ -19,5 +19,5 @@ class Maintenance(Model):
         3, ge=0.5, le=36500, description="Age of files that no snapshot names; must be longer than any run takes."
     )
     compact: int | None = Field(
-        10, ge=2, le=1_000_000, description="From so many files on, a partition is written anew as fewer; null: never."
+        10, ge=2, le=1_000_000, description="From so many files on, a partition is rewritten as fewer; null: never."
     )

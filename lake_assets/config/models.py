@@ -50,7 +50,7 @@ class Lake(Model):
     @field_validator("attach_options", mode="before")
     @classmethod
     def _known_options(cls, options: object) -> object:
-        # Before pydantic looks at the values, of which it would tell a fault once for each kind that they may be.
+        # Before pydantic looks at the values, of which it would report a fault once for each kind that they may be.
         return check_attach_options({str(k): v for k, v in options.items()}) if isinstance(options, dict) else options
 
     @property

@@ -1,4 +1,4 @@
-"""How a stream's columns stand in its layout: which of its columns each is, and under which name the table has it."""
+"""Where a stream's columns are in its layout, and under which name the table has each."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -132,7 +132,7 @@ def derived_columns(
 
 
 def missing_column(template: Template, name: str) -> str:
-    """What a partition column is told of which the layout has none."""
+    """The error of a partition column that the layout lacks."""
     problem = f"the layout {template.text!r} has no {{{name}}}, which is a partition column"
     for before, place in pairwise(template.parts):
         if isinstance(before, Static) and isinstance(place, Placeholder) and before.text.endswith(f"{name}="):

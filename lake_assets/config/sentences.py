@@ -1,4 +1,4 @@
-"""What is wrong with a value of the config, and the mend, in a sentence: pydantic's own words name types of Python."""
+"""What is wrong with a value of the config, and how to fix it; pydantic's own words name types of Python."""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -169,7 +169,7 @@ class Stream(Model):
         try:
             return data | {"time_zone": check_time_zone(zone)} if isinstance(zone, str) else data
         except ValueError:
-            return data  # told of once, where it stands
+            return data  # reported once, at its own key
 
     @model_validator(mode="before")
     @classmethod
@@ -183,7 +183,7 @@ class Stream(Model):
             partitions = _PARTITIONS.validate_python(data["partitions"])
             folders = folder_globs(stream_template(layout, partitions, {}, "UTC"))
         except (ValueError, LookupError, TypeError, LayoutError):
-            return data  # what is wrong with these is told where they stand
+            return data  # what is wrong with these is reported at their own keys
         found = split_glob(glob, folders)
         if found is None and not folders:
             raise ValueError(

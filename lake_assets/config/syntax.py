@@ -139,7 +139,7 @@ class _Composer:
         if event.anchor not in self._anchors:
             raise SyntaxFault.at(
                 event.start_mark,
-                f"*{event.anchor} repeats nothing, for no &{event.anchor} is above it: put a text that begins with * "
+                f"*{event.anchor} repeats nothing, as no &{event.anchor} is above it: put a text that begins with * "
                 "in quotes",
             )
         node = self._anchors[event.anchor]
@@ -194,7 +194,7 @@ def _told(error: yaml.MarkedYAMLError, text: str) -> SyntaxFault:
     words = f"{error.problem} {error.context or ''}"
     fault = next((told for known, told in _FAULTS.items() if known in words), None)
     told = fault.format(line=(start or mark).line + 1) if fault else f"{error.problem}: correct the line"
-    # What is open at the end of the file is told where it opens.
+    # What is open at the end of the file is reported where it opens.
     return SyntaxFault.at(mark if at or start is None else start, told)
 
 

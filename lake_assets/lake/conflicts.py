@@ -17,7 +17,7 @@ Done = TypeVar("Done")
 
 BUSY = 60.0  # seconds that a writer who knows nothing of our lock may hold a catalog
 
-# SQLite's words, and PostgreSQL's where it is told not to wait for longer.
+# SQLite's words, and PostgreSQL's where `lock_timeout` ends.
 _LOCKED = ("database is locked", "database table is locked", "lock timeout")
 
 # What DuckLake and its catalogs say when two writers meet: DuckLake's own check, a primary key on the snapshot's

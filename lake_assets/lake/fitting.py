@@ -141,7 +141,7 @@ class Fitting:
         return self._by_path[key]
 
     def _under_other_names(self, o: LandedObject, partition: Partition, missing: Collection[str]) -> Folders:
-        """The columns that the path says by a folder of another name, which readers are told by the catalog."""
+        """The columns that the path says by a folder of another name, which readers get from the catalog."""
         folders = o.uri.rpartition("/")[0].split("/")
         return frozenset(
             (column.name.lower(), name)

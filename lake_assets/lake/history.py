@@ -92,7 +92,7 @@ def committed_fingerprints(
 
 
 def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
-    """The paths of all partitions of a table that any run has a row of, whatever became of it.
+    """The paths of all partitions of a table that any run has a row of, in any status.
 
     Raises:
         CatalogError: the ledger cannot be read.

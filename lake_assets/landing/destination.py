@@ -37,7 +37,7 @@ class Destination:
 
     Raises:
         LayoutError: the layout needs a column that the schema lacks, or cannot name its type.
-        SchemaError: the rows consist of nothing but partition columns, or one of their columns stands where the layout
+        SchemaError: the rows consist of nothing but partition columns, or one of their columns is where the layout
             puts something else.
     """
 
@@ -53,7 +53,7 @@ class Destination:
         in_parts = {p.column for p in places if p.granularity is not None}
         in_path = {p.column for p in places if p.name in stream.partitions} - in_parts
         self.columns = [name for name in schema.names if name not in in_path]
-        """Those of the records that stand in the files. One that the path holds whole is left out, as Hive does."""
+        """Those of the records that are in the files. One that the path holds whole is left out, as Hive does."""
         self._none = empty.select(self.columns)
         names = {name.lower(): name for name in self.columns}
         self._own = {c: names[c.name.lower()] for c in stream.columns if not c.in_rows and c.name.lower() in names}
@@ -72,7 +72,7 @@ class Destination:
         return (*(column for column in self._stream.columns if not column.in_rows), *more)
 
     def file_rows(self, path: str, rows: pa.Table) -> pa.Table:
-        """The rows as they stand in the file of a path: with the columns that the path says, if these are kept."""
+        """The rows as they are in the file of a path: with the columns that the path says, if these are kept."""
         return self._with(rows, self._said(path)) if self._kept else rows
 
     @property

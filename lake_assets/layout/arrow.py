@@ -92,7 +92,7 @@ def read_rows(
 
 
 def _span(places: Iterable[Placeholder]) -> str | None:
-    """Within which times of a column have the same path; None where all are told apart."""
+    """Within which times of a column have the same path; None where all have different paths."""
     granularities = [place.granularity for place in places]
     return None if None in granularities else "hour" if "HH" in granularities else "day"
 

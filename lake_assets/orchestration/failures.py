@@ -1,4 +1,4 @@
-"""Texts of what failed in a run: an error that several partitions share is told once."""
+"""Texts of what failed in a run: an error that several partitions share is reported once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,7 +18,7 @@ def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[s
     Args:
         texts: the error's text by the name of what failed.
         most: so many lines; one more says how many errors there are besides.
-        elsewhere: where those are told.
+        elsewhere: where those are reported.
     """
     by_text: dict[str, list[str]] = {}
     for name, text in texts.items():

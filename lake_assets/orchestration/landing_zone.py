@@ -84,7 +84,7 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
 
 
 def _observation(stream: OpenStream, found: Waiting) -> dg.AssetObservation:
-    """That the landing zone was looked at, also if nothing waits there. Of no partition, so it triggers nothing."""
+    """That the landing zone was looked at, also if nothing is new there. Of no partition, so it triggers nothing."""
     folders = [str(folder) for folder in strange_folders(found.strangers)][:10]
     return dg.AssetObservation(
         landing_name(stream.name),

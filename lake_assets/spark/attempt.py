@@ -63,7 +63,7 @@ def _forget_sinks(error: BaseException) -> None:
 
 
 def discarding(storage: AnyStorage, task: Task) -> Task:
-    """The task of a `mapInArrow`; what it has told of by its rows is removed if it fails, for nobody will know of it.
+    """The task of a `mapInArrow`; the files that its rows name are removed if it fails.
 
     Args:
         storage: that the task writes to.

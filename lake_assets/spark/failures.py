@@ -162,7 +162,7 @@ def _transform_failed(transform: Transform, said: str, where: str) -> TransformE
 
 
 def _place_in(text: str) -> str:
-    """Where in the SQL, or by which line of a function, Spark was told what fails."""
+    """Where the fault is: in the SQL, or in which line of a function."""
     if found := _POSITION.search(text):
         return f" at line {found[1]}, column {found[2]}"
     if found := _POS.search(text):

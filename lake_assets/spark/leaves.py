@@ -17,7 +17,7 @@ class First(NamedTuple):
     name: str  # of the type
     first: str
     value: int  # as it is stored
-    endless: int | None  # what stands for minus infinity, before the first
+    endless: int | None  # what means minus infinity, before the first
     way_out: str = ""
 
 

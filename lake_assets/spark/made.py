@@ -149,7 +149,7 @@ class Made:
 
 
 def _days(value: object) -> tuple[dt.date, dt.date]:
-    """The first and the last day that a value can be of, whatever the clock.
+    """The first and the last day that a value can be of, by any clock.
 
     Raises:
         OverflowError, ValueError: it is of none that can be told.

@@ -1,4 +1,4 @@
-"""Folders as stores: a file is written whole, and only where its name is free; what the system refuses is told."""
+"""Folders as stores: a file is written whole, and only where its name is free; refusals of the system are errors."""
 
 import errno
 import getpass

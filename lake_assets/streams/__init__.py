@@ -1,1 +1,1 @@
-"""Which partitions a stream has, told by its config alone; no I/O."""
+"""Which partitions a stream has, from its config alone; no I/O."""
