@@ -19,6 +19,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.errors import (
     CatalogError,
+    CatalogLockedError,
+    CatalogUnreachableError,
     LakeAssetsError,
     PartitionError,
     PartitionMovedError,
@@ -146,7 +148,7 @@ def compact(
         checkpoint()
         try:
             results.append(_compact_one(stream, one, spark, last.get(one.partition.path)))
-        except (SparkUnavailableError, StorageUnreachableError) as error:
+        except (SparkUnavailableError, StorageUnreachableError, CatalogUnreachableError, CatalogLockedError) as error:
             # The others would meet it too.
             return results + [_left(stream, other, str(error)) for other in some[index:]]
         except LakeAssetsError as error:

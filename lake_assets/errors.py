@@ -157,12 +157,20 @@ class LakeUnreachableError(CatalogError, StorageUnreachableError):
     """A storage did not answer DuckDB, or failed, while it read or wrote the lake; the same may succeed later."""
 
 
+class CatalogUnreachableError(CatalogError):
+    """The catalog's server does not answer, or ended the connection; the same may succeed later."""
+
+
 class NoLakeError(CatalogError):
     """There is no catalog at the configured place yet; the first ingest makes it."""
 
 
 class CommitConflictError(CatalogError):
     """Other writers kept winning until the limit of retries was reached."""
+
+
+class CatalogLockedError(CommitConflictError):
+    """Another process has locked the catalog, or holds its file or its lock, for too long; this may pass."""
 
 
 class PartitionMovedError(CatalogError):

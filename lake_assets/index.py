@@ -155,9 +155,12 @@ class _Run:
         policy = self.stream.config.on_empty
         skipped: list[Passage] = []
         empty: list[Passage] = []
-        unknown = UnknownPartitions(
-            self.stream, self._in_ledger() if any(not share.plan.objects for share in shares) else ()
-        )
+        try:
+            in_ledger = self._in_ledger() if any(not share.plan.objects for share in shares) else set()
+        except LakeAssetsError as error:
+            yield from self.fail(shares, error)
+            return
+        unknown = UnknownPartitions(self.stream, in_ledger)
         for share in shares:
             passage = share.passage
             if not share.plan.objects and passage.partition.path not in unknown.known:

@@ -17,6 +17,8 @@ from pyspark.sql import SparkSession
 
 from lake_assets.empty import EmptyPartitions
 from lake_assets.errors import (
+    CatalogLockedError,
+    CatalogUnreachableError,
     LakeAssetsError,
     SchemaChangedError,
     SchemaDriftError,
@@ -316,6 +318,8 @@ class _Run:
                     with passage.step("commit"):
                         self._commit_one(lake, passage)
                     self.checkpoint()
+                    if isinstance(passage.error, (CatalogUnreachableError, CatalogLockedError)):
+                        raise passage.error
         except LakeAssetsError as error:
             self._break(error, still_open(passages))
         # Of these it is known that nothing was committed; an answer to the commit of others may have been lost.

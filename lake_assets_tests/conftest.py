@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from lake_assets_tests.encrypted import encrypted, local_encrypted
 from lake_assets_tests.indexing import indexed_world, lane
-from lake_assets_tests.servers.postgres import postgres
+from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
 from lake_assets_tests.servers.web import web
@@ -38,6 +38,7 @@ __all__ = [
     "s3_proxy",
     "sessions",
     "spark",
+    "stoppable_postgres",
     "web",
     "world",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import duckdb
 import tenacity
 
-from lake_assets.errors import CatalogError, CommitConflictError
+from lake_assets.errors import CatalogError, CatalogLockedError, CommitConflictError
 
 if TYPE_CHECKING:
     from lake_assets.lake.ducklake import LakeSession
@@ -17,8 +17,10 @@ Done = TypeVar("Done")
 
 BUSY = 60.0  # seconds that a writer who knows nothing of our lock may hold a catalog
 
-# SQLite's words, and PostgreSQL's where `lock_timeout` ends.
-_LOCKED = ("database is locked", "database table is locked", "lock timeout")
+# SQLite's words, DuckDB's of its own file, and PostgreSQL's where `lock_timeout` ends.
+_LOCKED = ("database is locked", "database table is locked", "could not set lock on file", "lock timeout")
+
+_WHO = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
 
 # What DuckLake and its catalogs say when two writers meet: DuckLake's own check, a primary key on the snapshot's
 # number (SQLite, PostgreSQL and DuckDB word it each in their way), and a file or row that is locked.
@@ -57,7 +59,9 @@ def under_lock(
             may be done twice.
 
     Raises:
-        CommitConflictError: it has not been written; the same may succeed later.
+        CatalogLockedError: it has not been written, for another process has locked the catalog.
+        CommitConflictError: it has not been written, for other writers were faster.
+        CatalogUnreachableError: the catalog's server is away.
         CatalogError: the catalog refuses.
     """
     retrying = tenacity.Retrying(
@@ -86,9 +90,8 @@ def under_lock(
 
 def _exhausted(error: BaseException, what: str, tries: int) -> CommitConflictError:
     if is_locked(error):
-        return CommitConflictError(
-            f"{what} was not written: another process has locked the catalog for {BUSY:g} seconds:",
-            "run it again when that one has ended; `fuser` on the catalog's file names it.",
+        return CatalogLockedError(
+            f"{what} was not written: another process has locked the catalog for {BUSY:g} seconds:", _WHO
         )
     return CommitConflictError(
         f"{what} was not written: other writers were faster {tries} times:", "run it again, or raise commit_retries."
@@ -105,3 +108,14 @@ def _has_tried_enough(state: tenacity.RetryCallState, *, retries: int) -> bool:
 def is_locked(error: BaseException) -> bool:
     """Whether another process has the catalog's file, or a table of it, to itself for now."""
     return any(sign in str(error.__cause__ or error).lower() for sign in _LOCKED)
+
+
+def locked(place: str, text: str) -> CatalogLockedError:
+    """The error for a catalog that another process has locked.
+
+    Args:
+        place: the catalog's.
+        text: what its database says.
+    """
+    said = " ".join(text.split())[:1000].rstrip(".")
+    return CatalogLockedError(f"the catalog {place} is locked by another process, and says: {said}:", _WHO)

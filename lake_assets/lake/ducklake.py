@@ -19,6 +19,7 @@ from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import LocalStorage
 from lake_assets.engine import identifier, open_engine
 from lake_assets.errors import CatalogError, LakeUnreachableError, NoLakeError
+from lake_assets.lake import postgres
 from lake_assets.lake.attach import (
     ALIAS,
     alias,
@@ -28,6 +29,7 @@ from lake_assets.lake.attach import (
     extensions,
     secret_statements,
 )
+from lake_assets.lake.conflicts import is_locked, locked
 from lake_assets.lake.lock import commit_lock
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
@@ -174,7 +176,9 @@ class DuckLake:
 
         Raises:
             NoLakeError: the catalog does not exist, and `create` is not set.
-            CatalogError: the catalog is unreachable, or is held by another process for too long.
+            CatalogUnreachableError: the catalog's server does not answer.
+            CatalogLockedError: another process holds the catalog for too long.
+            CatalogError: the catalog refuses.
         """
         with self._turn, self._held(create=create, read_only=read_only):
             engine = self._attach(create=create, read_only=read_only)
@@ -281,7 +285,7 @@ class DuckLake:
         """Execute an ATTACH, again while another process holds the catalog's file."""
         assert self._engine is not None  # noqa: S101 - _attach made it
         for attempt in tenacity.Retrying(
-            retry=tenacity.retry_if_exception(_held),
+            retry=tenacity.retry_if_exception(is_locked),
             stop=tenacity.stop_after_delay(ATTACH_PATIENCE),
             wait=tenacity.wait_random(0.02, 0.2),
             reraise=True,
@@ -299,7 +303,7 @@ def catalog_place(config: Lake) -> str:
     """A catalog's place for messages, without secrets."""
     catalog = config.catalog
     if isinstance(catalog, PostgresCatalog):
-        return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
+        return postgres.place(catalog)
     if isinstance(catalog, MotherDuckCatalog):
         return f"md:{catalog.database}"
     return f"{catalog.type}:{catalog.path}"
@@ -329,7 +333,15 @@ def translated(config: Lake) -> Iterator[None]:
                 f"a storage of the lake refuses access: {' '.join(str(error).split())[:1000].rstrip('.')}:",
                 "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
             ) from error
-        raise _told(str(error), catalog_place(config)) from error
+        raise _of_catalog(error, config) from error
+
+
+def _of_catalog(error: duckdb.Error, config: Lake) -> CatalogError:
+    if isinstance(config.catalog, PostgresCatalog) and (away := postgres.unreachable(config.catalog, error)):
+        return away
+    if is_locked(error):
+        return locked(catalog_place(config), str(error))
+    return _told(str(error), catalog_place(config))
 
 
 def _told(text: str, place: str) -> CatalogError:
@@ -365,11 +377,6 @@ def storage_failed(error: duckdb.Error) -> bool:
 def is_refusal(error: duckdb.Error) -> bool:
     """Whether a storage answered that its key may not do this."""
     return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-
-
-def _held(error: BaseException) -> bool:
-    text = str(error).lower()
-    return (isinstance(error, duckdb.IOException) and "lock" in text) or "database is locked" in text
 
 
 def _absent(error: duckdb.Error) -> bool:

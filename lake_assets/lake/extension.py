@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import duckdb
 
 from lake_assets.engine import all_threads, identifier
-from lake_assets.errors import CatalogError, LakeUnreachableError, SchemaChangedError
+from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError, SchemaChangedError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.conflicts import is_conflict
 from lake_assets.lake.direct.database import catalog_view
@@ -124,7 +124,7 @@ def _add_files(session: LakeSession, registration: Registration) -> None:
     try:
         session.rows(*add_files_statement(registration.table, [file.uri for file in registration.with_rows]))
     except CatalogError as error:
-        if is_conflict(error) or isinstance(error, LakeUnreachableError):
+        if is_conflict(error) or isinstance(error, (LakeUnreachableError, CatalogUnreachableError)):
             raise
         raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
 

@@ -14,8 +14,8 @@ from filelock import FileLock, Timeout
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
-from lake_assets.errors import CatalogError
-from lake_assets.lake.postgres import connect
+from lake_assets.errors import CatalogError, CatalogLockedError
+from lake_assets.lake.postgres import connect, refused, unreachable
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one
 
@@ -27,7 +27,9 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     A catalog at MotherDuck has none: its own check for conflicts, and the retry, are what there is.
 
     Raises:
-        CatalogError: it is not free within `timeout` seconds.
+        CatalogLockedError: it is not free within `timeout` seconds.
+        CatalogUnreachableError: the catalog's server is away.
+        CatalogError: it cannot be taken.
     """
     if isinstance(lake.catalog, PostgresCatalog):
         with _advisory_lock(lake.catalog, timeout):
@@ -46,9 +48,9 @@ def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        raise CatalogError(
+        raise CatalogLockedError(
             f"the lock {path} was not free within {timeout:g} seconds:",
-            "see which process holds it (fuser on that file).",
+            "see which process holds it (`fuser` on that file), and run it again when that one has ended.",
         ) from error
     except OSError as error:
         raise CatalogError(
@@ -67,12 +69,14 @@ def _advisory_lock(catalog: PostgresCatalog, timeout: float) -> Iterator[None]:
 
     key = int.from_bytes(hashlib.sha256(b"lake_assets commit").digest()[:8], "big", signed=True)
     with connect(catalog, autocommit=True) as connection:
-        connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(timeout * 1000)}ms",))
         try:
+            connection.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(timeout * 1000)}ms",))
             connection.execute("SELECT pg_advisory_lock(%s)", (key,))
-        except psycopg.errors.LockNotAvailable as error:
-            raise CatalogError(
+        except psycopg.errors.LockNotAvailable:
+            raise CatalogLockedError(
                 f"the catalog's commit lock was not free within {timeout:g} seconds:",
-                "see which session holds it (pg_locks, locktype advisory).",
-            ) from error
+                "see which session holds it (pg_locks, locktype advisory), and run it again when that one has ended.",
+            ) from None  # its words are those of a locked table, for which a writer tries again by itself
+        except psycopg.Error as error:
+            raise (unreachable(catalog, error) or refused(catalog, error)) from error
         yield

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from lake_assets.checks.result import Scope
 from lake_assets.errors import (
+    CatalogUnreachableError,
     CommitConflictError,
     ConfigError,
     LakeAssetsError,
@@ -40,7 +41,8 @@ PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
 LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes
 NAMED_FAILURES = 20  # errors of a range, in the text of its one failure; the log and the ledger have them all
 
-PASSING = (StorageUnreachableError, CommitConflictError)  # errors that are gone when tried again a little later
+# Errors that may be gone a little later.
+PASSING = (StorageUnreachableError, CatalogUnreachableError, CommitConflictError)
 RETRIES = 2  # of a run in which nothing else went wrong
 RETRY_SECONDS = 30  # before the first; twice as many before the second
 

@@ -39,21 +39,28 @@ TRIES = 3  # that fail before the catalog is free; more than the config allows a
 
 
 @contextmanager
-def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES) -> Iterator[list[int]]:
-    """Another process holds the catalog until so many tries have failed; gives the list of those that began anew."""
-    again: list[int] = []
+def held(world: World) -> Iterator[Callable[[], object]]:
+    """Another process holds the catalog; gives what ends it."""
     # SQLite's locks are a process's: of two libraries in one neither would know of the other's.
     command = [sys.executable, "-c", HOLDER, world.catalog["path"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        reattach = LakeSession.reattach
+        yield other.communicate
+
+
+@contextmanager
+def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES) -> Iterator[list[int]]:
+    """Another process holds the catalog until so many tries have failed; gives the list of those that began anew."""
+    again: list[int] = []
+    reattach = LakeSession.reattach
+    with held(world) as end:
 
         def counted(session: LakeSession) -> None:
             again.append(1)
             if len(again) == tries:
-                other.communicate()
+                end()
             reattach(session)
 
         monkeypatch.setattr(LakeSession, "reattach", counted)

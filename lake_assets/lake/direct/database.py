@@ -11,10 +11,10 @@ import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.engine import identifier
-from lake_assets.errors import CatalogError, CommitConflictError
-from lake_assets.lake.conflicts import BUSY, is_locked
+from lake_assets.errors import CatalogError
+from lake_assets.lake.conflicts import BUSY, is_locked, locked
 from lake_assets.lake.ducklake import LakeSession, catalog_place, translated
-from lake_assets.lake.postgres import connect
+from lake_assets.lake.postgres import connect, unreachable
 
 if TYPE_CHECKING:
     import psycopg
@@ -151,7 +151,8 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     """All statements inside are committed when the block ends, or none when it raises.
 
     Raises:
-        CommitConflictError: another process has locked the catalog for `BUSY` seconds.
+        CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
+        CatalogUnreachableError: the catalog's server is away.
         CatalogError: the catalog refuses, or another writer was faster.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
@@ -170,16 +171,7 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
         with opened as database:
             yield database
     except _driver_errors(catalog) as error:
-        text = " ".join(str(error).split()).rstrip(".")
-        place = catalog_place(session.config)
-        if is_locked(error):
-            raise CommitConflictError(
-                f"the catalog {place} is locked by another process, and says: {text[:1000]}:",
-                "run it again when that one has ended; `fuser` on the catalog's file names it.",
-            ) from error
-        raise CatalogError(
-            f"the catalog {place} says: {text[:1000]}:", "check that the catalog is reachable and may be written."
-        ) from error
+        raise _failure(error, session) from error
 
 
 @contextmanager
@@ -192,6 +184,16 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
         yield _Duckdb(connection)
+
+
+def _failure(error: Exception, session: LakeSession) -> CatalogError:
+    catalog, place = session.config.catalog, catalog_place(session.config)
+    if isinstance(catalog, PostgresCatalog) and (away := unreachable(catalog, error)):
+        return away
+    if is_locked(error):
+        return locked(place, str(error))
+    said = " ".join(str(error).split())[:1000].rstrip(".")
+    return CatalogError(f"the catalog {place} says: {said}:", "check that the catalog is reachable and may be written.")
 
 
 def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:

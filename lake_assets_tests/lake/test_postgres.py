@@ -1,0 +1,143 @@
+"""What PostgreSQL's server and client say: of a server that is away, and of one that refuses."""
+
+from typing import Any
+
+import duckdb
+import pytest
+
+from lake_assets.config.catalogs import PostgresCatalog
+from lake_assets.config.models import Lake
+from lake_assets.errors import CatalogError, CatalogUnreachableError
+from lake_assets.lake.direct.database import catalog_transaction
+from lake_assets.lake.ducklake import DuckLake, LakeSession
+from lake_assets.lake.lock import commit_lock
+from lake_assets.lake.postgres import connect, unreachable
+from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
+from lake_assets_tests.world import World
+from lake_assets_tests.world_fixtures import database_on
+
+CATALOG = PostgresCatalog(type="postgres", database="lake", user="ann")
+REFUSED = "Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?"
+AT = 'connection to server at "::1", port 5432 failed: '
+ATTACH = 'IO Error: Failed to attach DuckLake MetaData "m" at path + "postgres:"Unable to connect to Postgres at "": '
+
+AWAY = {
+    f"connection failed: {AT}{REFUSED}": "Connection refused",
+    f"{ATTACH}{AT}{REFUSED}\n": "Connection refused",
+    f"{AT}FATAL:  the database system is starting up": "the database system is starting up",
+    f"{AT}FATAL:  the database system is shutting down": "the database system is shutting down",
+    f"{AT}FATAL:  sorry, too many clients already": "sorry, too many clients already",
+    f"{AT}FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute": (
+        "remaining connection slots are reserved for roles with the SUPERUSER attribute"
+    ),
+    "connection timeout expired": "connection timeout expired",
+    "failed to resolve host 'db': [Errno -3] Temporary failure in name resolution": (
+        "failed to resolve host 'db': [Errno -3] Temporary failure in name resolution"
+    ),
+    "server closed the connection unexpectedly\n\tThis probably means …": "server closed the connection unexpectedly",
+    "FATAL:  terminating connection due to administrator command\nSSL connection has been closed unexpectedly": (
+        "terminating connection due to administrator command"
+    ),
+    'TransactionContext Error: Failed to commit: Failed to execute query "ROLLBACK": ': "the connection was lost",
+}
+ANSWERED = [
+    f'{ATTACH}{AT}FATAL:  password authentication failed for user "ann"\n',
+    f'connection failed: {AT}FATAL:  database "lake" does not exist',
+    f'{AT}FATAL:  role "ann" does not exist',
+    f'{AT}FATAL:  no pg_hba.conf entry for host "10.0.0.1", user "ann", database "lake", no encryption',
+    f'{AT}{REFUSED}\n{AT.replace("::1", "127.0.0.1")}FATAL:  password authentication failed for user "ann"',
+    "failed to resolve host 'typo': [Errno -2] Name or service not known",
+    "Failed to execute query \"INSERT INTO ingest_runs VALUES ('Connection refused')\": ERROR:  disk full",
+    "ERROR:  canceling statement due to lock timeout",
+]
+
+
+@pytest.mark.parametrize("text", AWAY)
+def test_a_server_that_is_away_is_told_from_one_that_answers(text: str) -> None:
+    error = unreachable(CATALOG, duckdb.IOException(text))
+    assert isinstance(error, CatalogUnreachableError)
+    assert error.problem == f"the catalog postgres://localhost:5432/lake is unreachable: {AWAY[text]}:"
+
+
+@pytest.mark.parametrize("text", ANSWERED)
+def test_an_answer_is_no_absence(text: str) -> None:
+    assert unreachable(CATALOG, duckdb.IOException(text)) is None
+
+
+def lake_on(catalog: dict[str, Any], world: World) -> DuckLake:
+    return DuckLake(Lake.model_validate({"catalog": catalog, "storage": world.storage}))
+
+
+def opened(lake: DuckLake) -> None:
+    with lake.open(create=True):
+        pass
+
+
+def locked(lake: DuckLake) -> None:
+    with commit_lock(lake.config):
+        pass
+
+
+@pytest.mark.parametrize("reach", [opened, locked])
+@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"database": "none"}, {"user": "nobody"}])
+def test_what_the_server_refuses_is_no_absence(
+    local_world: World, postgres: PostgresServer, wrong: dict[str, str], reach: Any
+) -> None:
+    catalog = database_on(postgres) | wrong
+    with pytest.raises(CatalogError) as raised:
+        reach(lake_on(catalog, local_world))
+    assert not isinstance(raised.value, CatalogUnreachableError)
+    assert next(iter(wrong.values())) in str(raised.value) or "password authentication failed" in str(raised.value)
+
+
+def end_sessions(server: PostgresServer, database: str) -> None:
+    with server.connect() as connection:
+        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,))
+
+
+def test_a_session_that_the_server_ends_is_an_absence_and_the_next_one_works(
+    local_world: World, postgres: PostgresServer
+) -> None:
+    catalog = database_on(postgres)
+    lake = lake_on(catalog, local_world)
+
+    def directly(session: LakeSession) -> None:
+        with catalog_transaction(session) as database:
+            end_sessions(postgres, catalog["database"])
+            database.rows("SELECT 1")
+
+    def by_the_extension(session: LakeSession) -> None:
+        with session.transaction():
+            session.rows("CREATE TABLE lake.t (a INTEGER)")
+            end_sessions(postgres, catalog["database"])
+
+    opened(lake)
+    for work in (directly, by_the_extension):
+        with pytest.raises(CatalogUnreachableError, match="unreachable: "), lake.open() as session:
+            work(session)
+    with lake.open() as session:
+        assert session.current_snapshot() == 0
+
+
+def test_a_lock_whose_session_ends_fails_nobody_who_had_it(local_world: World, postgres: PostgresServer) -> None:
+    """It is there for speed: the catalog itself refuses what overlaps."""
+    catalog = database_on(postgres)
+    with commit_lock(lake_on(catalog, local_world).config):
+        end_sessions(postgres, catalog["database"])
+
+
+def test_a_server_that_is_stopped_is_one_error_everywhere(
+    local_world: World, stoppable_postgres: StoppablePostgres
+) -> None:
+    local_world.catalog = database_on(stoppable_postgres.server)
+    lake = local_world.stream.lake
+    opened(lake)
+    stoppable_postgres.stop()
+    told = set()
+    for reach in (opened, locked, lambda lake: connect(lake.config.catalog)):
+        with pytest.raises(CatalogUnreachableError) as raised:
+            reach(lake)
+        told.add(str(raised.value))
+    assert len(told) == 1
+    stoppable_postgres.start()
+    opened(lake)
