@@ -13,6 +13,7 @@ import lake_assets
 from lake_assets import errors
 from lake_assets.config.streams import Transform
 from lake_assets.errors import LakeAssetsError, SourceError, SparkUnavailableError, TaskLostError, TransformError
+from lake_assets.spark.python_side import has_ended
 
 VIEW = "source"
 """The view in which a transform's SQL finds the rows."""
@@ -60,7 +61,7 @@ def spark_errors(transform: Transform | None = None) -> Iterator[None]:
 def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
     """The error of ours for one of Spark's."""
     text = str(error)
-    if isinstance(error, PySparkException) and _CONNECT_GONE.search(text):
+    if _is_gone(error):
         return _gone()
     if found := _TRACEBACK.search(text):
         return _python_error(found[1], transform)
@@ -71,17 +72,28 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     return SourceError(f"the Spark job failed: {_spark_said(text)}:", "--debug shows where.")
 
 
-def refused_sql(error: PySparkException) -> TransformError:
+def refused_sql(error: PySparkException) -> LakeAssetsError:
     """The error for a transform's SQL that Spark does not take."""
+    if _is_gone(error):
+        return _gone()
     return TransformError(
         f"the transform's SQL is refused by Spark{_place_in(str(error))}: {first_sentence(error)}:",
         f"correct transform.sql; the rows are in the view `{VIEW}`.",
     )
 
 
+def refused_result(error: PySparkException) -> LakeAssetsError:
+    """The error for a transform's result whose columns cannot be handed to the writing tasks."""
+    if _is_gone(error):
+        return _gone()
+    return TransformError(
+        f"the transform's result cannot be written: {first_sentence(error)}:", "cast that column to another type."
+    )
+
+
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
     """The error for a transform's function that raised while it made its DataFrame."""
-    if isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError):
+    if _is_gone(error):
         return _gone()
     text = first_sentence(error) if isinstance(error, Exception) else str(error)
     where = _place_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
@@ -141,6 +153,21 @@ def _no_memory(problem: str) -> TaskLostError:
         "raise spark.driver.memory, on a cluster spark.executor.memory and spark.executor.memoryOverhead, or let fewer "
         "tasks run side by side (spark.master: local[1]).",
     )
+
+
+def _is_gone(error: BaseException) -> bool:
+    """Whether the JVM, or the Connect server, ended or does not answer, by the error or what it was made of."""
+    if has_ended():
+        return True
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, PySparkException) and _CONNECT_GONE.search(str(seen)):
+            return True
+        # An error that the JVM has told of comes with its trace.
+        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and "Trace:" not in str(seen):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
 
 
 def _gone() -> SparkUnavailableError:

@@ -25,7 +25,7 @@ from lake_assets.errors import (
 )
 from lake_assets.partition import Partition
 from lake_assets.spark.attempt import Task, discard_failed, discard_job, discarding
-from lake_assets.spark.failures import VIEW, failed_function, first_sentence, refused_sql, spark_errors
+from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
 from lake_assets.spark.fit import Fitter, typed_value
 from lake_assets.spark.job import DataFile, Job, JobResult, Share, shares, spark_tasks
 from lake_assets.spark.read import read_shares
@@ -145,6 +145,7 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
 
     Raises:
         TransformError: it cannot be loaded, it fails, Spark refuses it, or it returns no DataFrame.
+        SparkUnavailableError: Spark ended while it was at work.
     """
     if transform.function is not None:
         function = _function(transform.function)
@@ -171,13 +172,12 @@ def result_schema(frame: DataFrame) -> pa.Schema:
 
     Raises:
         TransformError: a column's type has no like in Arrow.
+        SparkUnavailableError: Spark ended while it was at work.
     """
     try:
         return to_arrow_schema(frame.schema, timezone="UTC")
     except PySparkException as error:
-        raise TransformError(
-            f"the transform's result cannot be written: {first_sentence(error)}:", "cast that column to another type."
-        ) from error
+        raise refused_result(error) from error
 
 
 def spark_cores(spark: SparkSession) -> int:

@@ -27,14 +27,19 @@ def _is_news(record: logging.LogRecord) -> bool:
     return record.msg != _PY4J
 
 
+def has_ended() -> bool:
+    """Whether the JVM of this process's session has ended; of one that another process started nobody knows."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public word for it
+    return process is not None and process.poll() is not None
+
+
 def clear_ended() -> bool:
     """Forget the session of a JVM that has ended: pyspark would give it again, and start no other.
 
     Returns:
         Whether there was one.
     """
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public word for it
-    if process is None or process.poll() is None:
+    if not has_ended():
         return False
     context = SparkContext._active_spark_context  # noqa: SLF001
     if context is not None:

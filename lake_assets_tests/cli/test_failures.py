@@ -7,6 +7,7 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
+from lake_assets.doctor import Finding
 from lake_assets.lake.ducklake import DuckLake
 
 CONFIG = """\
@@ -94,14 +95,20 @@ def test_pivot_reads(file: str) -> None:
     assert (result.exit_code, result.stdout) == (0, "NW\n1\n")
 
 
-def test_an_error_that_partitions_share_is_printed_once(file: str, tmp_path: Path) -> None:
+@pytest.fixture
+def moved(file: str, tmp_path: Path) -> str:
+    """The config of a lake that was moved, which no command can open."""
     with DuckLake(load_config(Path(file)).lakes["test"]).open(create=True):
         pass
     Path(file).write_text(CONFIG.replace("storage: data", "storage: moved"), encoding="utf-8")
     (tmp_path / "landing").mkdir()
+    return file
+
+
+def test_an_error_that_partitions_share_is_printed_once(moved: str, tmp_path: Path) -> None:
     partitions = [f"--partition=region={letter}" for letter in "ABCDE"]
 
-    result = CliRunner().invoke(main, ["--config", file, "ingest", *partitions])
+    result = CliRunner().invoke(main, ["--config", moved, "ingest", *partitions])
 
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
@@ -111,3 +118,35 @@ def test_an_error_that_partitions_share_is_printed_once(file: str, tmp_path: Pat
     told, summary = result.stderr.splitlines()
     assert told.count("Error: ") == told.count(str(tmp_path / "moved")) == 1
     assert summary == "5 of 5 partitions failed."
+
+
+def test_an_error_that_checks_share_is_printed_once(moved: str, tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["--config", moved, "check"])
+
+    assert result.exit_code == 1
+    assert result.stderr.count("Error: ") == result.stderr.count(str(tmp_path / "moved")) == 1
+    first, *_, last = result.stdout.splitlines()
+    assert first == "failed     row_counts"
+    assert " more checks by the same error as row_counts: " in last
+
+
+def test_an_error_that_partitions_of_an_index_share_is_printed_once(moved: str, tmp_path: Path) -> None:
+    Path(moved).write_text(Path(moved).read_text(encoding="utf-8") + "    mode: index\n", encoding="utf-8")
+    partitions = [f"--partition=region={letter}" for letter in "ABCDE"]
+
+    result = CliRunner().invoke(main, ["--config", moved, "index", *partitions])
+
+    assert result.exit_code == 1
+    assert result.stderr.count("Error: ") == result.stderr.count(str(tmp_path / "moved")) == 1
+    assert "failed     4 more partitions by the same error as region=A: region=B, region=C, region=D" in result.stdout
+
+
+def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [Finding(f"source of {name}", "failed", "it is away:", "wake it.") for name in ("sales", "orders")]
+    monkeypatch.setattr("lake_assets.doctor.examine", lambda _: found)
+
+    result = CliRunner().invoke(main, ["doctor"])
+
+    first, second = result.stdout.splitlines()
+    assert first.endswith("it is away: wake it.")
+    assert second.endswith(" as source of sales")

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from lake_assets_tests.spark.processes import run_python
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 SCRIPT = """
 import json, os, signal, sys
@@ -80,3 +81,36 @@ def test_a_session_whose_jvm_was_killed_is_stopped_without_an_error_and_replaced
     assert (run.returncode, run.stdout.split()) == (0, ["stopped", "committed"]), run.stderr
     assert "Traceback" not in run.stderr
     assert "ConnectionRefusedError" not in run.stderr
+
+
+KILLER = """
+import os, signal
+def kills(frame):
+    os.kill(frame.sparkSession.sparkContext._gateway.proc.pid, signal.SIGKILL)
+    return frame
+"""
+
+
+@pytest.mark.slow
+def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_failed(
+    local_world: World, tmp_path: Path
+) -> None:
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+    (tmp_path / "killer.py").write_text(KILLER)
+    local_world.options["transform"] = {"function": "killer:kills"}
+    lake = {"catalog": local_world.catalog, "storage": local_world.storage}
+    stream = STREAM | {"source": local_world.source} | local_world.options
+    (tmp_path / "lake.yaml").write_text(
+        yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False)
+    )
+
+    command = ("-c", "from lake_assets.cli import main; main()", "ingest", f"--partition={NW}", f"--partition={SW}")
+    run = run_python(*command, folder=tmp_path)
+
+    told = [line for line in run.stderr.splitlines() if not line.startswith("WARNING: ")]  # the JVM's own
+    assert run.returncode == 1
+    assert told[-1] == "2 of 2 partitions failed."
+    assert len(told) == 2, run.stderr
+    assert told[0].startswith("Error: Spark's JVM ended, or was lost, while it was at work: ")
+    assert "by the same error as" in run.stdout

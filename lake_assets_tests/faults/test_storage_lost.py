@@ -13,8 +13,11 @@ from lake_assets.engine import open_engine
 from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest import ingest_all
 from lake_assets.lake.ducklake import translated
+from lake_assets.manifest import Manifest
 from lake_assets.orchestration.assets import PASSING
+from lake_assets.partition import Partition
 from lake_assets.storage.store import Store
+from lake_assets.stream import OpenStream
 from lake_assets_tests.faults.outage import (
     Outage,
     is_committed,
@@ -104,16 +107,26 @@ def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
     assert [row.status for row in local_world.ledger()] == ["failed", "failed"]
 
 
-def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions(
+def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_asked_once(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.ingest.LISTINGS", 1)
+    asked: list[Partition] = []
+    manifest = OpenStream.manifest
+
+    def noting(stream: OpenStream, partition: Partition) -> Manifest:
+        asked.append(partition)
+        return manifest(stream, partition)
+
+    monkeypatch.setattr(OpenStream, "manifest", noting)
     keys = {"key_id": "key", "secret": "a-secret"}
     local_world.source = {"type": "s3", "bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys}
 
     partitions = [local_world.partition(text) for text in (NW, SW)]
     errors = {str(outcome.error) for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)}
 
+    assert len(asked) == 1
     assert errors == {
         (
             "s3://nowhere at http://127.0.0.1:9 cannot be reached: HTTP error: error sending request: "

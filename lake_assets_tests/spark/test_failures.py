@@ -8,12 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
-from lake_assets.errors import LakeAssetsError, SchemaError, TaskLostError, TransformError
+from lake_assets.errors import LakeAssetsError, SchemaError, SparkUnavailableError, TaskLostError, TransformError
 from lake_assets.passage import is_interrupt
-from lake_assets.spark.failures import job_error
+from lake_assets.spark.failures import failed_function, job_error, refused_result, refused_sql
 from lake_assets_tests.world import NW, World, sales
 
 HERE = f"{__name__}:"
@@ -146,6 +147,18 @@ def test_a_process_that_is_gone_is_named(said: str, text: str) -> None:
 
     assert isinstance(error, TaskLostError)
     assert text in str(error)
+
+
+def test_a_jvm_that_ended_is_no_fault_of_the_transform() -> None:
+    error = PySparkException("Unable to parse datatype. An error occurred while calling o69.schema")
+    error.__cause__ = Py4JError("An error occurred while calling o69.schema")
+    for told in (refused_result(error), refused_sql(error), failed_function("a:b", error), job_error(error)):
+        assert isinstance(told, SparkUnavailableError)
+
+
+def test_a_call_of_the_jvm_that_it_refuses_is_the_functions_fault() -> None:
+    error = Py4JError("An error occurred while calling o69.nope. Trace:\npy4j.Py4JException: Method nope([]) does not")
+    assert isinstance(failed_function("a:b", error), TransformError)
 
 
 def test_a_jvm_without_memory_says_which_setting_to_raise(local_world: World) -> None:

@@ -53,13 +53,18 @@ def failing(storage: AnyStorage, error: OSError) -> StorageError:
             f"{AT} cannot be reached or fails: s3://lake/x was not written: injected:",
         ),
         (
+            S3,
+            OSError(f"{UPLOADING}UNKNOWN (HTTP status 429) during PutObject operation: too many requests"),
+            f"{AT} cannot be reached or fails: s3://lake/x was not written: too many requests:",
+        ),
+        (
             AZURE,
             OSError("GetProperties failed for 'http://127.0.0.1:9/retail/lake/x'. Azure Error: [] Fail to get a new"),
             "at http://127.0.0.1:9/retail cannot be reached or fails",
         ),
         (FOLDER, OSError(errno.EIO, "Input/output error"), "the folder /lake cannot be reached or fails"),
     ],
-    ids=["away", "503", "azure", "disk"],
+    ids=["away", "503", "429", "azure", "disk"],
 )
 def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSError, text: str) -> None:
     told = failing(of(config), error)
@@ -82,8 +87,13 @@ def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSE
             "as long as",
         ),
         (S3, OSError(f"{UPLOADING}UNKNOWN (HTTP status 507) during PutObject operation: full"), "has no space left"),
+        (
+            S3,
+            OSError(f"{UPLOADING}UNKNOWN (HTTP status 400) during PutObject operation: malformed"),
+            f"s3://lake/x was not written by {AT}: malformed: correct the cause",
+        ),
     ],
-    ids=["full", "long", "permission", "file", "denied", "bucket", "long key", "full bucket"],
+    ids=["full", "long", "permission", "file", "denied", "bucket", "long key", "full bucket", "malformed"],
 )
 def test_what_would_come_again_is_none_that_may_pass(config: dict[str, Any], error: OSError, text: str) -> None:
     told = failing(of(config), error)
