@@ -44,8 +44,11 @@ def test_a_local_session_tries_a_failed_task_again(settings: dict[str, str], mas
 
 
 def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
-    assert spark_config()["spark.log.level"] == "OFF"
-    assert spark_config(settings={"spark.log.level": "WARN"})["spark.log.level"] == "WARN"
+    silent, told = spark_config(), spark_config(settings={"spark.log.level": "WARN"})
+    assert (silent["spark.log.level"], told["spark.log.level"]) == ("OFF", "WARN")
+    # Whose workers print no traceback when they end.
+    assert silent["spark.python.daemon.module"] == "lake_assets.spark.daemon"
+    assert "spark.python.daemon.module" not in told
 
 
 @pytest.mark.parametrize("name", ["spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"])
