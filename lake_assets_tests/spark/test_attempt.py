@@ -90,6 +90,28 @@ def test_a_full_storage_is_as_full_as_before(local: LocalStorage) -> None:
     assert files(local) == set()
 
 
+@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["written", "staged"])
+def test_a_storage_that_does_not_take_a_file_is_named_with_it(
+    local: LocalStorage, tmp_path: Path, key: bytes | None
+) -> None:
+    write = write_files if key is None else stage_files
+    (tmp_path / "main").write_bytes(b"")  # no folder
+
+    with pytest.raises(
+        StorageError, match=rf"^{tmp_path}/main/t/.+\.parquet was not written by the folder {tmp_path}: "
+    ):
+        list(write(batches(1), job_on(local, key=key), "main/t/"))
+
+
+def test_a_temporary_folder_that_is_full_is_named(local: LocalStorage) -> None:
+    with (
+        no_file_larger_than(60_000),
+        pytest.raises(StorageError, match="cannot be encrypted in the temporary folder /"),
+    ):
+        list(stage_files(batches(1), job_on(local, key=b"0123456789abcdef"), "main/t/"))
+    assert files(local) == set()
+
+
 def test_a_writer_that_is_given_up_removes_its_files(local: LocalStorage) -> None:
     writer = write_files(batches(5), job_on(local, 100_000), "main/t/")
     next(iter(writer))
