@@ -101,8 +101,8 @@ def _refuse_faults(stream: OlakeStream, template: Template) -> None:
     static = re.sub(r"\{[^}]+\}", "", template.text)
     if dropped:
         fault = f"{dropped[0][0]} has fewer than three fields, so that OLake leaves it out of the path"
-    elif "{" in static or "}" in static:
-        fault = "a bracket has no counterpart, so that OLake writes it into the path"
+    elif "{" in static or "}" in static or any("{" in template.text[start + 1 : end] for start, end in known):
+        fault = "a bracket has no counterpart, so that OLake does not read it as a placeholder"
     elif not known:
         fault = "it names no column"
     else:

@@ -252,7 +252,13 @@ def test_a_timestamps_date_is_queried_beside_the_timestamp(tmp_path: Path, local
 
 
 def test_what_cannot_be_carried_over_is_an_error(tmp_path: Path) -> None:
-    regexes = {"few": "/{region}/{day,,}", "bracket": "{title},,}/{now(),2025,DD}", "none": "/all"}
+    regexes = {
+        "few": "/{region}/{day,,}",
+        "bracket": "{title},,}/{now(),2025,DD}",
+        "two": "{title,,}}/{day,,}",
+        "open": "{title,,/{day,,}",
+        "none": "/all",
+    }
     streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
     catalog = {"selected_streams": {"db": [*streams, {"stream_name": "good", "partition_regex": "{region,,}"}]}}
 
@@ -262,6 +268,8 @@ def test_what_cannot_be_carried_over_is_an_error(tmp_path: Path) -> None:
     assert result.stdout == ""
     assert "of db.few: {region} has fewer than three fields, so that OLake leaves it out of the path" in result.stderr
     assert "of db.bracket: {title} has fewer than three fields" in result.stderr
+    assert "of db.two: a bracket has no counterpart" in result.stderr
+    assert "of db.open: a bracket has no counterpart" in result.stderr
     assert "of db.none: it names no column" in result.stderr
     assert "--stream NAMESPACE.NAME" in result.stderr
     assert "good" in imported(tmp_path, catalog, "--stream", "db.good").stdout

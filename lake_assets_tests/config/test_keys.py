@@ -52,6 +52,7 @@ def told(text: str, key: str) -> str:
         (STREAM, f"{STREAM}\n    landing: {{outputs: [{{type: local, path: a}}, {{type: local, pth: b}}]}}", "pth",
          ": did you mean path?"),
         ("start:", "strat:", "strat", ": did you mean start?"),
+        (STREAM, f"{STREAM}\n    landing: {{Outputs: [out]}}", "Outputs", ": did you mean outputs?"),
         ("type: date,", "url: x, type: date,", "url", ": remove it, or write one of "),
         ("lakes:\n", "stores: {}\nlakes:\n", "stores", ": write lakes, with catalog and storage of each."),
         ("lakes:\n", "selected_streams: {}\nlakes:\n", "selected_streams", ": run `lake-assets import olake catalog"),
