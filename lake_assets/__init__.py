@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lake_assets.ingest import Outcome
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
+    from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
     from lake_assets.partition import Partition
     from lake_assets.passage import IngestResult
     from lake_assets.plan import Plan
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = [
     "IngestResult",
     "LakeAssetsError",
+    "LakeAssetsTranslator",
+    "LakeAssetsTranslatorData",
     "LakeConfig",
     "LakeStream",
     "OpenStream",
@@ -54,6 +57,7 @@ _MODULES = {
     "ingest": ("Outcome",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
+    "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
     "partition": ("Partition",),
     "passage": ("IngestResult",),
     "plan": ("Plan",),

@@ -30,6 +30,7 @@ class OpenStream:
     lake: DuckLake
     source: Store
     spark_settings: Mapping[str, str] = field(default_factory=dict)  # of the config, over the package's own
+    key_prefix: tuple[str, ...] = ()  # of its assets' keys in Dagster
 
     @cached_property
     def layout(self) -> Template:
@@ -129,7 +130,14 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
     """All streams of a config; streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {
-        name: OpenStream(name, stream, lakes[config.lake_name(name)], Store(stream.source), config.spark)
+        name: OpenStream(
+            name,
+            stream,
+            lakes[config.lake_name(name)],
+            Store(stream.source),
+            config.spark,
+            config.key_prefix if stream.key_prefix is None else stream.key_prefix,
+        )
         for name, stream in config.streams.items()
     }
 

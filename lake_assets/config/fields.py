@@ -59,6 +59,39 @@ def _absolute(path: str, info: ValidationInfo) -> str:
     return str(info.context[_FOLDER] / whole) if info.context else path
 
 
+_PART = "[A-Za-z0-9_.-]+"
+_KEY_PART = re.compile(_PART)
+_WRITTEN_PREFIX = (
+    Annotated[str, Field(pattern=f"^{_PART}(/{_PART})*$")] | tuple[Annotated[str, Field(pattern=f"^{_PART}$")], ...]
+)
+
+
+def _split(value: object) -> object:
+    return tuple(value.split("/")) if isinstance(value, str) else value
+
+
+def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """The parts, if Dagster takes them in an asset's key.
+
+    Raises:
+        ValueError: a part is empty, or has a character that no key has.
+    """
+    for part in parts:
+        if not _KEY_PART.fullmatch(part):
+            raise ValueError(
+                f"{part!r} is not a part of an asset key: use letters, digits, underscores, hyphens and dots, as in "
+                "retail/raw or [retail, raw]"
+            )
+    return parts
+
+
+KeyPrefix = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_split, json_schema_input_type=_WRITTEN_PREFIX),
+    AfterValidator(check_key_prefix),
+]
+"""What asset keys begin with, as `retail/raw` or as a list."""
+
 FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_absolute)]
 """A path of this machine; `~` is the user's home folder."""
 

@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
-from lake_assets.config.fields import Identifier
+from lake_assets.config.fields import Identifier, KeyPrefix
 from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.model import Model
 from lake_assets.config.spark_settings import SparkSettings
@@ -164,6 +164,7 @@ class LakeConfig(Model):
     lakes: dict[Identifier, Lake] = Field(min_length=1)
     streams: dict[Identifier, Stream] = Field(min_length=1)
     spark: SparkSettings = Field(default_factory=dict, description="Spark settings over ours, without secrets.")
+    key_prefix: KeyPrefix = Field((), description="Of the keys of all assets in Dagster; none when absent.")
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:

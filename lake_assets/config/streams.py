@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.clashes import clash
-from lake_assets.config.fields import Date, FileSize, Identifier, Texts
+from lake_assets.config.fields import Date, FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type
 from lake_assets.config.layouts import Layout, LayoutOptions
@@ -157,6 +157,7 @@ class Stream(Model):
     owners: tuple[str, ...] = ()
     kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
     group: Identifier | None = None
+    key_prefix: KeyPrefix | None = Field(None, description="Of its assets' keys; that of the config when absent.")
 
     @model_validator(mode="before")
     @classmethod

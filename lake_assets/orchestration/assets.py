@@ -22,17 +22,15 @@ from lake_assets.errors import (
 from lake_assets.ingest import Outcome, Sessions, ingest_all
 from lake_assets.orchestration.checks import evaluations_of_cancelled_run, evaluations_of_failed_run
 from lake_assets.orchestration.failures import lines_by_text, text_of
-from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import (
     Metadata,
     PartitionView,
-    default_description,
-    definition_metadata,
     materialization_metadata,
     view_partition,
 )
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
+from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, is_interrupt, passing_on_interrupts
 from lake_assets.stream import OpenStream
@@ -58,8 +56,8 @@ class IngestConfig(dg.Config):
     )
 
 
-def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
-    """The asset whose partitions are those of the stream.
+def stream_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
+    """The asset whose partitions are those of the stream; its attributes are those of the config when `specs` is None.
 
     A backfill is one run, with one Spark session, for each range of keys (`BackfillPolicy.single_run`): a run takes
     seconds to start and a partition a fraction of one, and only this policy lets `dagster asset materialize` take a
@@ -71,30 +69,32 @@ def stream_asset(stream: OpenStream) -> dg.AssetsDefinition:
     Raises:
         ConfigError: Dagster does not take the stream's name, owners or kinds.
     """
+    specs = specs or specs_of(stream)
+    spec, landing = specs.table, specs.landing.key
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy
 
             @dg.asset(
-                name=stream.name,
-                description=stream.config.description or default_description(stream),
-                group_name=stream.config.group,
-                owners=stream.config.owners,
-                kinds=set(stream.config.kinds),
-                tags=stream.config.tags,
-                metadata=definition_metadata(stream),
+                key=spec.key,
+                description=spec.description,
+                group_name=spec.group_name,
+                owners=spec.owners,
+                tags=spec.tags,  # kinds are among them
+                metadata=spec.metadata,
+                code_version=spec.code_version,
                 partitions_def=partitions_definition(stream),
                 backfill_policy=_backfill_policy(stream),
-                freshness_policy=_freshness_policy(stream),
-                deps=[landing_name(stream.name)],
-                automation_condition=automation_condition(stream),
+                freshness_policy=spec.freshness_policy,
+                deps=[landing, *spec.deps],
+                automation_condition=spec.automation_condition,
                 # If all partitions are passed over there is nothing to check, and nothing new for what is downstream.
                 output_required=False,
             )
             def materialize(
                 context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource
             ) -> Events:
-                yield from _Run(stream, context, config, sessions(pyspark)).events()
+                yield from _Run(stream, landing, context, config, sessions(pyspark)).events()
 
     except dg.DagsterInvalidDefinitionError as error:
         raise ConfigError(f"streams.{stream.name}: Dagster does not take it: {error}") from error
@@ -106,23 +106,19 @@ def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
     return dg.BackfillPolicy.multi_run(limit) if limit else dg.BackfillPolicy.single_run()
 
 
-def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
-    config = stream.config.freshness
-    if config is None:
-        return None
-    return dg.FreshnessPolicy.time_window(
-        fail_window=dt.timedelta(hours=config.fail_hours),
-        warn_window=dt.timedelta(hours=config.warn_hours) if config.warn_hours else None,
-    )
-
-
 class _Run:
     """One run over the partitions it was launched for."""
 
     def __init__(
-        self, stream: OpenStream, context: dg.AssetExecutionContext, config: IngestConfig, spark: Sessions
+        self,
+        stream: OpenStream,
+        landing: dg.AssetKey,
+        context: dg.AssetExecutionContext,
+        config: IngestConfig,
+        spark: Sessions,
     ) -> None:
         self.stream = stream
+        self.landing = landing
         self.context = context
         self.config = config
         self.spark = spark
@@ -233,7 +229,7 @@ class _Run:
 
     def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
         view = None
-        landing = None if self.stream.config.transform else landing_name(self.stream.name)
+        landing = None if self.stream.config.transform else self.landing
         if len(self.done) >= PREVIEWS:
             known = self.view and self.view.without_preview(result.row.row_count)
             return materialization_metadata(result, known, partition, landing)

@@ -3,22 +3,27 @@
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
-from lake_assets.config.models import LakeConfig
+from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.maintenance import maintenance
 from lake_assets.orchestration.names import check_names
-from lake_assets.orchestration.report import ledger_assets, report_asset
+from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.orchestration.sensors import object_sensor
 from lake_assets.orchestration.sqs import sqs_sensor
+from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
 from lake_assets.stream import OpenStream, open_streams
 
 
-def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = None) -> dg.Definitions:
+def build_definitions(
+    config: ConfigSource = None,
+    pyspark: LazyPySparkResource | None = None,
+    translator: LakeAssetsTranslator | None = None,
+) -> dg.Definitions:
     """For each stream an asset with what belongs to it, for each lake what belongs to that, and the resources.
 
     Nothing is connected or started yet.
@@ -27,18 +32,24 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
     Python and Dagster every time.
 
     Args:
-        config: of lakes and streams.
+        config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
         pyspark: the Spark session's resource, where several definitions share one.
+        translator: gives each asset its key, group, tags, owners and description; those of the config when None.
 
     Raises:
-        ConfigError: Dagster does not take what the config says of a stream, or two definitions would have one name.
+        ConfigError: the config cannot be read or is not valid, Dagster does not take what it says of a stream, or two
+            definitions would have one name.
     """
-    check_names(config)
+    config = loaded(config)
     streams = open_streams(config).values()
+    specs = {stream.name: specs_of(stream, translator) for stream in streams}
+    writers = streams_by_lake(config, streams)
+    ledgers = {lake: ledger_spec(lake, config.key_prefix, writers[lake], translator) for lake in writers}
+    check_names(config, specs, ledgers)
     jobs, schedules = maintenance(config)
-    of_streams = [_of_stream(stream) for stream in streams]
+    of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
     shared = dg.Definitions(
-        assets=ledger_assets(config, streams),
+        assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
         jobs=jobs,
         schedules=schedules,
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
@@ -47,14 +58,14 @@ def build_definitions(config: LakeConfig, pyspark: LazyPySparkResource | None = 
     return dg.Definitions.merge(shared, *of_streams)
 
 
-def _of_stream(stream: OpenStream) -> dg.Definitions:
-    landing = landing_asset(stream)
-    asset = stream_asset(stream)
+def _of_stream(stream: OpenStream, specs: StreamSpecs) -> dg.Definitions:
+    landing = landing_asset(stream, specs.landing)
+    asset = stream_asset(stream, specs)
     schedules = [refresh_schedule(stream, asset), observe_schedule(stream, landing), drain_schedule(stream)]
-    checks = stream_checks(stream)
-    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream)]
+    checks = stream_checks(stream, specs.table.key)
+    sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream, asset)]
     return dg.Definitions(
-        assets=[landing, asset, report_asset(stream)],
+        assets=[landing, asset, report_asset(stream, specs)],
         asset_checks=[checks] if checks else [],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],

@@ -19,8 +19,8 @@ PARTITION = "dagster/partition"
 Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
 
-def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
-    """All checks of a stream, as one step; None where the config skips them all.
+def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefinition | None:
+    """All checks of a stream's asset, as one step; None where the config skips them all.
 
     After a refresh they look at the partitions of that run; alone, at the whole table. One that the config names as
     blocking keeps the assets downstream from running.
@@ -30,7 +30,7 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.PreviewWarning)  # of partitions_def
-        specs = [_spec(stream, name) for name in names]
+        specs = [_spec(stream, asset, name) for name in names]
 
     @dg.multi_asset_check(name=f"check_{stream.name}", specs=specs, can_subset=True)
     def check(context: dg.AssetCheckExecutionContext) -> Events:
@@ -38,7 +38,7 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
         of_run = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in tags)
         keys = context.op_execution_context.partition_keys if of_run else ()
         scope = _scope(stream, context, keys) if of_run else Scope()
-        evaluator = Evaluator(stream, context.instance, context.run.run_id, keys)
+        evaluator = Evaluator(stream, asset, context.instance, context.run.run_id, keys)
         selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
@@ -56,10 +56,10 @@ def stream_checks(stream: OpenStream) -> dg.AssetChecksDefinition | None:
     return check
 
 
-def _spec(stream: OpenStream, name: str) -> dg.AssetCheckSpec:
+def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpec:
     return dg.AssetCheckSpec(
         name,
-        asset=stream.name,
+        asset=asset,
         description=describe(name, stream),
         blocking=name in stream.config.checks.blocking,
         partitions_def=partitions_definition(stream) if is_by_partition(stream, name) else None,
@@ -90,7 +90,7 @@ def evaluations_of_failed_run(
 
     One that cannot be made is in the log.
     """
-    evaluator = Evaluator(stream, context.instance, context.run.run_id, context.partition_keys)
+    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
     is_told = False
     for name in _in_run(stream, context):
         try:
@@ -110,7 +110,7 @@ def evaluations_of_cancelled_run(
     stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What is still known after a run that was cancelled, of whose partitions these keys are done: nothing is read."""
-    evaluator = Evaluator(stream, context.instance, context.run.run_id, context.partition_keys)
+    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
     begun: tuple[Partition, ...] = ()
     try:
         begun = scope_of_run(stream, context.run.run_id).failed
@@ -123,5 +123,6 @@ def evaluations_of_cancelled_run(
 
 
 def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
-    in_run = {key.name for key in context.job_def.asset_layer.asset_graph.asset_check_keys}
+    checks = context.job_def.asset_layer.asset_graph.asset_check_keys
+    in_run = {key.name for key in checks if key.asset_key == context.asset_key}
     return [name for name in checks_of(stream) if name in in_run]

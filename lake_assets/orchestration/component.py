@@ -4,20 +4,24 @@ The attributes are checked by the models of `lake.yaml`, so Dagster's own check 
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Self
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
-from lake_assets.config.fields import Identifier, below
+from lake_assets.config.fields import Identifier, KeyPrefix, below
 from lake_assets.config.model import Model
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.streams import Stream
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
+from lake_assets.partition import Partition
+from lake_assets.stream import OpenStream, open_stream
 
 
 class LakeStreamAttributes(Model):
@@ -27,6 +31,7 @@ class LakeStreamAttributes(Model):
     lake: Lake
     stream: Stream
     spark: SparkSettings = Field(default_factory=dict, description="Spark settings; the same in every component.")
+    key_prefix: KeyPrefix = Field((), description="Of the keys of its assets; none when absent.")
 
     @model_validator(mode="after")
     def _one_lake(self) -> Self:
@@ -36,7 +41,10 @@ class LakeStreamAttributes(Model):
 
 
 class LakeStream(dg.Component):
-    """One table's worth of landed files, kept in a DuckLake one partition at a time."""
+    """One table's worth of landed files, kept in a DuckLake one partition at a time.
+
+    A subclass that overrides `get_asset_spec` changes keys, groups, tags, owners or descriptions of its assets.
+    """
 
     def __init__(self, config: LakeConfig) -> None:
         self.config = config
@@ -58,12 +66,51 @@ class LakeStream(dg.Component):
             "lakes": {lake: filled.lake.model_dump(by_alias=True)},
             "streams": {filled.name: filled.stream.model_dump(by_alias=True) | {"lake": lake}},
             "spark": filled.spark,
+            "key_prefix": filled.key_prefix,
         }
         return cls(LakeConfig.model_validate(config, context=below(folder)))
 
+    @cached_property
+    def stream(self) -> OpenStream:
+        """The stream, opened: what `read_partition` and the other functions of `lake_assets` take."""
+        return open_stream(self.config)
+
+    @property
+    def asset_key(self) -> dg.AssetKey:
+        """The key of the stream's asset, for `deps` of assets downstream."""
+        return specs_of(self.stream, _ComponentTranslator(self)).table.key
+
+    @property
+    def partitions_def(self) -> dg.PartitionsDefinition[str]:
+        """The partitions of the stream's asset, for assets downstream with the same ones."""
+        return partitions_definition(self.stream)
+
+    def partition(self, key: str) -> Partition:
+        """The partition that one of Dagster's partition keys names.
+
+        Raises:
+            PartitionError: the key does not fit the stream's partition columns.
+        """
+        return partition_of(self.stream.config.columns, key)
+
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """The same definitions as those of a `lake.yaml` with this one stream."""
-        return build_definitions(self.config, _shared_resource(tuple(sorted(self.config.spark.items()))))
+        pyspark = _shared_resource(tuple(sorted(self.config.spark.items())))
+        return build_definitions(self.config, pyspark, _ComponentTranslator(self))
+
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        """The attributes of an asset, as `LakeAssetsTranslator.get_asset_spec`; override it to change them."""
+        return LakeAssetsTranslator().get_asset_spec(data)
+
+
+class _ComponentTranslator(LakeAssetsTranslator):
+    """Takes attributes from a component."""
+
+    def __init__(self, component: LakeStream) -> None:
+        self.component = component
+
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        return self.component.get_asset_spec(data)
 
 
 @cache

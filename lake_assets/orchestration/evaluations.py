@@ -29,13 +29,15 @@ Results = Mapping[Partition, CheckResult]
 class Evaluator:
     """Makes the events of one run's checks."""
 
-    def __init__(self, stream: OpenStream, instance: dg.DagsterInstance, run_id: str, keys: Sequence[str]) -> None:
+    def __init__(
+        self, stream: OpenStream, asset: dg.AssetKey, instance: dg.DagsterInstance, run_id: str, keys: Sequence[str]
+    ) -> None:
         """Of a run over the partitions with these keys; of the whole table where there are none."""
         self.stream = stream
         self.instance = instance
         self.run_id = run_id
         self.keys = keys
-        self.asset = dg.AssetKey(stream.name)
+        self.asset = asset
 
     def of_scope(self, name: str, scope: Scope) -> Iterator[dg.AssetCheckEvaluation]:
         """Run one check, and say what it found.

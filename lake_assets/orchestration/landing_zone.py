@@ -34,26 +34,30 @@ def landing_name(stream: str) -> str:
     return f"{stream}_landing"
 
 
-def landing_asset(stream: OpenStream) -> dg.SourceAsset:
-    """The asset `<stream>_landing`; to observe it is to see which partitions wait."""
+def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
+    """The asset `<stream>_landing`; to observe it is to see which partitions wait.
+
+    Of the attributes Dagster takes no owners and no dependencies for such an asset.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
 
         @dg.observable_source_asset(
-            name=landing_name(stream.name),
-            description=f"What lands at `{stream.source.root}`. Observe it to see what waits to be ingested.",
-            group_name=stream.config.group,
-            metadata={"source": dg.MetadataValue.path(stream.files_uri)},
+            key=spec.key,
+            description=spec.description,
+            group_name=spec.group_name,
+            metadata=spec.metadata,
+            tags=spec.tags,
             partitions_def=partitions_definition(stream),
         )
         def observe(context: dg.OpExecutionContext) -> dg.DataVersionsByPartition:
-            return _observe(context, stream)
+            return _observe(context, stream, spec.key)
 
     asset: dg.SourceAsset = observe
     return asset
 
 
-def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersionsByPartition:
+def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKey) -> dg.DataVersionsByPartition:
     found = look_at_landing(stream, _looked_at(stream, context.instance))
     waiting = found.waiting
     calendar = Calendar(stream.config)
@@ -77,17 +81,17 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream) -> dg.DataVersi
         context.log.warning(
             f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
         )
-    context.log_event(_observation(stream, found))
+    context.log_event(_observation(key, found))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
 
 
-def _observation(stream: OpenStream, found: Waiting) -> dg.AssetObservation:
+def _observation(key: dg.AssetKey, found: Waiting) -> dg.AssetObservation:
     """That the landing zone was looked at, also if nothing is new there. Of no partition, so it triggers nothing."""
     folders = [str(folder) for folder in strange_folders(found.strangers)][:10]
     return dg.AssetObservation(
-        landing_name(stream.name),
+        key,
         metadata={
             "partitions_landed": len(found.landed),
             "partitions_waiting": len(found.waiting),
@@ -170,13 +174,13 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
     )
 
 
-def automation_sensor(stream: OpenStream) -> dg.AutomationConditionSensorDefinition | None:
+def automation_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
     """What evaluates the automation of a stream; None without `automation`."""
     if stream.config.automation is None:
         return None
     return dg.AutomationConditionSensorDefinition(
         f"{stream.name}_automation",
-        target=dg.AssetSelection.assets(stream.name),
+        target=dg.AssetSelection.assets(asset),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=f"Refreshes the partitions of {stream.name} whose landing zone has changed.",
     )

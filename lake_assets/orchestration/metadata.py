@@ -90,7 +90,7 @@ def view_partition(
 
 
 def materialization_metadata(
-    result: IngestResult, view: PartitionView | None, partition: Partition, landing: str | None = None
+    result: IngestResult, view: PartitionView | None, partition: Partition, landing: dg.AssetKey | None = None
 ) -> Metadata:
     """What one partition's materialization event carries.
 
@@ -98,7 +98,7 @@ def materialization_metadata(
         result: what the ingest did.
         view: the partition as the lake has it now, for rows, schema and preview; None where there is no table.
         partition: which partition it is.
-        landing: name of the asset whose columns of the same names the table's come from; None if a transform makes
+        landing: key of the asset whose columns of the same names the table's come from; None if a transform makes
             them.
     """
     row = result.row
@@ -134,10 +134,9 @@ def materialization_metadata(
     return metadata
 
 
-def _lineage(view: PartitionView, landing: str) -> dg.TableColumnLineage:
-    key = dg.AssetKey(landing)
+def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage:
     return dg.TableColumnLineage(
-        {name: [dg.TableColumnDep(asset_key=key, column_name=name)] for name, _ in view.columns}
+        {name: [dg.TableColumnDep(asset_key=landing, column_name=name)] for name, _ in view.columns}
     )
 
 

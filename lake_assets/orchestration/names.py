@@ -1,24 +1,33 @@
 """The names that Dagster's definitions get, and that no two of them share one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+
+import dagster as dg
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.translator import StreamSpecs
 from lake_assets.partition import TIME_FORMATS
 
 
-def check_names(config: LakeConfig) -> None:
+def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
     """Refuse a config of which two definitions would have one name.
 
-    Assets, jobs, and the steps that they consist of have their names from one space.
+    Assets, jobs, and the steps that they consist of have their names from one space. The name of an asset's step is its
+    key with two underscores between the parts.
+
+    Args:
+        config: whose definitions they are.
+        specs: the attributes of each stream's assets.
+        ledgers: those of the ledger of each lake that has streams.
 
     Raises:
         ConfigError: it is such a config; the error names both.
     """
     owners: dict[str, str] = {"__ASSET_JOB": "a job of Dagster's own"}
-    for name, owner in _names(config):
+    for name, owner in _names(config, specs, ledgers):
         if name in owners:
             raise ConfigError(
                 f"{owner} and {owners[name]} would both be called {name} in Dagster:",
@@ -36,20 +45,27 @@ def check_names(config: LakeConfig) -> None:
         sets[name] = place
 
 
-def _names(config: LakeConfig) -> Iterator[tuple[str, str]]:
+def _names(
+    config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
+) -> Iterator[tuple[str, str]]:
     """Each name, and whose it is."""
     for name in config.lakes:
-        yield f"{name}_ledger", f"the ledger of lakes.{name}"
+        if name in ledgers:
+            yield _step(ledgers[name]), f"the ledger of lakes.{name}"
         yield f"maintain_{name}", f"the maintenance of lakes.{name}"
         yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
     for name, stream in config.streams.items():
-        yield name, f"streams.{name}"
+        yield _step(specs[name].table), f"streams.{name}"
+        yield _step(specs[name].report), f"the report of streams.{name}"
+        yield _step(specs[name].landing), f"the landing zone of streams.{name}"
         yield from _beside(name, stream)
 
 
+def _step(spec: dg.AssetSpec) -> str:
+    return spec.key.to_python_identifier()
+
+
 def _beside(name: str, stream: Stream) -> Iterator[tuple[str, str]]:
-    yield f"{name}_report", f"the report of streams.{name}"
-    yield f"{name}_landing", f"the landing zone of streams.{name}"
     yield f"check_{name}", f"the checks of streams.{name}"
     if stream.schedule:
         yield f"refresh_{name}", f"the schedule's job of streams.{name}"

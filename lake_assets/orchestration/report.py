@@ -6,16 +6,17 @@ with the event, which is why the picture has a palette and is small.
 
 import base64
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import dagster as dg
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
 from lake_assets.lake.history import LedgerFigures, ledger_figures
-from lake_assets.lake.ledger import LEDGER_COLUMNS, LedgerRow, ledger_table, read_ledger
+from lake_assets.lake.ledger import LedgerRow, read_ledger
 from lake_assets.landed import strange_folders
-from lake_assets.orchestration.metadata import Metadata, markdown, table_schema
+from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
 from lake_assets.stream import OpenStream
@@ -25,7 +26,7 @@ NAMED = 20  # failed partitions with their errors
 PREVIEW_ROWS = 10
 
 
-def report_asset(stream: OpenStream) -> dg.AssetsDefinition:
+def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
     """The asset `<stream>_report`: its materialization looks at landing zone and ledger, and shows how both compare.
 
     Its figures are numbers under plain names (`partitions_committed`, `partitions_stale`, …, `rows`), which Dagster
@@ -34,15 +35,21 @@ def report_asset(stream: OpenStream) -> dg.AssetsDefinition:
     Raises:
         ConfigError: Dagster does not take the stream's name or owners.
     """
+    specs = specs or specs_of(stream)
+    spec = specs.report
     try:
 
         @dg.asset(
-            name=f"{stream.name}_report",
-            description=f"How every partition of `{stream.name}` stands: committed, stale, failed, missing or absent.",
-            group_name=stream.config.group,
-            owners=stream.config.owners,
-            kinds={"matplotlib"},
-            deps=[dg.AssetKey(stream.name)],
+            key=spec.key,
+            description=spec.description,
+            group_name=spec.group_name,
+            owners=spec.owners,
+            tags=spec.tags,
+            metadata=spec.metadata,
+            code_version=spec.code_version,
+            automation_condition=spec.automation_condition,
+            freshness_policy=spec.freshness_policy,
+            deps=[specs.table.key, *spec.deps],
         )
         def look(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
             state = read_state(stream)
@@ -105,40 +112,29 @@ def _list(texts: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def ledger_assets(config: LakeConfig, streams: Iterable[OpenStream]) -> list[dg.AssetsDefinition]:
-    """The asset of each ledger that a stream writes to."""
+def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[str, list[OpenStream]]:
+    """The streams that write to each lake, and so to its ledger, by the lake's name."""
     by_lake: dict[str, list[OpenStream]] = {}
     for stream in streams:
         by_lake.setdefault(config.lake_name(stream.name), []).append(stream)
-    return [_ledger_asset(config, lake, some) for lake, some in by_lake.items()]
+    return by_lake
 
 
-def _ledger_asset(config: LakeConfig, lake: str, streams: Sequence[OpenStream]) -> dg.AssetsDefinition:
+def ledger_asset(
+    streams: Sequence[OpenStream], specs: Mapping[str, StreamSpecs], spec: dg.AssetSpec
+) -> dg.AssetsDefinition:
     """The asset `<lake>_ledger`: the table that the streams' commits append to, below them in the lineage.
 
     Nobody materializes it: it is written in the streams' own transactions. Observing it reads the table, and its data
     version is the newest snapshot that the ledger names.
 
     Args:
-        config: the whole config.
-        lake: the lake's name.
-        streams: those of this lake.
+        streams: those of the lake.
+        specs: the attributes of each stream's assets.
+        spec: the attributes of the ledger's asset.
     """
-    table = ledger_table(config.lakes[lake])
-    groups = {stream.config.group for stream in streams}
-    spec = dg.AssetSpec(
-        key=f"{lake}_ledger",
-        deps=[dg.AssetKey(stream.name) for stream in streams],
-        description=f"Table `{table}` of lake `{lake}`: one row a run and partition, appended in the same transaction "
-        "as the partition's rows. Observe it to see its newest rows.",
-        group_name=groups.pop() if len(groups) == 1 else None,
-        kinds={"ducklake"},
-        metadata={
-            "dagster/table_name": str(table),
-            "dagster/column_schema": table_schema(list(LEDGER_COLUMNS.items()), []),
-            "catalog": streams[0].lake.place,
-        },
-    )
+    tables = [specs[stream.name].table.key for stream in streams]
+    spec = spec.replace_attributes(deps=[*tables, *spec.deps])
 
     def observe() -> dg.ObserveResult:
         try:
@@ -156,7 +152,7 @@ def _ledger_asset(config: LakeConfig, lake: str, streams: Sequence[OpenStream]) 
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        decorate = dg.multi_observable_source_asset(specs=[spec], name=f"{lake}_ledger")
+        decorate = dg.multi_observable_source_asset(specs=[spec], name=spec.key.to_python_identifier())
     asset: dg.AssetsDefinition = decorate(observe)
     return asset
 

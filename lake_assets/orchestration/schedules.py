@@ -39,18 +39,20 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
         description=f"Refreshes the newest partitions of {stream.name}; what has not changed costs one listing.",
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
-        return refresh_request(stream, context.scheduled_execution_time, config.lookback, lambda: context.instance)
+        at = context.scheduled_execution_time
+        return refresh_request(stream, asset.key, at, config.lookback, lambda: context.instance)
 
     return schedule
 
 
 def refresh_request(
-    stream: OpenStream, at: dt.datetime, lookback: int, instance: Callable[[], dg.DagsterInstance]
+    stream: OpenStream, asset: dg.AssetKey, at: dt.datetime, lookback: int, instance: Callable[[], dg.DagsterInstance]
 ) -> dg.RunRequest | dg.SkipReason:
     """The run that refreshes the newest partitions of a stream at a moment, or why there is none.
 
     Args:
         stream: whose partitions they are.
+        asset: the stream's asset.
         at: the moment, with a time zone.
         lookback: how many partitions before the current one come along.
         instance: gives what has the values of dynamic partitions.
@@ -69,15 +71,15 @@ def refresh_request(
             )
         spans[name] = keys[0], keys[-1]
     first, last = (_joined({name: span[end] for name, span in spans.items()}) for end in (0, 1))
-    run_config = landed_only(stream.name)
+    run_config = landed_only(asset)
     if first == last:
         return dg.RunRequest(partition_key=first, run_config=run_config)
     return dg.RunRequest(tags={RANGE_START: first, RANGE_END: last}, run_config=run_config)
 
 
-def landed_only(stream: str) -> dict[str, object]:
-    """The run config that lets a run pass over partitions in which nothing has landed."""
-    return {"ops": {stream: {"config": {"landed_only": True}}}}
+def landed_only(asset: dg.AssetKey) -> dict[str, object]:
+    """The run config that lets a run of the asset pass over partitions in which nothing has landed."""
+    return {"ops": {asset.to_python_identifier(): {"config": {"landed_only": True}}}}
 
 
 def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.DagsterInstance]) -> Sequence[str]:

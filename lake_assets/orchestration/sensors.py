@@ -38,7 +38,7 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
         tell_strays(context, stream, found.strays)
         if found.untold:
             context.log.warning(f"below {stream.source.root}: {found.untold:,} more objects belong to no partition")
-        return result(context, stream, found.requests, found.cursor, found.summary)
+        return result(context, stream, asset.key, found.requests, found.cursor, found.summary)
 
     return objects
 
@@ -59,7 +59,12 @@ def told(error: LakeAssetsError) -> LakeAssetsError:
 
 
 def result(
-    context: dg.SensorEvaluationContext, stream: OpenStream, requests: Sequence[Request], cursor: str, summary: str
+    context: dg.SensorEvaluationContext,
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    requests: Sequence[Request],
+    cursor: str,
+    summary: str,
 ) -> dg.SensorResult:
     """What a tick returns: the runs, the dynamic partitions that they need, and the cursor."""
     context.log.info(summary)
@@ -67,27 +72,27 @@ def result(
         return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
     partitions = [partition for request in requests for partition in (request.first, request.last)]
     return dg.SensorResult(
-        run_requests=[run_request(stream.name, request) for request in requests],
+        run_requests=[run_request(asset, request) for request in requests],
         cursor=cursor,
         dynamic_partitions_requests=_new_keys(context.instance, stream, partitions),
     )
 
 
-def run_request(stream: str, request: Request) -> dg.RunRequest:
+def run_request(asset: dg.AssetKey, request: Request) -> dg.RunRequest:
     """The run of one partition, or of the range between two.
 
     Its run key names the partition and what was found there, so that a tick that is repeated starts nothing twice.
     A range may hold partitions in which nothing has landed; these are passed over.
     """
     first, last = partition_key(request.first), partition_key(request.last)
-    asset = [dg.AssetKey(stream)]  # the job of a sensor has no name that says it; the UI shows this as the run's target
+    target = [asset]  # the job of a sensor has no name that says it; the UI shows this as the run's target
     if first == last:
-        return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first, asset_selection=asset)
+        return dg.RunRequest(run_key=f"{first}:{request.state}", partition_key=first, asset_selection=target)
     return dg.RunRequest(
         run_key=f"{first}...{last}:{request.state}",
         tags={RANGE_START: first, RANGE_END: last},
-        run_config=landed_only(stream),
-        asset_selection=asset,
+        run_config=landed_only(asset),
+        asset_selection=target,
     )
 
 

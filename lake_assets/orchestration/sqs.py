@@ -40,6 +40,6 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
         except LakeAssetsError as error:
             raise told(error) from None
         tell_strays(context, stream, found.strays)
-        return result(context, stream, found.requests, found.cursor, found.summary)
+        return result(context, stream, asset.key, found.requests, found.cursor, found.summary)
 
     return notifications

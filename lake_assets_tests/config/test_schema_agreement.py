@@ -84,6 +84,7 @@ streams:
     owners: ["me@example.com", "team:x"]
     kinds: [a, b]
     group: g
+    key_prefix: raw/sales
   short:
     lake: files
     source: "/data/short/region=*/*.parquet"
@@ -108,6 +109,7 @@ streams:
     layout: "y={year}"
     partitions: {year: {type: year, start: 2020-01-01}, kind: {values: [a], in: rows}}
     destination: {table: rows}
+key_prefix: [retail, eu-1]
 spark: {spark.master: "local[2]", spark.task.cpus: 3, spark.ui.enabled: false}
 """
 
@@ -292,6 +294,8 @@ def test_every_value_may_be_a_variable_and_in_quotes(form: str) -> None:
         (("streams", "sales", "time_zone"), "Europe/Nowhere"),
         (("streams", "sales", "destination", "table"), '"a b"'),
         (("streams", "sales", "landing", "batch", "age"), "0"),
+        (("streams", "sales", "key_prefix"), "a//b"),
+        (("key_prefix",), '["a b"]'),
         (("lakes", "shop", "catalog", "type"), "oracle"),
         (("lakes", "shop", "catalog", "port"), "no"),
         (("lakes", "shop", "storage", "bucket"), "Lake"),

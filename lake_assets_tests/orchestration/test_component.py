@@ -9,6 +9,7 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets import LakeStream
 from lake_assets_tests.world import NW, World, sales
 
 DEFS = """\
@@ -121,3 +122,33 @@ def test_another_attribute_of_the_package_is_an_attribute_error() -> None:
 
     with pytest.raises(AttributeError, match="has no attribute 'LakeStreams'"):
         getattr(lake_assets, "LakeStreams")  # noqa: B009 - a type checker knows that there is none
+
+
+PYTHON = """\
+import dagster as dg
+from lake_assets import LakeAssetsTranslatorData, LakeStream, read_partition
+
+class ShopStream(LakeStream):
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        spec = super().get_asset_spec(data)
+        return spec.replace_attributes(key=spec.key.with_prefix("team"), group_name="shop_" + data.kind)
+"""
+
+
+def test_a_subclass_gives_the_assets_other_attributes_and_downstream_follows(project: Path) -> None:
+    (project / "streams.py").write_text(PYTHON)
+    file = project / "defs" / "sales" / "defs.yaml"
+    own = file.read_text().replace("lake_assets.LakeStream", f"{project.name}.streams.ShopStream")
+    file.write_text(own + '  key_prefix: "shop/raw"\n')
+
+    definitions = loaded(project)
+    graph = definitions.resolve_asset_graph()
+    component = dg.ComponentTree.for_project(project).load_component("sales", LakeStream)
+
+    key = dg.AssetKey(["team", "shop", "raw", "sales"])
+    assert component.asset_key == key
+    assert component.partitions_def == graph.get(key).partitions_def
+    assert component.partition("2026-02-11|NW").path == "region=NW/date=2026-02-11"
+    assert graph.get(key).group_name == "shop_table"
+    assert graph.get(dg.AssetKey(["team", "shop", "raw", "sales_ledger"])).group_name == "shop_ledger"
+    assert {key.asset_key for key in graph.asset_check_keys} == {key, dg.AssetKey("copies")}

@@ -179,4 +179,4 @@ def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
 def test_a_run_names_the_asset_as_its_target(local_world: World, last: str) -> None:
     """By which the UI shows what a run is for; the job of a sensor has no name of its own."""
     request = Request(local_world.partition("region=NW,date=2026-02-11"), local_world.partition(last), "0a1b")
-    assert run_request("sales", request).asset_selection == [dg.AssetKey("sales")]
+    assert run_request(dg.AssetKey("sales"), request).asset_selection == [dg.AssetKey("sales")]

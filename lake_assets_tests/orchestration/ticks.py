@@ -9,6 +9,7 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.sensor_definition import SensorExecutionData
 
+from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.world import World
@@ -23,10 +24,14 @@ class Ticks:
     cursor: str | None = None
     run_keys: set[str] = field(default_factory=set)
     recorded_at: float | None = None  # when the last tick was
+    config: LakeConfig | None = None  # that of the world when None
+
+    def definitions(self) -> dg.Definitions:
+        return build_definitions(self.config or self.world.config)
 
     def evaluate(self) -> SensorExecutionData:
         """One tick; nothing of it is recorded."""
-        definitions = build_definitions(self.world.config)
+        definitions = self.definitions()
         context = dg.SensorEvaluationContext(
             instance_ref=self.instance.get_ref(),
             last_tick_completion_time=self.recorded_at,
@@ -52,7 +57,7 @@ class Ticks:
 
     def run(self, requests: list[dg.RunRequest]) -> list[dg.ExecuteInProcessResult]:
         """Execute the requests as runs."""
-        definitions = build_definitions(self.world.config)
+        definitions = self.definitions()
         resources = {"pyspark": pyspark_resource(self.world.config.spark)}
         assets: list[Any] = list(definitions.assets or ())
         return [
@@ -69,10 +74,10 @@ class Ticks:
 
 
 @contextmanager
-def ticks_of(world: World) -> Iterator[Ticks]:
+def ticks_of(world: World, config: LakeConfig | None = None) -> Iterator[Ticks]:
     """Ticks of the world's stream."""
     with dg.DagsterInstance.local_temp() as instance:
-        yield Ticks(world, instance)
+        yield Ticks(world, instance, config=config)
 
 
 MakeTicks = Callable[[World], Ticks]

@@ -1,0 +1,191 @@
+"""How each asset looks in Dagster: key, group, tags, owners, kinds, description, metadata.
+
+A subclass of `LakeAssetsTranslator` changes any of it for all assets of a config, as the translators of dagster-dlt and
+dagster-dbt do.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import dagster as dg
+
+from lake_assets.errors import ConfigError
+from lake_assets.lake.ledger import LEDGER_COLUMNS, ledger_table
+from lake_assets.orchestration.landing_zone import automation_condition, landing_name
+from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
+from lake_assets.stream import OpenStream
+
+AssetKind = Literal["table", "landing", "report", "ledger"]
+"""The table of a stream, its landing zone upstream, the report of its partitions, or the ledger of a lake."""
+
+
+@dataclass(frozen=True, slots=True)
+class LakeAssetsTranslatorData:
+    """What a translator is given of an asset.
+
+    Attributes:
+        kind: which of a stream's assets it is, or that it is a lake's ledger.
+        name: the asset's name without a prefix: `sales`, `sales_landing`, `sales_report`, `retail_ledger`.
+        key_prefix: the prefix that the config gives the asset's key; may be empty.
+        streams: the asset's stream; of a ledger, all streams that write to it.
+    """
+
+    kind: AssetKind
+    name: str
+    key_prefix: tuple[str, ...]
+    streams: tuple[OpenStream, ...]
+
+    @property
+    def stream(self) -> OpenStream:
+        """The asset's stream; of a ledger, the first of its streams."""
+        return self.streams[0]
+
+    @property
+    def place(self) -> str:
+        """The part of the config that the asset is made of, for messages."""
+        return f"the ledger {self.name}" if self.kind == "ledger" else f"streams.{self.stream.name}"
+
+
+class LakeAssetsTranslator:
+    """Makes the `AssetSpec` of each asset from the config.
+
+    Subclass it and override `get_asset_spec` to change keys, groups, tags, owners, kinds, descriptions or metadata:
+
+        class ByTeam(LakeAssetsTranslator):
+            def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+                spec = super().get_asset_spec(data)
+                return spec.replace_attributes(key=spec.key.with_prefix("retail"), group_name=data.kind)
+
+        defs = build_definitions("lake.yaml", translator=ByTeam())
+
+    Dependencies, checks, schedules, sensors and column lineage follow the key. Jobs, schedules and sensors keep the
+    stream's name.
+    """
+
+    def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+        """The asset's attributes; `deps` are added to those that it has anyway.
+
+        Called several times for an asset, it must return the same each time.
+        """
+        key = dg.AssetKey([*data.key_prefix, data.name])
+        config = data.stream.config
+        match data.kind:
+            case "table":
+                return dg.AssetSpec(
+                    key,
+                    description=config.description or default_description(data.stream),
+                    group_name=config.group,
+                    owners=config.owners,
+                    kinds=set(config.kinds),
+                    tags=config.tags,
+                    metadata=definition_metadata(data.stream),
+                    automation_condition=automation_condition(data.stream),
+                    freshness_policy=_freshness_policy(data.stream),
+                )
+            case "landing":
+                return dg.AssetSpec(
+                    key,
+                    description=f"What lands at `{data.stream.source.root}`. Observe it to see which partitions have "
+                    "new objects.",
+                    group_name=config.group,
+                    metadata={"source": dg.MetadataValue.path(data.stream.files_uri)},
+                )
+            case "report":
+                return dg.AssetSpec(
+                    key,
+                    description=f"The state of each partition of `{data.stream.name}`: committed, stale, failed, "
+                    "missing or absent.",
+                    group_name=config.group,
+                    owners=config.owners,
+                    kinds={"matplotlib"},
+                )
+            case "ledger":
+                return _ledger_spec(key, data)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpecs:
+    """The attributes of a stream's assets."""
+
+    table: dg.AssetSpec
+    landing: dg.AssetSpec
+    report: dg.AssetSpec
+
+
+def specs_of(stream: OpenStream, translator: LakeAssetsTranslator | None = None) -> StreamSpecs:
+    """The attributes of a stream's assets.
+
+    Raises:
+        ConfigError: Dagster does not take an attribute.
+    """
+    translator = translator or LakeAssetsTranslator()
+
+    def spec(kind: AssetKind, name: str) -> dg.AssetSpec:
+        return _translated(translator, LakeAssetsTranslatorData(kind, name, stream.key_prefix, (stream,)))
+
+    return StreamSpecs(
+        spec("table", stream.name), spec("landing", landing_name(stream.name)), spec("report", f"{stream.name}_report")
+    )
+
+
+def ledger_spec(
+    lake: str,
+    key_prefix: tuple[str, ...],
+    streams: Sequence[OpenStream],
+    translator: LakeAssetsTranslator | None = None,
+) -> dg.AssetSpec:
+    """The attributes of the asset that a lake's ledger is.
+
+    Args:
+        lake: the lake's name.
+        key_prefix: what the config says of all keys.
+        streams: those of this lake.
+        translator: the package's own when None.
+
+    Raises:
+        ConfigError: Dagster does not take an attribute.
+    """
+    data = LakeAssetsTranslatorData("ledger", f"{lake}_ledger", key_prefix, tuple(streams))
+    return _translated(translator or LakeAssetsTranslator(), data)
+
+
+def _translated(translator: LakeAssetsTranslator, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+    try:
+        spec = translator.get_asset_spec(data)
+    except dg.DagsterInvalidDefinitionError as error:
+        raise ConfigError(f"{data.place}: Dagster does not take it: {error}") from error
+    if spec.partitions_def is not None:
+        raise ConfigError(
+            f"{data.place}: the translator {type(translator).__name__} gives {data.name} a partitions_def:",
+            "leave it out; the partitions of an asset are those of the config.",
+        )
+    return spec
+
+
+def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
+    config = stream.config.freshness
+    if config is None:
+        return None
+    return dg.FreshnessPolicy.time_window(
+        fail_window=dt.timedelta(hours=config.fail_hours),
+        warn_window=dt.timedelta(hours=config.warn_hours) if config.warn_hours else None,
+    )
+
+
+def _ledger_spec(key: dg.AssetKey, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
+    table = ledger_table(data.stream.lake_config)
+    groups = {stream.config.group for stream in data.streams}
+    return dg.AssetSpec(
+        key,
+        description=f"Table `{table}` of lake `{data.name.removesuffix('_ledger')}`: one row a run and partition, "
+        "appended in the same transaction as the partition's rows. Observe it to see its newest rows.",
+        group_name=groups.pop() if len(groups) == 1 else None,
+        kinds={"ducklake"},
+        metadata={
+            "dagster/table_name": str(table),
+            "dagster/column_schema": table_schema(list(LEDGER_COLUMNS.items()), []),
+            "catalog": data.stream.lake.place,
+        },
+    )

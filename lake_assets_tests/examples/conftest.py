@@ -1,0 +1,25 @@
+"""A folder in which an example runs: its files beside landed data."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lake_assets.starter.folder import start
+from lake_assets_tests.examples import EXAMPLES
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Copies a folder of the examples and lands two days of two regions below its `landing/sales`."""
+
+    def copied(name: str) -> Path:
+        started, folder = tmp_path / "started", tmp_path / name
+        start(started)
+        shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.move(started / "landing", folder / "landing")
+        monkeypatch.chdir(folder)
+        return folder
+
+    return copied
