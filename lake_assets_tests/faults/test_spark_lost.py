@@ -24,7 +24,8 @@ def sessions():
 
 world = World(*json.loads(sys.argv[1]), sessions)
 outcomes = list(ingest_all(world.stream, [world.partition(text) for text in sys.argv[2:]], sessions))
-print(json.dumps([[type(o.error).__name__, str(o.error)] for o in outcomes] + [len(starts)]))
+again = start_session(spark_config(cores=2)).range(3).count()
+print(json.dumps([[type(o.error).__name__, str(o.error)] for o in outcomes] + [len(starts), again]))
 """
 
 STARTED_AGAIN = """
@@ -60,10 +61,12 @@ def test_partitions_of_a_run_that_lost_spark_say_so(local_world: World, tmp_path
 
     run = run_python("-c", SCRIPT, places, NW, SW, folder=tmp_path)
 
-    *errors, starts = json.loads(run.stdout.splitlines()[-1])
+    assert run.returncode == 0, run.stderr
+    *errors, starts, again = json.loads(run.stdout.splitlines()[-1])
     assert {name for name, _ in errors} == {"SparkUnavailableError"}, run.stderr
     assert "raise spark.driver.memory" in errors[0][1]
     assert (len(errors), starts) == (2, 1)
+    assert again == 3  # by a session that nobody had to stop the other for
     assert {row.status for row in local_world.ledger()} == {"failed"}
     local_world.ingest(NW)
     assert local_world.totals() == [1]
