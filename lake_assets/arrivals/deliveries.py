@@ -17,7 +17,7 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
-from lake_assets.storage.store import is_data
+from lake_assets.storage.names import is_data
 
 MOST_SEEN = 1000  # events that are remembered, so that one that is delivered again is known
 MOST_TOLD = 1000  # strays that are remembered; as many as folders that may wait

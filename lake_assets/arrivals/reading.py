@@ -10,7 +10,8 @@ from lake_assets.arrivals.listing import Listing
 from lake_assets.arrivals.marks import NOTHING, Mark, hash_of, mark_of
 from lake_assets.errors import LakeAssetsError
 from lake_assets.partition import Partition
-from lake_assets.storage.store import LandedObject, is_data, is_hidden
+from lake_assets.storage.names import is_data, is_hidden
+from lake_assets.storage.store import LandedObject
 from lake_assets.storage.walk import position
 from lake_assets.texts import storable
 

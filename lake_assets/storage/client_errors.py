@@ -1,6 +1,7 @@
 """What the driver's client of a storage raises, as one error of ours: of an object, of the bucket or of the network."""
 
 import re
+from collections.abc import Callable
 
 from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
 
@@ -20,7 +21,9 @@ _REFUSED_STATUS = re.compile(r"status code: 40[13]\b")
 _NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
 
 
-def client_error(error: Exception, storage: AnyStorage, operation: Operation, uri: str | None) -> StorageError:
+def client_error(
+    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
+) -> StorageError:
     """The error of ours for one of the client's, or of the operating system.
 
     Args:
@@ -28,13 +31,14 @@ def client_error(error: Exception, storage: AnyStorage, operation: Operation, ur
         storage: that was asked.
         operation: what was asked of it.
         uri: of the object that this was of; None if it was of the storage, or of a folder in it.
+        refusing: gives the URI of the storage or folder that refuses access; it may ask the storage.
     """
     if isinstance(storage, LocalStorage) and (told := local.refusal(error)):
         return told
     found = _CODE.search(str(error))
     code = (found[1] or found[2]) if found else None
     if isinstance(error, _REFUSED) or (code in _REFUSED_CODES if code else _REFUSED_STATUS.search(str(error))):
-        return _refused(error, storage, operation, uri)
+        return _refused(error, storage, operation, uri, refusing)
     if code in _NO_BUCKET:
         kind = _NO_BUCKET[code]
         return StorageError(
@@ -46,9 +50,11 @@ def client_error(error: Exception, storage: AnyStorage, operation: Operation, ur
     return failures.no_answer(error, storage, f"{uri} was not read" if uri and operation == "read" else None)
 
 
-def _refused(error: Exception, storage: AnyStorage, operation: Operation, uri: str | None) -> StorageError:
+def _refused(
+    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
+) -> StorageError:
     if isinstance(error, UnauthenticatedError) or failures.is_wrong_key(str(error)):
         return StorageError(f"{storage.root} refuses access:", failures.access_fix(storage))
     if uri is None:
-        return StorageError(f"{storage.root} refuses access:", failures.access_fix(storage, operation))
+        return StorageError(f"{refusing()} refuses access:", failures.access_fix(storage, operation))
     return failures.refused_object(storage, uri, operation)

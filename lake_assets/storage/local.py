@@ -60,16 +60,6 @@ def create(path: Path, body: bytes) -> bool:
     return True
 
 
-def check_readable(folder: Path) -> None:
-    """Refuse a folder whose files cannot be looked at, of which a listing says nothing.
-
-    Raises:
-        PermissionError: it is one.
-    """
-    if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK, effective_ids=True):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
-
-
 def refusal(error: Exception) -> StorageError | None:
     """What the system refuses, with the path and how to fix it; None if it is none of what is known."""
     text = str(error)

@@ -1,9 +1,8 @@
 """One object store, seen from the driver: listing with ETags, probing, deleting; folders and buckets alike."""
 
 import datetime as dt
-import fnmatch
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import obstore
 from obstore.exceptions import (
     AlreadyExistsError,
-    InvalidPathError,
     NotFoundError,
     PreconditionError,
 )
@@ -27,6 +25,7 @@ from lake_assets.storage.client_errors import client_error
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
+from lake_assets.storage.names import is_data
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -82,28 +81,24 @@ class Store:
                 not listable, it is the name of one.
 
         Raises:
-            StorageError: the store is unreachable, refuses, or the bucket or root folder does not exist.
+            StorageError: the store is unreachable, refuses it or a folder in it, or the bucket or root folder does not
+                exist.
         """
-        with self._errors("list"):
+        with self._errors("list", folder=prefix):
             client = self._open()
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (_landed(self.root, meta),)
             found = self._all(client, prefix)
-            if not found and isinstance(self.storage, LocalStorage):
-                local.check_readable(Path(self.root, prefix))
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda o: o.key))
 
     def _all(self, client: Client, prefix: str) -> "Iterable[ObjectMeta]":
-        try:
-            return obstore.list(client, prefix=prefix or None).collect()
-        except InvalidPathError:
-            # One name that is no UTF-8 would take away the whole listing; each folder is read by itself instead.
-            if not isinstance(self.storage, LocalStorage):
-                raise
+        if isinstance(self.storage, LocalStorage):
+            # The client gives nothing at all where one name is no UTF-8, and no word of files that it may not look at.
             return list(walk.files_below(self.storage.root, prefix))
+        return obstore.list(client, prefix=prefix or None).collect()
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
@@ -119,7 +114,7 @@ class Store:
             KeyOrderError: the store lists folder by folder, and `tree` was not said.
             StorageError: as `list`; or the store does not give keys in any order.
         """
-        with self._errors("list"):
+        with self._errors("list", folder=prefix):
             found = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
             yield from (tuple(_landed(self.root, meta) for meta in page) for page in found)
 
@@ -129,7 +124,7 @@ class Store:
         Raises:
             StorageError: as `list`.
         """
-        with self._errors("list"):
+        with self._errors("list", folder=prefix):
             return walk.folders(self._open(), self.storage, prefix)
 
     def probe(self) -> bool:
@@ -330,36 +325,24 @@ class Store:
         return self._client
 
     @contextmanager
-    def _errors(self, operation: Operation, key: str | None = None) -> Iterator[None]:
-        """What the store says, as one sentence that names it, or the object of the key, and how to fix it."""
+    def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
+        """What the store says, as one sentence that names it, the object of the key or the folder, and the fix."""
         try:
             yield
         except (ObstoreError, OSError) as error:
             mask_error(error, self.storage)
-            raise client_error(error, self.storage, operation, None if key is None else self.uri(key)) from error
+            uri = None if key is None else self.uri(key)
+            raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
+
+    def _refusing(self, folder: str) -> str:
+        """What refuses to be listed: this folder alone, or the whole store, which is one error for all its folders."""
+        if folder:
+            with suppress(StorageError):
+                self.probe()
+                return self.uri(folder)
+        return self.root
 
 
 def _landed(root: str, meta: "ObjectMeta") -> LandedObject:
     key = meta["path"]
     return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])
-
-
-def is_data(below: Sequence[str], files: str) -> bool:
-    """Whether an object, by the parts of its key below the listed folder, is data and fits the pattern."""
-    if is_hidden(below):
-        return False
-    return _fits(below, files.lstrip("/").split("/")) if "/" in files else fnmatch.fnmatchcase(below[-1], files)
-
-
-def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether a path fits a pattern, both by their parts."""
-    if not names or not patterns:
-        return not names and not patterns
-    if patterns[0] == "**":
-        return _fits(names, patterns[1:]) or _fits(names[1:], patterns)
-    return fnmatch.fnmatchcase(names[0], patterns[0]) and _fits(names[1:], patterns[1:])
-
-
-def is_hidden(names: Iterable[str]) -> bool:
-    """Whether one of these names of folders and objects says that what lies there is no data."""
-    return any(name.startswith(("_", ".")) and "=" not in name for name in names)

@@ -15,6 +15,7 @@ import obstore
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.storage.clients import Client
+from lake_assets.storage.names import is_hidden
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -60,20 +61,20 @@ def pages(
 
 
 def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
-    """All files below a folder as the store's own listing gives them, also those whose names are no UTF-8.
+    """All files below a folder, but hidden ones and those in hidden folders, which are not opened.
 
-    A byte that is no text is a surrogate in the key, as Python writes names of files.
+    A byte of a name that is no text is a surrogate in the key, as Python writes names of files.
 
     Args:
         root: of the storage.
         prefix: folder below it; one that is not there has no files.
 
     Raises:
-        OSError: a folder's own.
+        OSError: a folder's own; a folder or file that may not be looked at is one.
     """
-    for meta in _files(root, prefix.rstrip("/"), ""):
+    for meta in _files(root, prefix.rstrip("/"), "", with_hidden=False):
         inode, nanoseconds, size = (meta["e_tag"] or "").split("-")
-        # The store counts microseconds, and an object must have one ETag, however it was listed.
+        # The client counts microseconds where it looks at one object, which must have one ETag, however it was found.
         meta["e_tag"] = f"{inode}-{int(nanoseconds, 16) // 1000:x}-{size}"
         yield meta
 
@@ -101,12 +102,14 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
     return tuple(sorted(obstore.list_with_delimiter(store, prefix=prefix or None)["common_prefixes"]))
 
 
-def _files(root: str, folder: str, after: str) -> Iterator["ObjectMeta"]:
+def _files(root: str, folder: str, after: str, *, with_hidden: bool = True) -> Iterator["ObjectMeta"]:
     """As object stores sort keys: a folder's name counts with its slash. Folders that lie before are not opened."""
     for key, entry in sorted(_entries(root, folder), key=lambda found: found[0]):
+        if not with_hidden and is_hidden((entry.name,)):
+            continue
         if key.endswith("/"):
             if key > after or after.startswith(key):
-                yield from _files(root, key.rstrip("/"), after)
+                yield from _files(root, key.rstrip("/"), after, with_hidden=with_hidden)
         elif key > after:
             try:
                 status = entry.stat()

@@ -24,6 +24,7 @@ from lake_assets_tests.servers.s3 import S3Server
 
 Fault = Literal["hang_up", "status", "slow", "reset_body", "lose_answer"]
 
+_CODES: dict[int, str] = {HTTPStatus.SERVICE_UNAVAILABLE: "SlowDown", HTTPStatus.FORBIDDEN: "AccessDenied"}
 _BLOCK = 256 * 1024  # bytes passed on at a time
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # linger for 0 seconds: the client gets a TCP reset
 
@@ -271,7 +272,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer_error(self, status: int) -> None:
         """The error as S3 words it; the clients decide by the code in it whether to try again."""
-        code = "SlowDown" if status == HTTPStatus.SERVICE_UNAVAILABLE else "InternalError"
+        code = _CODES.get(status, "InternalError")
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
         self.send_response_only(status)
         self.send_header("Content-Type", "application/xml")

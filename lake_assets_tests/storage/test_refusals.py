@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.config.storages import LocalStorage
+from lake_assets.config.storages import LocalStorage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.store import Store
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
+from lake_assets_tests.world_fixtures import bucket_on
 
 OBJECT = "region=NW/a.parquet"
 NOBODY = 65534
@@ -75,6 +77,47 @@ def test_a_folder_that_cannot_be_looked_into_is_named(root: Path, look: Callable
 
     assert text.startswith(f"{root / 'region=NW'}")
     assert "refuses access: Permission denied" in text
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o644, 0o311], ids=["closed", "not entered", "not listed"])
+def test_a_folder_far_below_the_listed_one_is_named(root: Path, mode: int) -> None:
+    (root / "region=SW").mkdir()
+    (root / "region=SW/a.parquet").write_bytes(b"x")
+    (root / "region=NW").chmod(mode)
+
+    text = told(root, lambda store: store.list())
+
+    assert text.startswith(f"{root / 'region=NW'}")
+    assert "refuses access: Permission denied" in text
+
+
+def test_a_hidden_folder_is_not_opened(root: Path) -> None:
+    (root / "region=NW/_work").mkdir(mode=0o000)
+
+    with plain_user():
+        listed = Store(LocalStorage(path=str(root))).list()
+
+    assert [o.key for o in listed] == [OBJECT]
+
+
+def test_a_prefix_that_a_bucket_refuses_is_named(s3_proxy: S3Proxy) -> None:
+    store = Store(S3Storage.model_validate(bucket_on(s3_proxy.s3)))
+    prefix = f"{store.storage.prefix}/region=NW/"  # type: ignore[union-attr]
+    rule = Rule("status", when=lambda r: r.query.get("prefix", "").startswith(prefix), times=100, status=403)
+    s3_proxy.inject(rule)
+    looks = (
+        lambda: store.list("region=NW/"),
+        lambda: list(store.pages("region=NW/")),
+        lambda: store.folders("region=NW"),
+    )
+
+    for look in looks:
+        with pytest.raises(StorageError, match=rf"^{store.root}/region=NW/? refuses access: check key_id and secret"):
+            look()
+    assert store.list("region=SW/") == ()
+    s3_proxy.inject(Rule("status", times=100, status=403))
+    with pytest.raises(StorageError, match=rf"^{store.root} refuses access"):  # one error for all its folders
+        store.list("region=SW/")
 
 
 @pytest.mark.parametrize(("link", "target"), [("region=NW/b.parquet", "b.parquet"), ("region=NW/in", "../region=NW")])
