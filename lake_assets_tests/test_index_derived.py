@@ -124,8 +124,10 @@ def test_a_repair_keeps_the_folders_name(local_world: World) -> None:
 
     assert repair_indexed(local_world.stream).renewed == 1
 
-    found = local_world.query("SELECT count(*) FROM lake.sales WHERE arrival_date = DATE '2025-02-18'")
-    assert found == [(99,)]
+    found = local_world.query("SELECT arrival_date::VARCHAR, date::VARCHAR, count(*) FROM lake.sales GROUP BY ALL")
+    assert found == [("2025-02-18", "2020-01-01", 99)]
+    mappings = "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_column_mapping"
+    assert local_world.query(mappings) == [(1,)]
 
 
 @pytest.mark.parametrize("lane", ["extension"], indirect=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import SchemaError
-from lake_assets.lake.types import check_columns, sql_type
+from lake_assets.lake.types import check_columns, is_read_as, sql_type
 from lake_assets_tests.world import NW, World
 
 ID = uuid.UUID("12345678-1234-5678-1234-567812345678")
@@ -86,6 +86,36 @@ def test_a_type_that_the_lake_has_not_is_refused_by_column(data_type: pa.DataTyp
         sql_type(data_type, "x")
     with pytest.raises(SchemaError, match="column 'x' has the type"):
         sql_type(pa.list_(data_type), "x")
+
+
+NS = pa.timestamp("ns")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "registered"),
+    [
+        (NS, NS, True),
+        (NS, pa.timestamp("us"), False),
+        (pa.timestamp("ns", "UTC"), pa.timestamp("us", "UTC"), False),
+        (pa.timestamp("ms"), pa.timestamp("us"), True),
+        (pa.float16(), pa.float32(), False),
+        (pa.float32(), pa.float64(), True),
+        (pa.time32("ms"), pa.time64("us"), False),
+        (pa.time64("ns"), pa.time64("us"), False),
+        (pa.time64("us"), pa.time64("us"), True),
+        (pa.json_(), pa.string(), False),
+        (pa.uuid(), pa.binary(16), False),
+        (pa.uuid(), pa.uuid(), True),
+    ],
+    ids=str,
+)
+def test_a_type_that_readers_would_cut_or_cannot_take_is_not_registered_as_it_is(
+    source: pa.DataType, target: pa.DataType, *, registered: bool
+) -> None:
+    assert is_read_as(source, target) == registered
+    assert is_read_as(pa.list_(source), pa.list_(target)) == registered
+    assert is_read_as(pa.struct([("a", source)]), pa.struct([("a", target)])) == registered
+    assert is_read_as(pa.map_(pa.string(), source), pa.map_(pa.string(), target)) == registered
 
 
 @pytest.mark.parametrize(("names", "match"), [(["a\0b"], "SQL cannot have"), (["a", "A"], "'a' and 'A'")])

@@ -223,3 +223,28 @@ def test_a_value_that_is_none_of_the_columns_type_is_refused(
 ) -> None:
     with pytest.raises(SchemaError, match=f"column 'Key' of the object x .*{message}"):
         chosen(PartitionColumn("key", kind, in_rows=True), "__HIVE_DEFAULT_PARTITION__", values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "endless"),
+    [
+        (pa.timestamp("ns"), -9_223_286_400_000_000_000, None),
+        (pa.timestamp("us"), -9_223_372_022_400_000_000, -(2**63) + 1),
+        (pa.timestamp("us", "UTC"), -9_223_372_022_400_000_000, -(2**63) + 1),
+        (pa.date32(), -(2**31) + 2, -(2**31) + 1),
+    ],
+    ids=str,
+)
+def test_a_time_before_the_first_that_duckdb_reads_is_refused_by_column(
+    kind: pa.DataType, first: int, endless: int | None
+) -> None:
+    width = pa.int32() if kind == pa.date32() else pa.int64()
+
+    def column(*stored: int | None) -> pa.RecordBatch:
+        return pa.record_batch({"x": pa.ListArray.from_arrays([0, len(stored)], pa.array(stored, width).view(kind))})
+
+    good = column(first, None, *([] if endless is None else [endless]))
+    assert fit(good, good.schema).equals(good)
+    bad = column(0, first - 2 if endless == first - 1 else first - 1)
+    with pytest.raises(SchemaError, match=r"column 'x' of the object x has a time before .*, the first that DuckDB's"):
+        fit(bad, bad.schema)

@@ -11,6 +11,7 @@ import pytest
 from lake_assets.config.streams import Stream
 from lake_assets.errors import SchemaError
 from lake_assets.spark.fit import Fitter
+from lake_assets.spark.made import made_of
 
 FEBRUARY = dt.datetime(2025, 2, 18, 23, 30)  # noqa: DTZ001 - a clock's face
 INSTANT = FEBRUARY.replace(tzinfo=dt.UTC)
@@ -202,3 +203,39 @@ def test_what_statistics_do_not_tell_rules_nothing_out(found: pq.Statistics | No
     fitter = Fitter(schema, schema, chooses.partition("date=2025-02-18"), "o", selects=True, derived=chooses.derived)
 
     assert not fitter.made[0].rules_out(found)
+
+
+@pytest.mark.parametrize(
+    ("value", "least", "greatest", "nulls", "kind", "proved"),
+    [
+        ("2025-02-18", "2025-02-18 00:00:00", "2025-02-18 23:59:59.999999", 0, pa.timestamp("us"), True),
+        ("2025-02-18", "2025-02-18 00:00:00", "2025-02-19 00:00:00", 0, pa.timestamp("us"), False),
+        ("2025-02-18", "2025-02-17 23:59:59", "2025-02-18 10:00:00", 0, pa.timestamp("us"), False),
+        ("2025-02-18", "2025-02-18 00:00:00", "2025-02-18 23:59:59", 1, pa.timestamp("us"), False),
+        ("2025-02-18", "2025-02-18 00:00:00", "2025-02-18 23:59:59", None, pa.timestamp("us"), False),
+        ("2025-02-18", None, None, 0, pa.timestamp("us"), False),
+        ("2025-02-18", "2025-02-18", "2025-02-18", 0, pa.date32(), True),
+        # Between them there may be 2025-02-18T01:00:00+05:00, which is of another day.
+        ("2025-02-18", "2025-02-18T00:00:00", "2025-02-18T23:00:00", 0, pa.string(), False),
+        ("__HIVE_DEFAULT_PARTITION__", None, None, 2, pa.timestamp("us"), True),
+        ("__HIVE_DEFAULT_PARTITION__", None, None, 1, pa.timestamp("us"), False),
+        ("__HIVE_DEFAULT_PARTITION__", None, None, None, pa.timestamp("us"), False),
+    ],
+)
+def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
+    value: str, least: str | None, greatest: str | None, nulls: int | None, kind: pa.DataType, *, proved: bool
+) -> None:
+    dated = stream()
+    (made,) = made_of(dated.derived, dated.partition(f"date={value}"), {"ts": "ts"}, "the object o")
+
+    assert made.is_proved(least, greatest, nulls, 2, kind) == proved
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Havana"])
+def test_bounds_of_instants_prove_nothing_where_a_clock_may_go_back_over_midnight(zone: str) -> None:
+    dated = stream(zone)
+    (made,) = made_of(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
+    bounds = ("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00")
+
+    assert made.is_proved(*bounds, 0, 2, pa.timestamp("us", "UTC")) == (zone == "UTC")
+    assert made.is_proved(*bounds, 0, 2, pa.timestamp("us"))
