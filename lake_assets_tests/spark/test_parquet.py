@@ -1,7 +1,9 @@
 """INT96 timestamps are read as they are, or refused."""
 
+import base64
 import datetime as dt
 import io
+import zlib
 from collections.abc import Collection
 from typing import Any
 
@@ -138,3 +140,23 @@ def test_lists_whose_group_is_not_called_list_are_refused_where_ducklake_reads_t
     renamed(rows, b"element", b"my_item").refuse_old_lists()
     renamed(rows, b"key_value", b"map_items").refuse_old_lists()
     opened(rows, use_compliant_nested_type=False).refuse_old_lists()
+
+
+# SELECT 1L AS id, array(struct(1 AS y)) AS v, as Spark writes it with writeLegacyFormat, compressed by zlib.
+OF_SPARK = (
+    "eNqFU81q20AQHm0co0MoKXgXLehgRG1iUIXlP6XGBJpTMSUE01tbyspeuyKS7EiyizF+gdJDDz30kGOPzVv0KXrqpS/QJ+hIcmyXlkaI1ew33/"
+    "fN7Cy6fDqwKdBjWqK/ft78eKBTgluVqgCqrkD+IFKmj+jX2/e3JCcUaRHguEcweQDZqqRk/pBwTb2T7YWUcLZJFzJi/slgXkUDrjOVnjPIoj4d"
+    "sDz76tlRPBPR1Zt4+FYGghaAFiqgEW8EbdCUBTZTfN5DbrugHYooEktKUIcUZQmMcJ2bVdBpgVdA5amMEkbYGTuvqr1dd7uIwck/UOyJpkMggK"
+    "XYR0JL7EahZ5BaE14pAj9VFnl5ZZlVuGCDar+XHzJf0Xlvt+dYS48P7Evq+l2hHWAfFEaqKvuklJBnato0mlhiJnACVjYMayGj2JuG2mHLalg2"
+    "aLW/GPG1b2FwPZeJFU3fWYFMxEgkQvtMVkaynEmja8RJNB8mhmmMPemPYqP7cmWEIkhT3gjhDc2fhhPchXPfF66PyFj4sTSNO0uju1qvza10sV"
+    "VuC2WDQVj6MpBh8uLP7H/aWO668MJETmR0byOv16YxnIaJ8ML4Apkb1vp+HWj9zcQeB1F5M+KybdmOVS+fuHPPH5XHYlgfOq1Ou9mQdrPpSvdJ"
+    "41Q4445wZNtx23bdbTmOsGvc1AHwhW94uZf4j/0G51i+9Q=="
+)
+
+
+def test_a_list_of_structs_without_a_group_between_is_refused_where_ducklake_reads_it() -> None:
+    parquet = ParquetRows(pa.BufferReader(zlib.decompress(base64.b64decode(OF_SPARK))), "the object x")
+
+    assert read(parquet, "v").to_pylist() == [{"v": [{"y": 1}]}]
+    with pytest.raises(SchemaError, match=r"column 'v' of the object x has a list in .* old form \(v.array.y\)"):
+        parquet.refuse_old_lists()

@@ -212,22 +212,6 @@ def test_the_lake_has_what_spark_wrote(worlds: Worlds, spark: "SparkSession", wa
     assert differences(landed, world) == []
 
 
-@pytest.mark.parametrize("name", ["v.array.y", "v.bag.array"])
-def test_lists_in_sparks_old_form_are_kept_or_refused(worlds: Worlds, spark: "SparkSession", name: str) -> None:
-    item = pa.struct([("y", pa.int64())]) if name == "v.array.y" else pa.int64()
-    value: Any = {"y": 1} if name == "v.array.y" else 1
-    lists = pa.array([[value]], pa.list_(pa.field("element", item, nullable=name != "v.array.y")))
-    indexed, replaced = worlds.new("index"), worlds.new("pass-through")
-    body = by_spark(spark, pa.table({"id": [0], "v": lists}), indexed.source["path"] + "-spark", "INT96", legacy=True)
-    indexed.land(NW, body)
-    replaced.land(NW, body)
-
-    with pytest.raises(SchemaError, match=rf"old form \({name}\)"):
-        ingest(indexed, "index")
-    replaced.ingest(NW)
-    assert replaced.query("SELECT v FROM lake.sales") == [([value],)]
-
-
 def by_spark(spark: "SparkSession", table: pa.Table, folder: str, kind: str, *, legacy: bool) -> bytes:
     """The bytes of the one file that Spark writes of a table."""
     settings = {
