@@ -11,7 +11,7 @@ from lake_assets.config.document import Document, Location, Problem, dotted, rea
 from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
-from lake_assets.config.models import LakeConfig
+from lake_assets.config.models import LakeConfig, OfStreamError
 from lake_assets.config.sentences import sentence
 from lake_assets.config.syntax import SyntaxFault, position
 from lake_assets.errors import ConfigError
@@ -114,7 +114,9 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     found = []
     for details in error.errors(include_url=False, include_input=False):
         location = _real_location(details["loc"], document.nodes)
-        found.append((document.place(location), location, details))
+        fault = details.get("ctx", {}).get("error")
+        place = document.place(fault.location if isinstance(fault, OfStreamError) else location)
+        found.append((place, location, details))
     found.sort(key=lambda each: each[0])
     told = [Problem(*place, _told(location, details)) for place, location, details in found[:_MAX_ERRORS]]
     return sorted(told) + [Problem(*place, "") for place, _, _ in found[_MAX_ERRORS:]]

@@ -158,6 +158,14 @@ class Lake(Model):
         return self
 
 
+class OfStreamError(ValueError):
+    """What is wrong with one stream beside the others and the lakes; `location` is that of its key."""
+
+    def __init__(self, stream: str, key: str, text: str) -> None:
+        super().__init__(text)
+        self.location = ("streams", stream, key)
+
+
 class LakeConfig(Model):
     """A whole `lake.yaml`."""
 
@@ -174,21 +182,27 @@ class LakeConfig(Model):
             destination = stream.destination
             target = (lake, destination.schema_name.lower(), destination.table.lower())
             if target in targets:
-                raise ValueError(
+                raise OfStreamError(
+                    name,
+                    "destination",
                     f"streams {targets[target]} and {name} both fill {destination.schema_name}."
-                    f"{destination.table} of lake {lake}: give each its own table"
+                    f"{destination.table} of lake {lake}: give each its own table",
                 )
             own = self.lakes[lake]
             if destination.table.lower() in own.own_tables:
-                raise ValueError(
+                raise OfStreamError(
+                    name,
+                    "destination",
                     f"stream {name} would fill the lake's own table {destination.table}: give it another table, or the "
-                    "lake another ledger and manifest"
+                    "lake another ledger and manifest",
                 )
             targets[target] = name
             if own.is_managed and (idle := {"ledger", "data_files"}.intersection(stream.checks.blocking)):
-                raise ValueError(
+                raise OfStreamError(
+                    name,
+                    "checks",
                     f"stream {name}: checks.blocking names {min(idle)}, which looks into DuckLake's own tables, and "
-                    f"those of lake {lake} are MotherDuck's: remove it"
+                    f"those of lake {lake} are MotherDuck's: remove it",
                 )
         return self
 
@@ -203,9 +217,11 @@ class LakeConfig(Model):
             for stream in streams:
                 if lake.inserts_only:
                     kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
-                    raise ValueError(
+                    raise OfStreamError(
+                        stream,
+                        "mode",
                         f"stream {stream} has mode: index, and lake {name} is {kind}: landed files cannot become files "
-                        "of such a lake, so use mode: replace"
+                        "of such a lake, so use mode: replace",
                     )
                 check_readable(stream, self.streams[stream].source, lake.catalog)
             lake._indexed = tuple(self.streams[stream].source for stream in streams)  # noqa: SLF001 - the model's own room
@@ -219,10 +235,18 @@ class LakeConfig(Model):
         """
         lake = self.streams[stream].lake
         if lake is None and len(self.lakes) > 1:
-            raise ValueError(f"stream {stream} names no lake and there are several: {', '.join(self.lakes)}")
+            raise OfStreamError(
+                stream,
+                "lake",
+                f"stream {stream} names no lake and there are several: write lake, one of {', '.join(self.lakes)}",
+            )
         lake = lake or next(iter(self.lakes))
         if lake not in self.lakes:
-            raise ValueError(f"stream {stream} names the lake {lake!r}, and there is only {', '.join(self.lakes)}")
+            raise OfStreamError(
+                stream,
+                "lake",
+                f"stream {stream} names the lake {lake!r}, which is none of lakes: write {', '.join(self.lakes)}",
+            )
         return lake
 
 
@@ -233,12 +257,18 @@ def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:
         ValueError: it is such a source.
     """
     if isinstance(source, GcsStorage) and not source.key_id and not source.provider:
-        raise ValueError(
+        raise OfStreamError(
+            stream,
+            "source",
             f"stream {stream} has mode: index, so DuckDB reads its source, and reaches Google Cloud Storage by an HMAC "
-            "key: give the source key_id and secret, or provider: credential_chain"
+            "key: give the source key_id and secret, or provider: credential_chain",
         )
     if isinstance(catalog, MotherDuckCatalog) and isinstance(source, LocalStorage):
-        raise ValueError(f"stream {stream} has mode: index, and MotherDuck cannot read a folder of this machine")  # noqa: TRY004 - pydantic takes ValueError
+        raise OfStreamError(
+            stream,
+            "source",
+            f"stream {stream} has mode: index, and MotherDuck cannot read a folder of this machine: give a bucket",
+        )
 
 
 def schema_of(model: type[Model] = LakeConfig) -> Mapping[str, Any]:
