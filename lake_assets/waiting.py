@@ -17,7 +17,7 @@ class Waiting:
 
     landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
     waiting: Mapping[Partition, str]  # of these, the ones that a refresh would read
-    strangers: Sequence[Stranger] = ()  # objects that lie in no partition, where the whole landing zone was listed
+    strangers: Sequence[Stranger] | None  # objects that lie in no partition; None where not all folders were listed
 
     @property
     def version(self) -> str:
@@ -36,7 +36,7 @@ def look_at_landing(stream: OpenStream, partitions: Iterable[Partition] | None =
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
     """
-    landed, strangers = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), ())
+    landed, strangers = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
     runs = _runs(stream)
     found = {partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects}
     settled = {path: last.settled for path, last in runs.items()}

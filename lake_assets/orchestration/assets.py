@@ -30,6 +30,7 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
+from lake_assets.orchestration.strangers import newest_look
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.partition import Partition
 from lake_assets.passage import IngestResult, is_interrupt, passing_on_interrupts
@@ -94,7 +95,7 @@ def stream_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
             def materialize(
                 context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource
             ) -> Events:
-                yield from _Run(stream, landing, context, config, sessions(pyspark)).events()
+                yield from _Run(stream, specs, context, config, sessions(pyspark)).events()
 
     except dg.DagsterInvalidDefinitionError as error:
         raise ConfigError(f"streams.{stream.name}: Dagster does not take it: {error}") from error
@@ -112,13 +113,13 @@ class _Run:
     def __init__(
         self,
         stream: OpenStream,
-        landing: dg.AssetKey,
+        specs: StreamSpecs,
         context: dg.AssetExecutionContext,
         config: IngestConfig,
         spark: Sessions,
     ) -> None:
         self.stream = stream
-        self.landing = landing
+        self.landing = specs.landing.key
         self.context = context
         self.config = config
         self.spark = spark
@@ -130,6 +131,7 @@ class _Run:
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
         self.view: PartitionView | None = None  # the last that was looked at
+        self.look = newest_look(context.instance, specs.landing.key, specs.report.key)
 
     def events(self) -> Events:
         keys = self.context.partition_keys
@@ -198,7 +200,7 @@ class _Run:
     def _note(self, key: str, label: str, outcome: Outcome) -> None:
         error = outcome.error
         if outcome.result is not None:
-            self.done[key] = self._describe(outcome.result, outcome.partition)
+            self.done[key] = self._describe(outcome.result, outcome.partition) | self.look
             self._tell(f"{label} {_figures(outcome.result)}")
         elif error is not None:
             if is_interrupt(error):

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
-from lake_assets.landed import strange_folders
-from lake_assets.orchestration.metadata import markdown
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -22,6 +20,7 @@ from lake_assets.orchestration.partitions import (
     partition_of,
     partitions_definition,
 )
+from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.partition import Partition
 from lake_assets.recent import recent_texts
 from lake_assets.stream import OpenStream
@@ -81,7 +80,7 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
         context.log.warning(
             f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
         )
-    context.log_event(_observation(key, found))
+    context.log_event(_observation(key, found))  # before those of partitions: `strangers.newest_look` counts on it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
@@ -89,18 +88,12 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
 
 def _observation(key: dg.AssetKey, found: Waiting) -> dg.AssetObservation:
     """That the landing zone was looked at, also if nothing is new there. Of no partition, so it triggers nothing."""
-    folders = [str(folder) for folder in strange_folders(found.strangers)][:10]
     return dg.AssetObservation(
         key,
         metadata={
             "partitions_landed": len(found.landed),
             "partitions_waiting": len(found.waiting),
-            "objects_in_no_partition": len(found.strangers),
-            **(
-                {"in_no_partition": dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in folders))}
-                if folders
-                else {}
-            ),
+            **({} if found.strangers is None else in_no_partition(found.strangers)),
         },
         tags={DATA_VERSION_TAG: found.version},
     )

@@ -14,8 +14,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
 from lake_assets.lake.history import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger import LedgerRow, read_ledger
-from lake_assets.landed import strange_folders
 from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
@@ -70,7 +70,6 @@ def report_metadata(state: StreamState) -> Metadata:
     newest = max((one.committed_at for one in state.partitions if one.committed_at), default=None)
     if newest is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
-    metadata["objects_in_no_partition"] = dg.MetadataValue.int(len(state.strangers))
     image = heat_map(state)
     if len(image) <= IMAGE_BYTES:
         uri = f"data:image/png;base64,{base64.b64encode(image).decode()}"
@@ -81,8 +80,7 @@ def report_metadata(state: StreamState) -> Metadata:
             f"`lake-assets report {state.stream} --png FILE` writes it."
         )
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
-    if folders := strange_folders(state.strangers):
-        metadata["in_no_partition"] = dg.MetadataValue.md(_list([str(folder) for folder in folders]))
+    metadata |= in_no_partition(state.strangers)
     if state.outside:
         outside = [f"{one.partition} ({one.rows or 0:,} rows in the lake): {one.outside}" for one in state.outside]
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))

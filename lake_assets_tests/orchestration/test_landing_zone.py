@@ -9,6 +9,7 @@ import pytest
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.strangers import newest_look
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATES = {"date": {"type": "date", "start": "2026-02-01"}}
@@ -42,11 +43,15 @@ class Automated:
         self.cursor = evaluated.cursor
         return {str(key) for key in evaluated.get_requested_partitions(dg.AssetKey("sales"))}
 
-    def materialize(self, key: str) -> None:
+    def materialize(self, key: str | None, asset: str = "sales") -> Any:
+        """Materialize a partition; returns the metadata that the UI shows with it."""
         job = self.definitions.resolve_implicit_global_asset_job_def()
         assert job.execute_in_process(
-            partition_key=key, asset_selection=[dg.AssetKey("sales")], instance=self.instance
+            partition_key=key, asset_selection=[dg.AssetKey(asset)], instance=self.instance
         ).success
+        (record,) = self.instance.fetch_materializations(dg.AssetKey(asset), limit=1).records
+        assert record.asset_materialization is not None
+        return record.asset_materialization.metadata
 
 
 @pytest.mark.usefixtures("spark")
@@ -71,6 +76,44 @@ def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp
     assert versions[0] == versions[1] != versions[2]
     landing = dg.AssetKey("sales_landing")
     assert automated.instance.fetch_observations(landing, limit=1).records
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_materialization_says_what_the_newest_look_found_in_no_partition(local_world: World, tmp_path: Path) -> None:
+    automated = Automated(local_world, tmp_path)
+    placed = Path(local_world.land(NW, sales(1)))
+    local_world.land(SW, sales(2))
+    strays = [placed.parents[2] / f"region=NW/day={day}/a.parquet" for day in range(6)]
+    for stray in strays:
+        stray.parent.mkdir(parents=True)
+        stray.write_bytes(b"")
+
+    never = automated.materialize("2026-02-11|NW")
+    assert automated.observe().keys() == {"2026-02-11|SW"}  # told after what is of the whole landing zone
+    observed = automated.materialize("2026-02-11|SW")
+    for stray in strays[1:]:
+        stray.unlink()
+    automated.materialize(None, "sales_report")
+    reported = automated.materialize("2026-02-11|SW")
+    strays[0].unlink()
+    automated.observe()
+    cleared = automated.materialize("2026-02-11|NW")
+
+    assert not never.keys() & {"objects_in_no_partition", "in_no_partition", "landing_zone_looked_at"}
+    assert observed["objects_in_no_partition"].value == 6
+    lines = observed["in_no_partition"].value.split("\n")
+    assert len(lines) == 5
+    assert lines[0].startswith("- region=NW/day=0/ (1 object): the path is not of the layout")
+    assert lines[0].endswith(": move the object, or correct \\`layout\\`.")
+    assert lines[-1] == "- and more: materialize `sales_report`, which names them"
+    assert reported["objects_in_no_partition"].value == 1
+    assert len(reported["in_no_partition"].value.split("\n")) == 1
+    assert cleared["objects_in_no_partition"].value == 0
+    assert "in_no_partition" not in cleared
+    looks = [found["landing_zone_looked_at"].value for found in (observed, reported, cleared)]
+    (newest,) = automated.instance.fetch_observations(dg.AssetKey("sales_landing"), limit=1).records
+    assert sorted(looks) == looks
+    assert looks[-1] == newest.timestamp
 
 
 @pytest.mark.usefixtures("spark")
@@ -127,9 +170,10 @@ def test_new_values_of_a_discovered_column_become_partitions(local_world: World,
     automated = Automated(local_world, tmp_path)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(1))
-    local_world.land("region=SW,date=2025-12-31", sales(1))
+    for early in ("region=SW,date=2025-12-31", "region=XX,date=2025-12-31"):
+        local_world.land(early, sales(1))
 
-    assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-11|SW"}  # and one is before the start
+    assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-11|SW"}  # and two are before the start
     assert set(automated.instance.get_dynamic_partitions(dynamic_name("sales", "region"))) == {"NW", "SW"}
 
 
@@ -149,6 +193,9 @@ def test_a_lookback_lists_only_the_newest_partitions(
     local_world.land("region=SW,date=2026-02-10", sales(1))
     local_world.land(OLD, sales(1))
     assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-10|SW"}
+    # The other folders were not looked at.
+    assert "objects_in_no_partition" not in automated.whole.metadata
+    assert newest_look(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
 
 
 def test_the_landing_zone_stands_above_the_stream(local_world: World, tmp_path: Path) -> None:

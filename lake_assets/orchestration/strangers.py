@@ -1,0 +1,78 @@
+"""Objects that lie in no partition, as metadata of Dagster's events.
+
+A run lists the prefixes of its own partitions, and sees no others. So its materializations cite the newest look at the
+whole landing zone that Dagster has recorded: an observation of the landing asset, or a report.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import dagster as dg
+
+from lake_assets.landed import Stranger, strange_folders
+from lake_assets.orchestration.metadata import Metadata, markdown
+
+COUNT = "objects_in_no_partition"
+FOLDERS = "in_no_partition"
+LOOKED = "landing_zone_looked_at"
+
+NAMED = 20  # folders
+CITED = 4  # of them, in each materialization of a run
+_BEFORE = 10  # observations of a run before which the one of the whole landing zone is logged
+
+
+def in_no_partition(strangers: Sequence[Stranger]) -> Metadata:
+    """How many objects a look at a whole landing zone found in no partition, and their folders with how to fix it."""
+    metadata: Metadata = {COUNT: dg.MetadataValue.int(len(strangers))}
+    if folders := strange_folders(strangers):
+        lines = [f"- {markdown(str(folder))}" for folder in folders[:NAMED]]
+        if len(folders) > NAMED:
+            lines.append(f"- and {len(folders) - NAMED:,} more")
+        metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
+    return metadata
+
+
+def newest_look(instance: dg.DagsterInstance, landing: dg.AssetKey, report: dg.AssetKey) -> Metadata:
+    """What the newest look at the whole landing zone found in no partition, and when; empty if none is recorded.
+
+    Only Dagster's event log is read, by a few rows.
+
+    Args:
+        instance: that holds the event log.
+        landing: the asset that the landing zone is.
+        report: the asset that the stream's report is.
+    """
+    looks = [*_observed(instance, landing), *_reported(instance, report)]
+    if not looks:
+        return {}
+    time, found = max(looks, key=lambda look: look[0])
+    metadata: Metadata = {COUNT: found[COUNT], LOOKED: dg.MetadataValue.timestamp(time)}
+    if FOLDERS in found:
+        lines = str(found[FOLDERS].value).split("\n")
+        if len(lines) > CITED:
+            lines = [*lines[:CITED], f"- and more: materialize `{report.to_user_string()}`, which names them"]
+        metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
+    return metadata
+
+
+Look = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in seconds, and what was found
+
+
+def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[Look]:
+    """The newest observation of the whole landing zone; those of single partitions are logged after it."""
+    for newest in instance.fetch_observations(key, limit=1).records:
+        run = instance.get_run_record_by_id(newest.run_id)
+        since = run.start_time if run is not None and newest.partition_key is not None else None
+        first = dg.AssetRecordsFilter(key, after_timestamp=since)
+        records = instance.fetch_observations(first, limit=_BEFORE, ascending=True).records if since else [newest]
+        for record in records:
+            observation = record.asset_observation
+            if observation is not None and record.partition_key is None and COUNT in observation.metadata:
+                yield record.timestamp, observation.metadata
+
+
+def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[Look]:
+    for record in instance.fetch_materializations(key, limit=1).records:
+        report = record.asset_materialization
+        if report is not None and COUNT in report.metadata:
+            yield record.timestamp, report.metadata
