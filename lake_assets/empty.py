@@ -63,7 +63,8 @@ class EmptyPartitions:
 
 
 def _no_rows(passage: Passage) -> EmptySourceError:
-    chosen = [f"{c.name}={passage.partition.texts()[c.name]}" for c in passage.partition.columns if c.in_rows]
+    one = passage.partition
+    chosen = [f"{c.name}={c.shown(v)}" for c, v in zip(one.columns, one.values, strict=True) if c.in_rows]
     return EmptySourceError(
         f"the source partition has no rows{' of ' if chosen else ''}{', '.join(chosen)}: {passage.row.source_glob}:",
         (f"{passage.note} Check its name, " if passage.note else "check that it has landed, ")

@@ -1,12 +1,20 @@
 """Many partitions at once: one Spark job for all of them, and for each its own commit or its own failure."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lake_assets import ingest, writing
-from lake_assets.errors import EmptySourceError, LakeAssetsError, SourceError, SparkUnavailableError
+from lake_assets.errors import (
+    EmptySourceError,
+    LakeAssetsError,
+    OutsidePartitionError,
+    SourceError,
+    SparkUnavailableError,
+)
+from lake_assets.index import index_all
 from lake_assets.ingest import Outcome, ingest_all
 from lake_assets.passage import passing_on_interrupts
 from lake_assets.report.state import read_state
@@ -14,6 +22,7 @@ from lake_assets.spark.job import Job, JobResult
 from lake_assets.spark.lanes import pass_through
 from lake_assets_tests.world import NW, SW, World, sales
 
+DATE = {"type": "date", "start": "2026-02-01"}
 NE = "region=NE,date=2026-02-11"
 TEXTS = [f"region=R{number},date=2026-02-1{day}" for number in range(6) for day in range(3)]
 
@@ -35,6 +44,20 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(writing, "pass_through", counted)
     return seen
+
+
+@pytest.mark.parametrize("mode", ["replace", "index"])
+def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: World, mode: str) -> None:
+    local_world.options = {"mode": mode, "partitions": {"region": {"values": ["NW", "SW"]}, "date": DATE}}
+    local_world.land(NW, sales(1))
+    partitions = [local_world.partition(text) for text in (NW, NE)]
+
+    with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
+        list(ingest_all(local_world.stream, partitions, local_world.sessions))
+    with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
+        list(index_all(local_world.stream, partitions, run_id="x"))
+
+    assert not Path(local_world.catalog["path"]).exists()
 
 
 def test_all_partitions_go_through_one_job_and_commit_one_by_one(local_world: World, jobs: list[int]) -> None:

@@ -123,8 +123,11 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
 
     rows = json.loads(run("report", "--format", "json").stdout)
     told = run("report", "--format", "table").stdout
+    as_csv = run("report", "--format", "csv")
     check = run("check", "--only", "landing_zone").output
 
+    assert "p=007/ (1 object)" in as_csv.stderr
+    assert "p=007" not in as_csv.stdout
     assert (
         "1 object in no partition, which no refresh reads:\n  p=007/ (1 object)"
         in run("plan", "--partition", "p=7").output

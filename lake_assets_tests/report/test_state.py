@@ -89,6 +89,20 @@ def test_every_state_is_read_from_landing_zone_and_ledger(local_world: World) ->
     assert skipped_at > committed_at
 
 
+def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-11"}}
+    local_world.land(NW, sales(1))
+    local_world.land("region=XX,date=2020-01-01", sales(1))
+
+    states = {str(one.partition): one.state for one in read_state(local_world.stream, NOW).partitions}
+
+    assert states == {
+        "region=NW/date=2026-02-11": "missing",
+        "region=NW/date=2026-02-12": "absent",
+        "region=XX/date=2020-01-01": "outside",
+    }
+
+
 def test_a_commit_mends_what_failed(local_world: World) -> None:
     local_world.land(NW, b"no parquet")
     with pytest.raises(Exception, match="cannot be read as Parquet"):
