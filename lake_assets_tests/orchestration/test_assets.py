@@ -1,46 +1,20 @@
 """A stream as a Dagster asset, materialized in process from landed files to the lake."""
 
-import itertools
 import re
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from lake_assets.errors import CommitConflictError, ConfigError
-from lake_assets.lake.commit import commit
-from lake_assets.lake.ledger import LedgerRow
+from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.in_process import FEBRUARY_11, REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 
-FEBRUARY_11 = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-13"}}
-REGIONS = {"partitions": {"region": {"values": ["NW", "SW"]}} | FEBRUARY_11}
 FORCE = {"ops": {"sales": {"config": {"force": True}}}}
-
-Materialize = Callable[..., dg.ExecuteInProcessResult]
-
-
-@pytest.fixture
-def materialize(local_world: World, request: pytest.FixtureRequest) -> Materialize:
-    """Materializes partitions of the world's stream as Dagster's in-process executor does."""
-    local_world.options |= REGIONS
-
-    def run(*keys: str, spark: bool = True, **options: Any) -> dg.ExecuteInProcessResult:
-        if spark:
-            request.getfixturevalue("spark")
-        if len(keys) == 1:
-            options["partition_key"] = keys[0]
-        else:
-            first, last = keys
-            options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
-        resources = {"pyspark": pyspark_resource(local_world.config.spark)}
-        return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
-
-    return run
 
 
 def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str | None, dict[str, Any]]:
@@ -49,12 +23,6 @@ def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str | None, dict[str,
     found = [event.materialization for event in events]
     assert len({m.partition for m in found}) == len(found)
     return {m.partition: {name: value.value for name, value in m.metadata.items()} for m in found}
-
-
-def failure_of(result: dg.ExecuteInProcessResult) -> str:
-    (event,) = result.get_step_failure_events()
-    assert event.step_failure_data.user_failure_data is not None
-    return event.step_failure_data.user_failure_data.description or ""
 
 
 def test_a_materialization_shows_what_was_done(materialize: Materialize, local_world: World) -> None:
@@ -214,65 +182,6 @@ def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
         "2026-02-11|SW": "MATERIALIZED",
     }
     assert after.get_requested_partitions(dg.AssetKey("downstream")) == {"2026-02-11|SW"}
-
-
-def failing_once(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, after: int = 0, times: int = 1
-) -> Iterator[int]:
-    """Let the commit of one partition raise what none should; returns the count of commits."""
-    calls = itertools.count()
-
-    def broken(*arguments: Any) -> LedgerRow:
-        if after <= next(calls) < after + times:
-            raise error
-        return commit(*arguments)
-
-    monkeypatch.setattr("lake_assets.ingest.commit", broken)
-    return calls
-
-
-CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
-
-
-def test_a_run_whose_errors_pass_is_tried_again(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(2))
-    failing_once(CONFLICT, monkeypatch)
-
-    result = materialize("2026-02-11|NW", "2026-02-11|SW")
-
-    assert result.success
-    assert local_world.totals() == [1, 2]
-    assert sorted(row.status for row in local_world.ledger()) == ["committed", "committed", "failed", "skipped"]
-
-
-def test_a_run_is_not_tried_again_for_ever(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
-    local_world.land(NW, sales(1))
-    commits = failing_once(CONFLICT, monkeypatch, times=100)
-
-    result = materialize("2026-02-11|NW", raise_on_error=False)
-
-    assert failure_of(result) == str(CONFLICT)
-    assert next(commits) == 3
-
-
-def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
-    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, b"no Parquet")
-    commits = failing_once(CONFLICT, monkeypatch)
-
-    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
-
-    assert failure_of(result).startswith("2 of 2 partitions failed")
-    assert next(commits) == 1
 
 
 def test_an_error_that_nobody_foresaw_stops_only_its_partition(

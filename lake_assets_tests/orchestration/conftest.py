@@ -1,0 +1,30 @@
+"""A fixture of several files of this room."""
+
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
+from lake_assets_tests.world import World
+
+
+@pytest.fixture
+def materialize(local_world: World, request: pytest.FixtureRequest) -> Materialize:
+    """Materializes partitions of the world's stream as Dagster's in-process executor does."""
+    local_world.options |= REGIONS
+
+    def run(*keys: str, spark: bool = True, **options: Any) -> dg.ExecuteInProcessResult:
+        if spark:
+            request.getfixturevalue("spark")
+        if len(keys) == 1:
+            options["partition_key"] = keys[0]
+        else:
+            first, last = keys
+            options["tags"] = {"dagster/asset_partition_range_start": first, "dagster/asset_partition_range_end": last}
+        resources = {"pyspark": pyspark_resource(local_world.config.spark)}
+        return dg.materialize([stream_asset(local_world.stream)], resources=resources, **options)
+
+    return run

@@ -1,0 +1,50 @@
+"""Which runs Dagster tries again by itself: those of which all errors pass."""
+
+import pytest
+
+from lake_assets.errors import CommitConflictError
+from lake_assets_tests.orchestration.in_process import Materialize, failing_once, failure_of
+from lake_assets_tests.world import NW, SW, World, sales
+
+CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
+
+
+def test_a_run_whose_errors_pass_is_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    failing_once(CONFLICT, monkeypatch)
+
+    result = materialize("2026-02-11|NW", "2026-02-11|SW")
+
+    assert result.success
+    assert local_world.totals() == [1, 2]
+    assert sorted(row.status for row in local_world.ledger()) == ["committed", "committed", "failed", "skipped"]
+
+
+def test_a_run_is_not_tried_again_for_ever(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    local_world.land(NW, sales(1))
+    commits = failing_once(CONFLICT, monkeypatch, times=100)
+
+    result = materialize("2026-02-11|NW", raise_on_error=False)
+
+    assert failure_of(result) == str(CONFLICT)
+    assert next(commits) == 3
+
+
+def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+    commits = failing_once(CONFLICT, monkeypatch)
+
+    result = materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
+
+    assert failure_of(result).startswith("2 of 2 partitions failed")
+    assert next(commits) == 1
