@@ -20,7 +20,11 @@ from lake_assets.errors import (
     StorageUnreachableError,
 )
 from lake_assets.ingest import Outcome, Sessions, ingest_all
-from lake_assets.orchestration.checks import evaluations_of_cancelled_run, evaluations_of_failed_run
+from lake_assets.orchestration.checks import (
+    evaluations_of_cancelled_run,
+    evaluations_of_failed_run,
+    evaluations_of_idle_run,
+)
 from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -180,6 +184,8 @@ class _Run:
                 # The step's output, so that checks and assets downstream follow. With this mark, which it has for
                 # observations, Dagster makes no materializations of it: they would be of all the run's partitions.
                 yield dg.MaterializeResult(metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
+            else:
+                yield from evaluations_of_idle_run(self.stream, self.context)
             return
         # Dagster itself makes the events of a run that succeeds, one for each partition.
         for key, metadata in self.done.items():

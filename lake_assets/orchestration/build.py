@@ -6,6 +6,7 @@ from dagster_pyspark import LazyPySparkResource
 from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.checks import stream_checks
+from lake_assets.orchestration.ended_runs import ended_runs_sensor
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.maintenance import maintenance
@@ -48,10 +49,14 @@ def build_definitions(
     check_names(config, specs, ledgers)
     jobs, schedules = maintenance(config)
     of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
+    sensors = [
+        ended_runs_sensor(lake, [(one, specs[one.name].table.key) for one in some]) for lake, some in writers.items()
+    ]
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
         jobs=jobs,
         schedules=schedules,
+        sensors=[sensor for sensor in sensors if sensor is not None],
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
     )

@@ -122,6 +122,13 @@ def evaluations_of_cancelled_run(
         yield from evaluator.not_run(name, [*done, *told])
 
 
+def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
+    """What is still known after a run that passed all its partitions over, for then Dagster skips the checks."""
+    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
+    for name in _in_run(stream, context):
+        yield from evaluator.not_run(name)
+
+
 def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
     checks = context.job_def.asset_layer.asset_graph.asset_check_keys
     in_run = {key.name for key in checks if key.asset_key == context.asset_key}

@@ -5,13 +5,16 @@ each run ends with one that names every partition whose newest result is a failu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import dagster as dg
 from dagster._core.definitions.asset_checks.asset_check_evaluation import (
     AssetCheckEvaluationTargetMaterializationData as Target,
 )
 from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
 from dagster_shared.record import replace
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
@@ -22,6 +25,7 @@ from lake_assets.partition import Partition
 from lake_assets.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats
+NEWEST = 100  # plans of one check and partition, among which one of a run that is under way is looked for
 
 Results = Mapping[Partition, CheckResult]
 
@@ -57,7 +61,7 @@ class Evaluator:
             yield from self._of_partitions(found, scope.failed)
             told = {partition_key(partition) for partition in found}
             yield from self.repeated(name, [key for key in self.keys if key not in told])
-            yield from self._total(name)
+            yield from self.total(name)
 
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         """What is known of a check that the run ends without: the results from before, or Dagster shows it as skipped.
@@ -67,11 +71,40 @@ class Evaluator:
             but: keys of partitions of which the results from before say nothing any more.
         """
         if not is_by_partition(self.stream, name):
-            yield from self.repeated(name, [None])
+            yield from self.repeated(name, self.free(name, [None]))
             return
         over = set(but)
-        yield from self.repeated(name, [key for key in self.keys if key not in over])
-        yield from self._total(name)
+        yield from self.repeated(name, self.free(name, [key for key in self.keys if key not in over]))
+        if self.has_result(name):
+            yield from self.total(name)
+
+    def has_result(self, name: str) -> bool:
+        """Whether the check was ever made."""
+        return bool(self._results(name, None))
+
+    def free(self, name: str, keys: Iterable[str | None]) -> list[str | None]:
+        """Those of the keys that no other run is about to check.
+
+        Dagster orders the results of a check by when their runs were made. So a result that this run repeats would
+        hide the result of an older run that is still under way.
+        """
+        return [key for key in keys if not self._is_under_way(name, key)]
+
+    def _is_under_way(self, name: str, key: str | None) -> bool:
+        if not self._others:
+            return False
+        # Dagster plans a check of the whole table for partitions where the run has one dimension.
+        of_key = None if key is None else PartitionKeyFilter(key=key)
+        planned = self.instance.event_log_storage.get_asset_check_execution_history(
+            self._key(name), NEWEST, status={Status.PLANNED}, partition_filter=of_key
+        )
+        return any(record.run_id in self._others for record in planned)
+
+    @cached_property
+    def _others(self) -> frozenset[str]:
+        """The other runs that have not ended."""
+        runs = self.instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES))
+        return frozenset(run.run_id for run in runs) - {self.run_id}
 
     def failed(self, partitions: Iterable[Partition]) -> Iterator[dg.AssetCheckEvaluation]:
         """The result of `landing_zone` for partitions that a run tried and did not commit; nothing is read for it.
@@ -91,7 +124,7 @@ class Evaluator:
         if left := tuple(partition for partition in before if partition not in found):
             found |= run_check_by_partition(self.stream, name, Scope(None, left))
         yield from self._of_partitions({p: one for p, one in found.items() if not one.passed or p in before})
-        yield from self._total(name, whole)
+        yield from self.total(name, whole)
 
     def _of_partitions(self, results: Results, failed: Sequence[Partition] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         found = {partition_key(partition): (partition, result) for partition, result in results.items()}
@@ -129,7 +162,7 @@ class Evaluator:
             and has_key(self.stream, info.partition_key, self.instance)
         ]
 
-    def _total(self, name: str, whole: CheckResult | None = None) -> Iterator[dg.AssetCheckEvaluation]:
+    def total(self, name: str, whole: CheckResult | None = None) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for all partitions together: it fails while the newest result of any of them does.
 
         It blocks nothing: the partitions that fail need not be those of this run.
@@ -151,17 +184,18 @@ class Evaluator:
     def repeated(self, name: str, keys: Iterable[str | None]) -> Iterator[dg.AssetCheckEvaluation]:
         """The newest results from before the run, for partitions of which it has none of its own."""
         for key in keys:
-            records = self.instance.event_log_storage.get_asset_check_execution_history(
-                self._key(name),
-                1,
-                status={Status.SUCCEEDED, Status.FAILED},
-                partition_filter=PartitionKeyFilter(key=key),
-            )
+            records = self._results(name, PartitionKeyFilter(key=key))
             if not records or records[0].evaluation is None or records[0].run_id == self.run_id:
                 continue
             evaluation = records[0].evaluation
             run = evaluation.metadata.get(RUN, dg.MetadataValue.dagster_run(records[0].run_id))
             yield replace(evaluation, blocking=False, metadata={**evaluation.metadata, RUN: run})
+
+    def _results(self, name: str, of_key: PartitionKeyFilter | None) -> Sequence[AssetCheckExecutionRecord]:
+        """The newest result, if there is one."""
+        return self.instance.event_log_storage.get_asset_check_execution_history(
+            self._key(name), 1, status={Status.SUCCEEDED, Status.FAILED}, partition_filter=of_key
+        )
 
     def _key(self, name: str) -> dg.AssetCheckKey:
         return dg.AssetCheckKey(self.asset, name)

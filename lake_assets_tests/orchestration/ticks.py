@@ -24,6 +24,7 @@ class Ticks:
     cursor: str | None = None
     run_keys: set[str] = field(default_factory=set)
     recorded_at: float | None = None  # when the last tick was
+    sensor: str = "sales_sensor"
     config: LakeConfig | None = None  # that of the world when None
 
     def definitions(self) -> dg.Definitions:
@@ -39,10 +40,10 @@ class Ticks:
             cursor=self.cursor,
             repository_name="__repository__",
             repository_def=definitions.get_repository_def(),
-            sensor_name="sales_sensor",
+            sensor_name=self.sensor,
         )
         with context:
-            return definitions.resolve_sensor_def("sales_sensor").evaluate_tick(context)
+            return definitions.resolve_sensor_def(self.sensor).evaluate_tick(context)
 
     def tick(self) -> list[dg.RunRequest]:
         """One tick; the requests that start a run, in the order in which the daemon takes them."""

@@ -1,0 +1,251 @@
+"""Checks that a run did not make, because it was cancelled in the queue or killed, or had nothing to do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import dagster as dg
+import pytest
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+from dagster_shared.record import replace
+
+from lake_assets.orchestration import ended_runs
+from lake_assets.orchestration.build import build_definitions
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.world import NW, SW, World, sales
+
+PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
+DATES = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
+POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
+POSITIVE_KEY = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
+KEYS = ("2026-02-11|NW", "2026-02-11|SW")
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp() as instance:
+        yield instance
+
+
+@pytest.fixture
+def ticks(local_world: World, instance: dg.DagsterInstance) -> Ticks:
+    """The sensor, of which the first tick was: from then on it looks at the runs that end."""
+    local_world.options = {"mode": "index", "partitions": PARTITIONS, "checks": {"sql": POSITIVE}}
+    ticks = Ticks(local_world, instance, sensor="test_checks")
+    tick(ticks)
+    return ticks
+
+
+def tick(ticks: Ticks) -> str:
+    """One tick, as the daemon makes it; returns what it says."""
+    found = ticks.evaluate()
+    ticks.cursor = found.cursor
+    return found.skip_message or ""
+
+
+def job_of(world: World) -> dg.JobDefinition:
+    repository = build_definitions(world.config).get_repository_def()
+    selection = dg.AssetSelection.assets("sales")
+    return repository.get_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(selection.resolve(repository.asset_graph)),
+        asset_check_selection=selection.resolve_checks(repository.asset_graph),
+    )
+
+
+def materialize(ticks: Ticks, *keys: str, landed_only: bool = False) -> dg.ExecuteInProcessResult:
+    config = {"ops": {"sales": {"config": {"landed_only": landed_only}}}}
+    job, options = job_of(ticks.world), _keys(keys)
+    return job.execute_in_process(config, instance=ticks.instance, raise_on_error=False, **options)
+
+
+def queued(ticks: Ticks, *keys: str) -> dg.DagsterRun:
+    """A run that is made and not begun."""
+    return ticks.instance.create_run_for_job(job_of(ticks.world), tags=_tags(keys))
+
+
+def cancel(ticks: Ticks, run: dg.DagsterRun) -> None:
+    """As Dagster does with a run in the queue, and with one that is terminated by force."""
+    ticks.instance.report_run_canceled(run)
+
+
+def _tags(keys: tuple[str, ...]) -> dict[str, str]:
+    if len(keys) == 1:
+        return {"dagster/partition": keys[0]}
+    return {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
+
+
+def _keys(keys: tuple[str, ...]) -> dict[str, Any]:
+    return {"partition_key": keys[0]} if len(keys) == 1 else {"tags": _tags(keys)}
+
+
+def shown(ticks: Ticks, name: str) -> dict[str | None, str]:
+    """How each partition stands by a check's newest result; under None, what Dagster's overview shows of the check."""
+    key, storage = dg.AssetCheckKey(dg.AssetKey("sales"), name), ticks.instance.event_log_storage
+    infos = storage.get_asset_check_partition_info([key])
+    newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)
+    statuses = {info.partition_key: info.latest_execution_status.value for info in infos if info.partition_key}
+    return statuses | {None: newest.status.value if newest else ""}
+
+
+def names(ticks: Ticks) -> list[str]:
+    return [key.name for key in build_definitions(ticks.world.config).get_repository_def().asset_graph.asset_check_keys]
+
+
+def test_a_run_that_was_cancelled_before_it_began_leaves_all_checks_as_they_were(ticks: Ticks) -> None:
+    ticks.world.land(NW, sales(-1))
+    ticks.world.land(SW, sales(1))
+    first = materialize(ticks, *KEYS)
+    before = {name: shown(ticks, name) for name in names(ticks)}
+    cancel(ticks, queued(ticks, *KEYS))
+    cancelled = {name: shown(ticks, name) for name in names(ticks)}
+
+    message = tick(ticks)
+
+    after = {name: shown(ticks, name) for name in names(ticks)}
+    assert {status for of_check in cancelled.values() for status in of_check.values()} == {"PLANNED"}
+    assert after == before
+    assert after["positive"] == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
+    assert message.startswith("1 runs were cancelled or failed")
+    (record,) = ticks.instance.event_log_storage.get_asset_check_execution_history(
+        dg.AssetCheckKey(dg.AssetKey("sales"), "no_null_partition"), limit=1
+    )
+    assert record.evaluation is not None
+    assert record.evaluation.metadata["result_of_run"].value == first.run_id
+    assert "; 0 results" in tick(ticks)
+
+
+@pytest.mark.parametrize("is_one_column", [False, True])
+def test_a_run_whose_process_was_killed_leaves_all_checks_as_they_were(ticks: Ticks, is_one_column: bool) -> None:
+    if is_one_column:
+        ticks.world.options["partitions"] = DATES
+    keys = tuple(key.split("|")[0] if is_one_column else key for key in KEYS[:1])
+    ticks.world.land("date=2026-02-11" if is_one_column else NW, sales(-1))
+    materialize(ticks, *keys)
+    before = {name: shown(ticks, name)[None] for name in names(ticks)}
+    run = queued(ticks, *keys)
+    ticks.instance.report_run_failed(run, "the run's process died")
+
+    tick(ticks)
+
+    assert {name: shown(ticks, name)[None] for name in names(ticks)} == before
+    assert shown(ticks, "positive")[keys[0]] == "FAILED"
+
+
+def test_checks_that_were_never_made_stay_skipped(ticks: Ticks) -> None:
+    cancel(ticks, queued(ticks, *KEYS))
+
+    assert "; 0 results" in tick(ticks)
+
+    assert {status for name in names(ticks) for status in shown(ticks, name).values()} == {"PLANNED"}
+
+
+def test_a_check_that_could_not_be_made_is_shown_as_that(ticks: Ticks) -> None:
+    ticks.world.land(NW, sales(1))
+    materialize(ticks, KEYS[0])
+    ticks.world.options["checks"] = {"sql": {"positive": "SELECT totl FROM refreshed"}}
+    assert not materialize(ticks, KEYS[0]).success
+
+    tick(ticks)
+
+    assert shown(ticks, "positive")[KEYS[0]] == "PLANNED"  # of a run that failed: Dagster says "execution failed"
+
+
+def test_a_run_that_is_under_way_has_the_last_word(ticks: Ticks) -> None:
+    ticks.world.land(NW, sales(1))
+    materialize(ticks, KEYS[0])
+    running, second = queued(ticks, KEYS[0]), queued(ticks, KEYS[0])
+    cancel(ticks, second)
+    tick(ticks)
+    in_between = shown(ticks, "positive")[KEYS[0]]
+    (record,) = ticks.instance.event_log_storage.get_asset_check_execution_history(
+        POSITIVE_KEY, 1, status={Status.SUCCEEDED}, partition_filter=PartitionKeyFilter(key=KEYS[0])
+    )
+    assert record.evaluation is not None
+    found = replace(record.evaluation, passed=False)
+    ticks.instance.report_dagster_event(
+        dg.DagsterEvent("ASSET_CHECK_EVALUATION", "__ASSET_JOB", event_specific_data=found), running.run_id
+    )
+    ticks.instance.report_run_failed(running)
+
+    tick(ticks)
+
+    assert in_between == "PLANNED"
+    assert shown(ticks, "positive") == {KEYS[0]: "FAILED", None: "FAILED"}
+
+
+def test_a_newer_run_is_not_hidden(ticks: Ticks) -> None:
+    ticks.world.land(NW, sales(1))
+    materialize(ticks, KEYS[0])
+    first = queued(ticks, KEYS[0])
+    ticks.world.land(NW, sales(-1), "b.parquet")
+    materialize(ticks, KEYS[0])
+    cancel(ticks, first)
+
+    tick(ticks)
+
+    assert shown(ticks, "positive") == {KEYS[0]: "FAILED", None: "FAILED"}
+
+
+def test_many_results_are_repeated_by_several_ticks(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended_runs, "RESULTS", 3)
+    for text in (NW, SW):
+        ticks.world.land(text, sales(1))
+    materialize(ticks, *KEYS)
+    cancel(ticks, queued(ticks, *KEYS))
+
+    messages = [tick(ticks) for _ in range(8)]
+
+    assert "; 3 results" in messages[0]
+    assert "; 0 results" in messages[-1]
+    assert {status for name in names(ticks) for status in shown(ticks, name).values()} == {"SUCCEEDED"}
+
+
+def test_a_run_that_passed_all_over_leaves_the_checks_of_the_table_as_they_were(ticks: Ticks) -> None:
+    ticks.world.land(NW, sales(-1))
+    materialize(ticks, KEYS[0])
+    before = {name: shown(ticks, name)[None] for name in names(ticks)}
+
+    result = materialize(ticks, "2026-02-12|NW", "2026-02-12|SW", landed_only=True)
+
+    assert result.success
+    assert {name: shown(ticks, name)[None] for name in names(ticks)} == before
+    assert shown(ticks, "positive")[KEYS[0]] == "FAILED"
+
+
+def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks.world.land(NW, sales(-1))
+    ticks.world.land(SW, sales(1))
+    materialize(ticks, *KEYS)
+    before = {name: shown(ticks, name) for name in names(ticks)}
+    ticks.world.land(NW, sales(2), "b.parquet")
+    monkeypatch.setattr("lake_assets.index._Run.register", interrupted)
+
+    assert not materialize(ticks, *KEYS).success
+
+    assert [row.status for row in ticks.world.ledger()].count("cancelled") == 1
+    after = {name: shown(ticks, name) for name in names(ticks)}
+    # What had begun is known not to be in the lake; of all else the results from before hold.
+    assert after.pop("landing_zone") == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
+    assert after == {name: of_check for name, of_check in before.items() if name != "landing_zone"}
+
+
+def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks.world.land(NW, sales(-1))
+    materialize(ticks, KEYS[0])
+    before = {name: shown(ticks, name) for name in names(ticks)}
+    monkeypatch.setattr("lake_assets.orchestration.evaluations.run_check", interrupted)
+
+    assert not materialize(ticks, KEYS[0]).success
+
+    assert {name: shown(ticks, name) for name in names(ticks)} == before
+
+
+def interrupted(*_: object) -> None:
+    raise dg.DagsterExecutionInterruptedError
+
+
+def test_only_checks_of_partitions_are_partitioned(ticks: Ticks) -> None:
+    graph = build_definitions(ticks.world.config).get_repository_def().asset_graph
+    partitioned = {key.name for key in graph.asset_check_keys if graph.get(key).partitions_def is not None}
+
+    assert partitioned == {"row_counts", "landing_zone", "indexed_objects", "positive"}
