@@ -83,7 +83,9 @@ class _Look:
         if is_by_partition(stream, name):
             for info in storage.get_asset_check_partition_info([key]):
                 is_planned = info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id in self.runs
-                if is_planned and info.partition_key is not None:
+                # What the run has committed, the result from before says nothing of.
+                is_old = info.latest_check_event_storage_id > (info.latest_materialization_storage_id or 0)
+                if is_planned and is_old and info.partition_key is not None:
                     planned[info.latest_planned_run_id].append(info.partition_key)
         for run_id, keys in planned.items():
             run = self.runs[run_id]

@@ -158,7 +158,6 @@ class Evaluator:
             for info in infos
             if info.partition_key is not None
             and info.latest_execution_status == Status.FAILED
-            and info.is_current
             and has_key(self.stream, info.partition_key, self.instance)
         ]
 

@@ -238,8 +238,11 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
         sw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW")
         newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
         of_each = latest(instance, "positive")
+        infos = instance.event_log_storage.get_asset_check_partition_info([key])
 
     assert (nw.success, sw.success) == (False, True)
+    # Dagster shows only results of the newest materialization.
+    assert all(info.is_current for info in infos if info.partition_key)
     assert of_each == {"2026-02-11|NW": "FAILED", "2026-02-11|SW": "SUCCEEDED", None: "FAILED"}
     # The result that Dagster's overview shows.
     assert newest.status.value == "FAILED"
@@ -291,6 +294,7 @@ def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_worl
     assert found == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
     (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
     assert wrong.severity == dg.AssetCheckSeverity.WARN
+    assert wrong.description == "The run did not take the partition into the lake; refresh it."
     assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
 
 
