@@ -142,6 +142,8 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
     assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in told
     assert "1 objects lie in no partition" in check
     assert "p=007/ (1 object): " + why in check
+    placed.unlink()  # and now nothing else keeps the check from passing
+    assert run("check", "--only", "landing_zone").output.startswith("warning")
 
 
 def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_world: World, run: Run) -> None:

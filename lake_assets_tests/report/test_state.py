@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets.errors import SourceError
 from lake_assets.lake.history import LastRuns, last_runs, ledger_figures
 from lake_assets.report.state import PartitionState, read_state, state_of
 from lake_assets_tests.world import NW, SW, World, sales
@@ -87,6 +88,26 @@ def test_every_state_is_read_from_landing_zone_and_ledger(local_world: World) ->
     assert skipped_at is not None
     assert committed_at is not None
     assert skipped_at > committed_at
+
+
+def test_a_partition_that_only_failed_does_not_make_its_region_one(local_world: World) -> None:
+    local_world.options["partitions"] = {"region": {}, "date": {"type": "date", "start": "2026-02-10"}}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    typo = "region=XX,date=2026-02-11"
+    local_world.land(typo, b"no Parquet")
+    with pytest.raises(SourceError):
+        local_world.ingest(typo)
+    local_world.unland(typo)
+
+    states = {str(one.partition): one.state for one in read_state(local_world.stream, NOW).partitions}
+
+    assert states == {
+        "region=NW/date=2026-02-10": "absent",
+        "region=NW/date=2026-02-11": "committed",
+        "region=NW/date=2026-02-12": "absent",
+        "region=XX/date=2026-02-11": "failed",
+    }
 
 
 def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world: World) -> None:

@@ -1,0 +1,30 @@
+"""A partition that never was one leaves the ledger, and nothing else does."""
+
+import dataclasses
+
+import pytest
+
+from lake_assets.forget import forget
+from lake_assets.ingest import ingest
+from lake_assets_tests.world import NW, SW, World, sales
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def test_all_that_is_kept_of_a_partition_goes_and_nothing_of_others(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+        local_world.ingest(text)
+    local_world.unland(NW)
+    local_world.ingest(NW)
+    other = dataclasses.replace(local_world.stream, name="other")
+    ingest(other, local_world.partition(NW), local_world.sessions)
+
+    (forgotten,) = forget(local_world.stream, [local_world.partition(NW)])
+
+    assert forgotten.ledger_rows == 2
+    nw, sw = (local_world.partition(text).path for text in (NW, SW))
+    kept = local_world.query("SELECT stream, load_partition FROM lake.ingest_runs ORDER BY ALL")
+    assert kept == [("other", nw), ("sales", sw)]
+    assert local_world.query("SELECT DISTINCT load_partition FROM lake.ingest_files") == [(sw,)]
