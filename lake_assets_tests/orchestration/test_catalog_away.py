@@ -1,0 +1,177 @@
+"""Runs whose catalog is locked by another process, or away: the step goes on, or Dagster tries it again."""
+
+import threading
+from collections.abc import Callable, Generator
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.ingest import Outcome, ingest_all
+from lake_assets.lake.commit import commit
+from lake_assets.lake.ledger import LedgerRow, record
+from lake_assets_tests.lake.test_locked import held
+from lake_assets_tests.orchestration.test_assets import FORCE, Materialize, failure_of, materialize, metadata_of
+from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import database_on
+
+__all__ = ["materialize"]
+
+SECONDS = 1.0  # for which a write meets the lock
+KEYS = ("2026-02-11|NW", "2026-02-11|SW")
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What is called before each try of a run's step but the first; the list gets shorter by it."""
+    left: list[Callable[[], object]] = []
+    begun: set[str] = set()
+
+    def counted(*arguments: Any, **options: Any) -> Generator[Outcome, None, None]:
+        if options["run_id"] in begun:
+            left.pop(0)()
+        begun.add(options["run_id"])
+        return ingest_all(*arguments, **options)
+
+    monkeypatch.setattr("lake_assets.orchestration.assets.ingest_all", counted)
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    return left
+
+
+def land_both(world: World) -> None:
+    world.land(NW, sales(1))
+    world.land(SW, sales(2))
+
+
+def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
+    return {key: values["status"] for key, values in metadata_of(result).items()}
+
+
+@pytest.mark.usefixtures("runs")  # which has nothing for a second try
+@pytest.mark.parametrize(
+    ("status", "write"), [("skipped", record), ("committed", commit)], ids=["skipped", "committed"]
+)
+def test_a_catalog_that_another_process_has_locked_fails_no_step(
+    materialize: Materialize,
+    local_world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    status: str,
+    write: Callable[..., object],
+) -> None:
+    land_both(local_world)
+    materialize(*KEYS)
+    timers: list[threading.Timer] = []
+
+    with held(local_world) as end:
+
+        def begins(*arguments: Any) -> object:
+            if not timers:
+                timers.append(threading.Timer(SECONDS, end))
+                timers[0].start()
+            return write(*arguments)
+
+        monkeypatch.setattr(f"lake_assets.ingest.{write.__name__}", begins)
+        result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
+        timers[0].join()
+
+    assert shown(result) == dict.fromkeys(KEYS, status)
+    assert local_world.totals() == [1, 2]
+    assert [row.status for row in local_world.ledger()] == [status] * 2 + ["committed"] * 2
+
+
+def test_a_catalog_that_stays_locked_has_the_step_tried_again(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch, runs: list[Callable[[], object]]
+) -> None:
+    land_both(local_world)
+    materialize(*KEYS)
+    monkeypatch.setattr("lake_assets.lake.conflicts.BUSY", 0.1)
+
+    with held(local_world) as end:
+        runs.append(end)
+        result = materialize(*KEYS)
+
+    assert runs == []
+    assert shown(result) == dict.fromkeys(KEYS, "skipped")
+
+
+@pytest.fixture
+def stoppable(local_world: World, stoppable_postgres: StoppablePostgres) -> StoppablePostgres:
+    local_world.catalog = database_on(stoppable_postgres.server)
+    land_both(local_world)
+    return stoppable_postgres
+
+
+@pytest.mark.slow
+def test_a_server_that_is_stopped_has_the_step_tried_again(
+    materialize: Materialize, local_world: World, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
+) -> None:
+    stoppable.stop()
+    runs.append(stoppable.start)
+
+    result = materialize(*KEYS)
+
+    assert runs == []
+    assert shown(result) == dict.fromkeys(KEYS, "committed")
+    assert local_world.totals() == [1, 2]
+    assert {row.status for row in local_world.ledger()} == {"committed"}  # no others could be written
+
+
+@pytest.mark.slow
+def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
+    materialize: Materialize,
+    local_world: World,
+    stoppable: StoppablePostgres,
+    runs: list[Callable[[], object]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And the other partitions of the run are not tried in vain."""
+    commits: list[int] = []
+
+    def stopping(*arguments: Any) -> LedgerRow:
+        commits.append(1)
+        if len(commits) == 1:
+            stoppable.stop()
+        return commit(*arguments)
+
+    monkeypatch.setattr("lake_assets.ingest.commit", stopping)
+    runs.append(stoppable.start)
+
+    result = materialize(*KEYS)
+
+    assert (runs, len(commits)) == ([], 3)
+    assert shown(result) == dict.fromkeys(KEYS, "committed")
+    assert local_world.totals() == [1, 2]
+
+
+@pytest.mark.slow
+def test_a_server_that_stays_away_is_one_error_for_all_partitions(
+    materialize: Materialize, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
+) -> None:
+    stoppable.stop()
+    runs += [int, int]
+
+    result = materialize(*KEYS, raise_on_error=False, spark=False)
+
+    assert runs == []
+    summary, told = failure_of(result).splitlines()
+    assert summary == "2 of 2 partitions failed, 0 are done."
+    assert "is unreachable: Connection refused: check host, port and network" in told
+
+
+@pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"database": "none"}])
+def test_what_the_server_refuses_is_not_tried_again(
+    materialize: Materialize,
+    local_world: World,
+    postgres: PostgresServer,
+    runs: list[Callable[[], object]],
+    wrong: dict[str, str],
+) -> None:
+    local_world.catalog = database_on(postgres) | wrong
+    land_both(local_world)
+    runs += [int, int]
+
+    result = materialize(*KEYS, raise_on_error=False, spark=False)
+
+    assert len(runs) == 2
+    assert failure_of(result).startswith("2 of 2 partitions failed")
