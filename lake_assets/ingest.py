@@ -344,7 +344,14 @@ class _Run:
         if self.writer.staging is not None and files:
             files, staged = [], Staged.of(passage.files, self.writer.staging.key, self.stream.config.target_file_size)
         replacement = Replacement(
-            self.stream.table, passage.partition, files, passage.manifest, passage.row, columns=columns, staged=staged
+            self.stream.table,
+            passage.partition,
+            files,
+            passage.manifest,
+            passage.row,
+            columns=columns,
+            schema=passage.schema if self.writer.is_first else None,
+            staged=staged,
         )
         passage.done(commit(lake, replacement))
 

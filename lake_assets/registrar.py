@@ -16,7 +16,7 @@ from lake_assets.lake.fitting import Keys
 from lake_assets.lake.landed import Candidate, Look, look_at
 from lake_assets.lake.ledger import LedgerRow
 from lake_assets.lake.registration import LandedFile, PathState, RefusedFilesError, RegisteredBeforeError, Registration
-from lake_assets.lake.tables import create_table, prepare_table
+from lake_assets.lake.tables import create_table, is_never_filled, prepare_table
 from lake_assets.manifest import Manifest
 from lake_assets.partition import Partition
 from lake_assets.spark.empty_columns import filled
@@ -98,7 +98,7 @@ class Registrar:
     def _make_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Make the table as the first object is that can be read; returns the objects from that one on."""
         left = list(candidates)
-        if session.exists(self.stream.table):
+        if session.exists(self.stream.table) and not is_never_filled(session, self.stream.table):
             return left
         while left:
             try:

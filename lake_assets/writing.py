@@ -16,7 +16,7 @@ from lake_assets.errors import (
 )
 from lake_assets.lake.ducklake import LakeSession
 from lake_assets.lake.evolve import evolve_table
-from lake_assets.lake.tables import create_table, data_schema, prepare_table
+from lake_assets.lake.tables import create_table, data_schema, is_never_filled, prepare_table
 from lake_assets.partition import PartitionColumn
 from lake_assets.passage import Passage
 from lake_assets.spark.attempt import discard
@@ -39,7 +39,8 @@ class Writer:
     """Writes partitions of one stream, for one run.
 
     Attributes:
-        schema: of the data files; None while there is no table.
+        schema: of the data files; None while there is no table, or one that was never filled.
+        is_first: the table was never filled when this run learned its columns, so that another run may change them.
         staging: where the rows wait for their INSERT, in a lake that takes no files; None in others.
     """
 
@@ -47,6 +48,7 @@ class Writer:
         lake = stream.lake_config
         self.stream = stream
         self.schema: pa.Schema | None = None
+        self.is_first = False
         self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
         columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
         self._paths = PathColumns(stream.layout, columns) if columns else None
@@ -55,7 +57,13 @@ class Writer:
         self._storage_error: WholeStorageError | None = None
 
     def prepare(self, lake: LakeSession) -> None:
-        """Let the destination take what will be written, and learn its columns."""
+        """Let the destination take what will be written, and learn its columns, if they are those of any rows."""
+        if is_never_filled(lake, self.stream.table):
+            self.schema = None
+        else:
+            self._learn(lake)
+
+    def _learn(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
@@ -196,7 +204,8 @@ class Writer:
             schema = with_values(schema)  # the others are added when they have any, with their type
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
-            self.prepare(lake)
+            self._learn(lake)
+            self.is_first = True
 
     def _job(self, passages: Sequence[Passage]) -> Job:
         config = self.stream.config

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from lake_assets.config.models import Lake
-from lake_assets.errors import CatalogError
+from lake_assets.errors import CatalogError, SchemaChangedError
 from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.direct.database import NotDirectError
 from lake_assets.lake.direct.register import register_directly
@@ -24,6 +24,7 @@ from lake_assets.lake.insert import replace_by_insert
 from lake_assets.lake.ledger import LedgerRow, ledger_table
 from lake_assets.lake.registration import Registration, Repair
 from lake_assets.lake.replacement import Replacement
+from lake_assets.lake.tables import data_schema
 
 Lane = Callable[[LakeSession, Replacement], LedgerRow]
 RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
@@ -55,15 +56,29 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
 
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        SchemaChangedError: the table has other columns than the files; nothing has changed.
         CatalogError: the catalog refuses; nothing has changed.
     """
     lanes = lanes_of(session.config) if lanes is None else lanes
     return under_lock(
         session,
-        lambda: _first_able(session, replacement, lanes),
+        lambda: _replaced(session, replacement, lanes),
         f"partition {replacement.partition} of {replacement.table}",
         lambda: _committed(session, replacement.row),
     )
+
+
+def _replaced(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]) -> LedgerRow:
+    if replacement.schema is not None:
+        table = data_schema(session, replacement.table, replacement.partition.columns)
+        for field in replacement.schema:
+            index = table.get_field_index(field.name)
+            if index >= 0 and not table.field(index).type.equals(field.type):
+                raise SchemaChangedError(
+                    f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
+                    "run it again.",
+                )
+    return _first_able(session, replacement, lanes)
 
 
 def commit_registration(

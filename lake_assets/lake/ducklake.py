@@ -3,7 +3,7 @@
 import os
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -90,7 +90,7 @@ class LakeSession:
         schema = self.config.metadata_schema
         return ".".join(map(identifier, [f"__ducklake_metadata_{ALIAS}", *([schema] if schema else [])]))
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[tuple[Any, ...]]:
         """The rows that a statement returns.
 
         Raises:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
+import pyarrow as pa
+
 from lake_assets.engine import glob_literal, identifier
 from lake_assets.lake.ducklake import TableName
 from lake_assets.lake.ledger import LedgerRow
@@ -52,6 +54,7 @@ class Replacement:
     row: LedgerRow  # its snapshot_id, rows_before and finished_at are filled in by the commit
     replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: whatever is there
     columns: Sequence[str] = ()  # that the files have; unknown when empty
+    schema: pa.Schema | None = None  # of the files, where the table may have other types by now
     staged: Staged | None = None  # the rows, where they are inserted; there are no files then
 
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:

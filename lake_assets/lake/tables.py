@@ -11,6 +11,7 @@ from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.ledger import set_option
+from lake_assets.lake.replacement import AUTHOR
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
 from lake_assets.partition import PartitionColumn
 
@@ -22,7 +23,7 @@ def create_table(
     partition_columns: Sequence[PartitionColumn],
     origin: str | None = None,
 ) -> None:
-    """Make the table, partitioned, where it does not exist.
+    """Make the table, partitioned, where it does not exist, or was made so and never filled, with other columns.
 
     Args:
         session: an open lake.
@@ -42,17 +43,71 @@ def create_table(
         raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
     columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
 
+    nulls = ", ".join(f"NULL::{sql} AS {identifier(name)}" for name, sql in columns.items())
+    wanted = _types(session, f"SELECT {nulls}")
+
     def create() -> None:
+        never_filled = is_never_filled(session, table)
         with session.transaction():
             session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
             if session.exists(table):
-                return
+                if not never_filled or _types(session, f"SELECT * FROM {table.sql}") == wanted:  # noqa: S608 - quoted
+                    return
+                session.rows(f"DROP TABLE {table.sql}")
             listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
             session.rows(f"CREATE TABLE {table.sql} ({listed})")
             by = ", ".join(identifier(column.name) for column in partition_columns)
             session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+            session.sign(AUTHOR, _message(table), "{}")
 
     under_lock(session, create, f"the table {table}")
+
+
+def is_never_filled(session: LakeSession, table: TableName) -> bool:
+    """Whether `create_table` made the table and nobody has written to it or changed it since.
+
+    Its columns are then those of files of which no row was committed: they bind nobody. It may have been made for a
+    job that failed, or that is still at work.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.config.is_managed:
+        return False  # no client reads the tables of its catalog
+    catalog = session.metadata
+    found = session.rows(
+        f"SELECT t.table_id, t.begin_snapshot FROM {catalog}.ducklake_table t "  # noqa: S608 - quoted names
+        f"JOIN {catalog}.ducklake_schema s ON s.schema_id = t.schema_id "
+        f"LEFT JOIN {catalog}.ducklake_table_stats x ON x.table_id = t.table_id "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL AND lower(s.schema_name) = lower(?) "
+        "AND lower(t.table_name) = lower(?) AND coalesce(x.next_row_id, 0) = 0",
+        [table.schema, table.table],
+    )
+    if not found:
+        return False
+    ((table_id, made),) = found
+    others = " UNION ALL ".join(
+        f"SELECT begin_snapshot, end_snapshot FROM {catalog}.{of} WHERE table_id = $table_id"  # noqa: S608 - of ours
+        for of in ("ducklake_column", "ducklake_partition_info")
+    )
+    ((is_ours, is_changed),) = session.rows(
+        f"SELECT EXISTS (FROM {catalog}.ducklake_snapshot_changes "
+        "WHERE snapshot_id = $made AND author = $author AND commit_message = $message), "
+        f"EXISTS (FROM ({others}) WHERE begin_snapshot <> $made OR end_snapshot IS NOT NULL)",
+        {"table_id": table_id, "made": made, "author": AUTHOR, "message": _message(table)},
+    )
+    return bool(is_ours) and not is_changed
+
+
+def _message(table: TableName) -> str:
+    return f"the table {table} is made"
+
+
+def _types(session: LakeSession, query: str) -> list[tuple[str, str]]:
+    """The names and types of a query's columns."""
+    with translated(session.config):
+        relation = session.connection.sql(query)
+    return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
 
 
 def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
