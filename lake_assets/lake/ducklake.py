@@ -137,11 +137,10 @@ class LakeSession:
         ((current,),) = self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
         return int(current)
 
-    def sign(self, author: str, message: str, extra_info: str) -> None:
+    def sign(self, author: str, message: str, extra_info: str | None = None) -> None:
         """Give the snapshot that the open transaction becomes its message."""
-        self.rows(
-            f"CALL {identifier(self.alias)}.set_commit_message(?, ?, extra_info => ?)", [author, message, extra_info]
-        )
+        more, values = ("", []) if extra_info is None else (", extra_info => ?", [extra_info])
+        self.rows(f"CALL {identifier(self.alias)}.set_commit_message(?, ?{more})", [author, message, *values])
 
     def commit_lock(self) -> AbstractContextManager[None]:
         """The lock under which commits follow each other; see `lock.py`."""

@@ -11,9 +11,10 @@ from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.conflicts import under_lock
 from lake_assets.lake.ducklake import LakeSession, TableName, translated
 from lake_assets.lake.ledger import set_option
-from lake_assets.lake.replacement import AUTHOR
 from lake_assets.lake.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
 from lake_assets.partition import PartitionColumn
+
+_MAKER = "lake_assets tables"  # the author of snapshots that bring no rows, and so are no runs'
 
 
 def create_table(
@@ -58,7 +59,7 @@ def create_table(
             session.rows(f"CREATE TABLE {table.sql} ({listed})")
             by = ", ".join(identifier(column.name) for column in partition_columns)
             session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
-            session.sign(AUTHOR, _message(table), "{}")
+            session.sign(_MAKER, _message(table))
 
     under_lock(session, create, f"the table {table}")
 
@@ -94,7 +95,7 @@ def is_never_filled(session: LakeSession, table: TableName) -> bool:
         f"SELECT EXISTS (FROM {catalog}.ducklake_snapshot_changes "
         "WHERE snapshot_id = $made AND author = $author AND commit_message = $message), "
         f"EXISTS (FROM ({others}) WHERE begin_snapshot <> $made OR end_snapshot IS NOT NULL)",
-        {"table_id": table_id, "made": made, "author": AUTHOR, "message": _message(table)},
+        {"table_id": table_id, "made": made, "author": _MAKER, "message": _message(table)},
     )
     return bool(is_ours) and not is_changed
 

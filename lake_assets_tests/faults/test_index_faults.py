@@ -19,8 +19,8 @@ STATEMENTS = {
         "after ducklake_add_data_files",
         'INSERT INTO "lake"."main"."ingest_files"',
         "after INSERT INTO",
-        "set_commit_message",
-        "after set_commit_message",
+        "set_commit_message(?, ?, extra_info",
+        "after set_commit_message(?, ?, extra_info",
     ],
     "direct": [
         'INSERT INTO "ducklake_name_mapping"',
