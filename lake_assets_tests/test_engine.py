@@ -1,9 +1,11 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
 from lake_assets.engine import all_threads, open_engine
+from lake_assets.errors import CatalogError
 
 
 @pytest.fixture
@@ -36,3 +38,15 @@ def test_a_cursor_is_as_patient_with_a_store_as_its_connection() -> None:
     asked = "SELECT current_setting('http_retries'), current_setting('http_retry_wait_ms')"
     with open_engine(("httpfs",)) as connection, connection.cursor() as cursor:
         assert cursor.execute(asked).fetchall() == connection.execute(asked).fetchall() == [(6, 250)]
+
+
+def test_an_extension_that_does_not_load_is_named_with_what_it_needs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "motherduck.duckdb_extension"
+    file.write_bytes(b"none")
+    monkeypatch.setattr("lake_assets.engine.extension_file", lambda _: file)
+
+    told = r"extension motherduck does not load: .*Let this machine reach api\.motherduck\.com"
+    with pytest.raises(CatalogError, match=rf"(?s){told}"):
+        open_engine(("motherduck",))

@@ -59,7 +59,15 @@ def test_every_variable_is_heard() -> None:
 
 @pytest.mark.parametrize(
     ("value", "kind"),
-    [("2024", "integer"), ("0", "integer"), ("007", "string"), ("NW", "string"), ("9" * 19, "string")],
+    [
+        ("2024", "integer"),
+        ("0", "integer"),
+        ("007", "string"),
+        ("NW", "string"),
+        ("9" * 19, "string"),
+        ("9223372036854775807", "integer"),
+        ("1\uff11", "string"),
+    ],
 )
 def test_canonical_digits_are_a_number_and_all_else_is_text(value: str, kind: str) -> None:
     stream = flight_config(LEAST | {"LOAD_PARTITION": value}).streams["stats"]
