@@ -11,12 +11,11 @@ from lake_assets.ingest import Outcome, ingest_all
 from lake_assets.lake.commit import commit
 from lake_assets.lake.ledger import LedgerRow, record
 from lake_assets_tests.lake.test_locked import held
-from lake_assets_tests.orchestration.test_assets import FORCE, Materialize, failure_of, materialize, metadata_of
+from lake_assets_tests.orchestration.in_process import Materialize, failure_of
+from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
-
-__all__ = ["materialize"]
 
 SECONDS = 1.0  # for which a write meets the lock
 KEYS = ("2026-02-11|NW", "2026-02-11|SW")
