@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from lake_assets.api import (
         PartitionLike,
+        PartitionsFailedError,
         ingest_partition,
         ingest_partitions,
         plan_partition,
@@ -17,15 +18,14 @@ if TYPE_CHECKING:
     )
     from lake_assets.config.load import load_config
     from lake_assets.config.models import LakeConfig
-    from lake_assets.errors import LakeAssetsError, PartitionsFailedError
-    from lake_assets.ingest import Outcome
+    from lake_assets.errors import LakeAssetsError
+    from lake_assets.ingest.dry_run import Plan
+    from lake_assets.ingest.partition_run import IngestResult, Outcome
+    from lake_assets.layout.partition import Partition
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
-    from lake_assets.partition import Partition
-    from lake_assets.passage import IngestResult
-    from lake_assets.plan import Plan
-    from lake_assets.stream import OpenStream, open_stream
+    from lake_assets.streams.stream import OpenStream, open_stream
 
 __all__ = [
     "IngestResult",
@@ -50,18 +50,24 @@ __all__ = [
 ]
 
 _MODULES = {
-    "api": ("PartitionLike", "ingest_partition", "ingest_partitions", "plan_partition", "read_partition"),
+    "api": (
+        "PartitionLike",
+        "PartitionsFailedError",
+        "ingest_partition",
+        "ingest_partitions",
+        "plan_partition",
+        "read_partition",
+    ),
     "config.load": ("load_config",),
     "config.models": ("LakeConfig",),
-    "errors": ("LakeAssetsError", "PartitionsFailedError"),
-    "ingest": ("Outcome",),
+    "errors": ("LakeAssetsError",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
-    "partition": ("Partition",),
-    "passage": ("IngestResult",),
-    "plan": ("Plan",),
-    "stream": ("OpenStream", "open_stream"),
+    "layout.partition": ("Partition",),
+    "ingest.partition_run": ("IngestResult", "Outcome"),
+    "ingest.dry_run": ("Plan",),
+    "streams.stream": ("OpenStream", "open_stream"),
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 

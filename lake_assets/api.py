@@ -10,18 +10,18 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.engine import identifier
-from lake_assets.errors import CatalogError, PartitionError, PartitionsFailedError
-from lake_assets.ingest import Outcome, ingest, ingest_all
-from lake_assets.lake.ducklake import translated
-from lake_assets.lake.replacement import where
-from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult, passing_on_interrupts
-from lake_assets.plan import Plan, plan
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError
+from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.ingest.dry_run import Plan, plan
+from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_interrupts
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.session import translated
+from lake_assets.layout.partition import Partition
 from lake_assets.spark.python_side import has_session, stop_session
 from lake_assets.spark.session import spark_config, start_session
-from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import refuse_outside
+from lake_assets.streams.stream import OpenStream
 
 PartitionLike = Partition | Mapping[str, object] | str
 """A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
@@ -31,6 +31,19 @@ in a path.
 """
 
 NAMED_FAILURES = 20  # in the text of one error; `outcomes` has them all
+
+
+class PartitionsFailedError(LakeAssetsError):
+    """Some partitions of a run failed; the others are committed.
+
+    Args:
+        problem, mend: as of any error.
+        outcomes: what became of each partition of the run, the committed ones too.
+    """
+
+    def __init__(self, problem: str, mend: str = "", outcomes: Sequence[Outcome] = ()) -> None:
+        super().__init__(problem, mend)
+        self.outcomes = list(outcomes)
 
 
 def ingest_partition(

@@ -23,15 +23,15 @@ from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.engine import open_engine
+from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
-from lake_assets.lake.ducklake import DuckLake, catalog_place
-from lake_assets.lake.lock import commit_lock
+from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.session import DuckLake, catalog_place
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.storage.store import Store
-from lake_assets.stream import OpenStream, open_streams
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.stream import OpenStream, open_streams
 
 Status = Literal["ok", "warning", "failed"]
 

@@ -7,8 +7,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lake_assets.ingest import Outcome
-
 
 Outside = Literal["not_in_values", "before_start", "after_end", "in_the_future", "null_time"]
 """Why a partition is outside the config."""
@@ -136,19 +134,6 @@ class TransformError(LakeAssetsError):
     """The stream's transform cannot be loaded, fails, or returns what it must not."""
 
 
-class PartitionsFailedError(LakeAssetsError):
-    """Some partitions of a run failed; the others are committed.
-
-    Args:
-        problem, mend: as of any error.
-        outcomes: what became of each partition of the run, the committed ones too.
-    """
-
-    def __init__(self, problem: str, mend: str = "", outcomes: "Sequence[Outcome]" = ()) -> None:
-        super().__init__(problem, mend)
-        self.outcomes = list(outcomes)
-
-
 class CatalogError(LakeAssetsError):
     """The DuckLake catalog is unreachable or refuses a statement."""
 
@@ -163,6 +148,10 @@ class CatalogUnreachableError(CatalogError):
 
 class NoLakeError(CatalogError):
     """There is no catalog at the configured place yet; the first ingest makes it."""
+
+
+class SpecificationError(CatalogError):
+    """The catalog's own tables are of a version of DuckLake's specification that this package does not know."""
 
 
 class CommitConflictError(CatalogError):

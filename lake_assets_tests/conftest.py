@@ -7,8 +7,8 @@ import os
 
 from hypothesis import settings
 
-from lake_assets_tests.encrypted import encrypted, local_encrypted
-from lake_assets_tests.indexing import indexed_world, lane
+from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
+from lake_assets_tests.ingest.index.indexing import indexed_world, lane
 from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3

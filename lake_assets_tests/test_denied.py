@@ -6,13 +6,13 @@ import pytest
 
 from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import CatalogError, LakeAssetsError, ObjectRefusedError, StorageError, StorageUnreachableError
-from lake_assets.ingest import ingest_all
+from lake_assets.ingest.api import ingest_all
 from lake_assets.landing.writer import LandingWriter
-from lake_assets.spark.read import count_rows, read_schema
+from lake_assets.parquet.read import count_rows, read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets.stream import open_stream
-from lake_assets_tests.indexing import index
+from lake_assets.streams.stream import open_stream
+from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.landing.streams import rows, stream_of
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales

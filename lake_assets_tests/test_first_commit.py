@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import LakeAssetsError
-from lake_assets.lake.ducklake import TableName
-from lake_assets.lake.tables import create_table, is_never_filled
-from lake_assets.writing import Writer
-from lake_assets_tests.indexing import index
+from lake_assets.ingest.replace.write_step import Writer
+from lake_assets.lake.schema.tables import create_table, is_never_filled
+from lake_assets.lake.session import TableName
+from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World, sales
 
 TABLE = TableName("main", "sales")

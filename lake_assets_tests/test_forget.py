@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from lake_assets.forget import forget
-from lake_assets.ingest import ingest
+from lake_assets.ingest.api import ingest
+from lake_assets.ingest.forget import forget
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.usefixtures("spark")

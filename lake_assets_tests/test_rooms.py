@@ -1,42 +1,147 @@
-"""The rooms are those of the architecture page, and each imports only what stands above it there."""
+"""The rooms are those of the architecture page, and each imports only rooms above it there."""
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import lake_assets
+from lake_assets.lake.catalog import spec
 
 PACKAGE = Path(lake_assets.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
-EVERYWHERE = {"errors", "__init__"}
+LINE = re.compile(r"( +)([a-z_/]+(?:/|\.py)) {2}")
 
 
-def ranks() -> dict[str, int]:
-    """The rooms by their line on the page; a line may name a second file."""
-    text = PAGE.read_text()
-    lines = text[text.index("    lake_assets/\n") : text.index("A room imports")].splitlines()[1:]
-    named = [re.findall(r"\b([a-z_]+)(?:\.py|/)(?=[ :]|$)", line) for line in lines]
-    return {room: rank for rank, rooms in enumerate(named) for room in rooms}
+def listed(text: str) -> list[str]:
+    """The rooms of a page in their order, as paths from the package on; a room that lists others has a slash."""
+    rooms: list[str] = []
+    parents: list[tuple[int, str]] = []
+    for line in text[text.index("    lake_assets/\n") : text.index("A room imports")].splitlines()[1:]:
+        if not (found := LINE.match(f"{line}  ")):
+            continue
+        indent, name = len(found[1]), found[2]
+        parents = [(depth, parent) for depth, parent in parents if depth < indent]
+        rooms.append("".join(parent for _, parent in parents) + name)
+        if name.endswith("/"):
+            parents.append((indent, name))
+    return rooms
 
 
-def imports() -> Iterator[tuple[str, str, str]]:
-    """Every import of the package by itself: the file, its room, and the room that it imports."""
-    for file in PACKAGE.rglob("*.py"):
-        name = file.relative_to(PACKAGE)
-        for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE.name:
-                inside = node.module.split(".")[1:2] or [alias.name for alias in node.names]
-                yield from ((str(name), name.parts[0].removesuffix(".py"), room) for room in inside)
+def files(package: Path) -> Mapping[str, Path]:
+    """The modules of the package by their dotted names."""
+    return {
+        ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(package.rglob("*.py"))
+    }
+
+
+def imports(name: str, path: Path, modules: Mapping[str, Path]) -> Iterator[str]:
+    """The package's modules that one imports, anywhere in it and in any form."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names if alias.name in modules)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = package.rsplit(".", level - 1)[0] if level else ""
+                origin = ".".join(filter(None, [base, module]))
+                for alias in names:
+                    yield from [m for m in (f"{origin}.{alias.name}", origin) if m in modules][:1]
+            case ast.Call(func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module")):
+                texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+                yield from (text for text in texts if text in modules)
+
+
+def strings(path: Path) -> Iterator[str]:
+    """The texts of a file that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.value
+
+
+def rank(path: Path, package: Path, rooms: list[str]) -> int | None:
+    """The line of the page that a file belongs to: the longest that its path begins with."""
+    name = str(path.relative_to(package))
+    fitting = [room for room in rooms if name == room or (room.endswith("/") and name.startswith(room))]
+    return rooms.index(max(fitting, key=len)) if fitting else None
+
+
+def upward(package: Path, rooms: list[str]) -> list[tuple[str, str]]:
+    """The imports of a room below the importing one on the page."""
+    modules = files(package)
+    ranks = {name: rank(path, package, rooms) for name, path in modules.items()}
+    return [
+        (name, other)
+        for name, path in modules.items()
+        for other in imports(name, path, modules)
+        if (own := ranks[name]) is not None and (above := ranks[other]) is not None and above > own
+    ]
 
 
 def test_the_page_names_every_room() -> None:
-    rooms = {p.stem for p in PACKAGE.iterdir() if (p / "__init__.py").exists() or p.suffix == ".py"}
-    assert set(ranks()) == rooms - EVERYWHERE
+    rooms = listed(PAGE.read_text())
+    assert [room for room in rooms if not (PACKAGE / room).exists()] == []
+    loose = {path for path in PACKAGE.rglob("*.py") if rank(path, PACKAGE, rooms) is None}
+    # The package's face imports from everywhere, when it is asked for a name.
+    assert loose == {PACKAGE / "__init__.py"}
 
 
-def test_a_room_imports_only_what_stands_above_it() -> None:
-    order = ranks()
-    found = [(file, room, other) for file, room, other in imports() if not {room, other} & EVERYWHERE]
-    assert len(found) > 500
-    assert [(file, other) for file, room, other in found if order[other] > order[room]] == []
+def test_a_room_that_lists_its_files_lists_them_all() -> None:
+    rooms = listed(PAGE.read_text())
+    for room in ("lake/", "ingest/"):
+        missing = {p.name for p in (PACKAGE / room).iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+        missing -= {other.removeprefix(room).strip("/") for other in rooms}
+        assert missing == {"__init__.py"}, room
+
+
+def test_a_room_imports_only_rooms_above_it() -> None:
+    assert upward(PACKAGE, listed(PAGE.read_text())) == []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    modules = files(PACKAGE)
+    graph = {name: set(imports(name, path, modules)) - {name} for name, path in modules.items()}
+    assert sum(map(len, graph.values())) > 1000
+    TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+def test_ducklakes_tables_are_named_in_the_catalogs_room_alone() -> None:
+    tables = {name for name in vars(spec).values() if isinstance(name, str) and name.startswith("ducklake_")}
+    assert len(tables) == 18
+    names = re.compile(rf"\b(?:(?:{'|'.join(tables)})\b|ducklake_inlined_|__ducklake_)(?! *\()")
+    named = {
+        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") for text in strings(path) if names.search(text)
+    }
+    assert named == {"lake/catalog/spec.py"}
+
+
+def test_no_statement_spells_the_alias_of_a_lake() -> None:
+    assert [str(path) for path in PACKAGE.rglob("*.py") if "'lake'" in path.read_text()] == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from pkg.low.b import x",
+        "from pkg.low import b",
+        "import pkg.low.b",
+        "from .low import b",
+        "from .low.b import x",
+        "def f():\n    from pkg.low import b",
+        "import importlib\nimportlib.import_module('pkg.low.b')",
+    ],
+)
+def test_every_form_of_an_import_upward_is_found(tmp_path: Path, statement: str) -> None:
+    package = tmp_path / "pkg"
+    (package / "low").mkdir(parents=True)
+    for name in ("__init__.py", "low/__init__.py", "low/b.py"):
+        (package / name).touch()
+    (package / "a.py").write_text(statement)
+    assert upward(package, ["low/", "a.py"]) == []
+    assert upward(package, ["a.py", "low/"]) == [("pkg.a", "pkg.low.b")]

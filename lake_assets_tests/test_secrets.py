@@ -20,21 +20,21 @@ from lake_assets.config.load import load_config
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.storages import AzureStorage
-from lake_assets.engine import literal, open_engine
+from lake_assets.duckdb_engine import literal, open_engine
 from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
-from lake_assets.ingest import ingest
-from lake_assets.lake import ducklake
+from lake_assets.ingest.api import ingest
+from lake_assets.lake import session as ducklake
 from lake_assets.lake.attach import extensions
-from lake_assets.lake.ducklake import translated
-from lake_assets.lake.ledger import read_ledger
+from lake_assets.lake.ledger.tables import read_ledger
+from lake_assets.lake.session import translated
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.spark.job import Job
-from lake_assets.spark.read import read_schema
-from lake_assets.spark.write import write_files
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.read import read_schema
+from lake_assets.parquet.write import write_files
 from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.stream import open_stream
+from lake_assets.streams.stream import open_stream
 from lake_assets_tests.servers.listener import Listener, listener
 from lake_assets_tests.world import sales
 
@@ -86,7 +86,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for. MotherDuck's extension asks its maker's server when it is loaded, so it is left out."""
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
     monkeypatch.setattr(clients, "_RETRY", {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.engine._TRIES", 0)
+    monkeypatch.setattr("lake_assets.duckdb_engine._TRIES", 0)
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
 

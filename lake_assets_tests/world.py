@@ -15,15 +15,15 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
-from lake_assets.engine import extension_file
-from lake_assets.ingest import ingest
+from lake_assets.duckdb_engine import extension_file
+from lake_assets.ingest.api import ingest
+from lake_assets.ingest.partition_run import IngestResult
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
-from lake_assets.lake.ledger import LedgerRow, read_ledger
-from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult
+from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
+from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream, open_stream
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import ledger_table
-from lake_assets.lake.table_files import (
+from lake_assets.lake.catalog.files import snapshot_ids
+from lake_assets.lake.catalog.table_files import (
     CatalogFile,
     Deletes,
     all_deletes,
@@ -13,9 +12,11 @@ from lake_assets.lake.table_files import (
     named_since,
     partition_columns,
 )
-from lake_assets.partition import Partition
+from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
 from lake_assets.storage.store import Store
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 
 def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every row of the ledger
@@ -30,12 +31,11 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
     """
     with stream.lake.open(read_only=True) as lake:
         committed = _committed(lake, stream)
-        found = lake.rows(f"SELECT snapshot_id FROM {lake.metadata}.ducklake_snapshot")  # noqa: S608
+        snapshots = snapshot_ids(lake)
         columns = partition_columns(lake, stream.table)
         deletes = all_deletes(lake, stream.table)
         files = all_files(lake, stream.table)
     by_partition = _by_partition(files, columns, [column.name.lower() for column in stream.config.columns])
-    snapshots = {snapshot for (snapshot,) in found}
     oldest = min(snapshots)
     expired = [row for row in committed if row[0] < oldest]
     wrong = []

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.errors import NoLakeError
-from lake_assets.index_check import IndexedState, check_indexed
-from lake_assets.lake.history import last_runs
-from lake_assets.landed import Stranger, list_landed_in, strange_folders
-from lake_assets.partition import Partition
+from lake_assets.ingest.index.verify import IndexedState, check_indexed
+from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.layout.partition import Partition
 from lake_assets.report.state import PartitionState, partition_state, read_state
-from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.landing_zone import Stranger, list_landed_in, strange_folders
+from lake_assets.streams.stream import OpenStream
 
 FEW = 4  # that are named of the partitions outside the config, and of the folders of no partition
 

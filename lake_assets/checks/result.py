@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from lake_assets.partition import Partition
+from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]
 

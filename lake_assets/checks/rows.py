@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.engine import all_threads, identifier
+from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.history import LastRuns, last_runs
-from lake_assets.lake.ledger import ledger_table
-from lake_assets.lake.replacement import where
-from lake_assets.lake.table_files import named_since
-from lake_assets.partition import Partition
-from lake_assets.spark.read import count_rows
+from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 NEWEST = 200  # partitions that are looked at where no run says which
 SINGLY = 20  # partitions that are counted by a query each; of more, all of the table's are counted by one

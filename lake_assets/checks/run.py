@@ -14,10 +14,10 @@ from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts, row_counts_by_partition, schema
 from lake_assets.checks.sql import is_of_run, run_sql, run_sql_by_partition
 from lake_assets.errors import NoLakeError
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.ledger import ledger_table
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
 
 Check = Callable[[OpenStream, Scope], CheckResult]
 PartitionCheck = Callable[[OpenStream, Scope], Mapping[Partition, CheckResult]]

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import duckdb
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.engine import all_threads, identifier
+from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.history import last_runs
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
 
 _REFRESHED = re.compile(r"\brefreshed\b", re.IGNORECASE)
 

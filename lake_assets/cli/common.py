@@ -11,14 +11,14 @@ import click
 
 from lake_assets.cli.output import Command
 from lake_assets.errors import LayoutError, PartitionError
-from lake_assets.texts import is_unicode, shown
+from lake_assets.layout.texts import is_unicode, shown
 
 if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
     from lake_assets.config.streams import Stream
-    from lake_assets.lake.ducklake import DuckLake
-    from lake_assets.partition import Partition
-    from lake_assets.stream import OpenStream
+    from lake_assets.lake.session import DuckLake
+    from lake_assets.layout.partition import Partition
+    from lake_assets.streams.stream import OpenStream
 
 
 NO_WILDCARDS = "A wildcard names no partition: give --partition once for each."
@@ -48,7 +48,7 @@ def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
     Raises:
         click.UsageError: there is none of that name, or several and none is named.
     """
-    from lake_assets.stream import open_stream
+    from lake_assets.streams.stream import open_stream
 
     if name is None and len(config.streams) > 1:
         raise _wrong(f"the config has several streams: name one of {', '.join(config.streams)}.")
@@ -79,7 +79,7 @@ def partitions_of(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
     """
     if texts:
         return [partition_of(stream, text) for text in dict.fromkeys(texts)]
-    from lake_assets.partition import Partition
+    from lake_assets.layout.partition import Partition
     from lake_assets.streams.calendar import configured_values
 
     values = [configured_values(column, stream.partitions[column.name].values or ()) for column in stream.columns]
@@ -126,7 +126,7 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
     Raises:
         click.UsageError: there is none of that name, or several and none is named.
     """
-    from lake_assets.lake.ducklake import DuckLake
+    from lake_assets.lake.session import DuckLake
 
     if stream is not None:
         _among(config.streams, "stream", stream)

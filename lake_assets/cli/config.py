@@ -20,8 +20,8 @@ def validate(options: Options) -> None:
     from rich.text import Text
 
     from lake_assets.cli.output import print_table
-    from lake_assets.lake.ducklake import catalog_place, storage_place
-    from lake_assets.stream import open_streams
+    from lake_assets.lake.session import catalog_place, storage_place
+    from lake_assets.streams.stream import open_streams
 
     config = options.load()
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]

@@ -16,12 +16,12 @@ from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.words import count, size
 from lake_assets.config.load import load_config
-from lake_assets.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
-from lake_assets.demo.folder import prepare
-from lake_assets.ingest import ingest_all
+from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.confined import open_confined
-from lake_assets.lake.ledger import LedgerRow, read_ledger
-from lake_assets.stream import OpenStream, open_streams
+from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
+from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.templates.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
+from lake_assets.templates.demo.folder import prepare
 
 AIRPORTS = ("EWR", "JFK", "LGA")
 WEEK = tuple(dt.date(2013, 1, day) for day in range(1, 8))

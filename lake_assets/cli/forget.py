@@ -22,7 +22,7 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
 
     A partition with rows in the lake or with landed objects is refused; then nothing is deleted.
     """
-    from lake_assets.forget import forget as forget_partitions
+    from lake_assets.ingest.forget import forget as forget_partitions
 
     opened = stream_named(options.load(), stream)
     partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)]

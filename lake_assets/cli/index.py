@@ -16,11 +16,10 @@ from lake_assets.errors import LakeAssetsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lake_assets.index import Indexed
-    from lake_assets.index_plan import IndexPlan
-    from lake_assets.partition import Partition
-    from lake_assets.passage import IngestResult
-    from lake_assets.stream import OpenStream
+    from lake_assets.ingest.index.diff import IndexPlan
+    from lake_assets.ingest.partition_run import IngestResult, Outcome
+    from lake_assets.layout.partition import Partition
+    from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # objects of a list that are shown
 
@@ -75,7 +74,7 @@ def _dry_run(
     *,
     outside: bool,
 ) -> bool:
-    from lake_assets.index_plan import plan_index
+    from lake_assets.ingest.index.diff import plan_index
 
     plan = plan_index(stream, partitions, outside=outside)
     for part in plan.partitions:
@@ -99,8 +98,8 @@ def _dry_run(
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
     from lake_assets.cli.progress import progress
-    from lake_assets.index import index_all
-    from lake_assets.index_plan import plan_index
+    from lake_assets.ingest.index.diff import plan_index
+    from lake_assets.ingest.index.run import index_all
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
     done: list[IngestResult] = []
@@ -132,7 +131,7 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
-    from lake_assets.index_check import check_indexed
+    from lake_assets.ingest.index.verify import check_indexed
 
     state = check_indexed(stream, partitions)
     for gone in state.vanished:
@@ -154,7 +153,7 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
 
 def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
-    from lake_assets.index_check import repair_indexed
+    from lake_assets.ingest.index.verify import repair_indexed
 
     repaired = repair_indexed(stream, partitions)
     for row in repaired.rows:
@@ -175,7 +174,7 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     return not repaired.errors
 
 
-def _tell(indexed: "Indexed", failures: Failures) -> None:
+def _tell(indexed: "Outcome", failures: Failures) -> None:
     from lake_assets.cli.partitions import result_line
 
     if indexed.result is not None:
@@ -187,7 +186,7 @@ def _tell(indexed: "Indexed", failures: Failures) -> None:
 
 
 def _tell_outside(plan: "IndexPlan") -> None:
-    from lake_assets.landed import strange_folders
+    from lake_assets.streams.landing_zone import strange_folders
 
     if plan.outside:
         click.echo(f"{count(len(plan.outside), 'object')} in no partition: {_some([o.key for o in plan.outside])}")

@@ -15,7 +15,7 @@ def init(folder: Path) -> None:
 
     FOLDER is new, or empty; without it the current folder is taken. No file is ever overwritten.
     """
-    from lake_assets.starter.folder import start
+    from lake_assets.templates.starter.folder import start
 
     for path in start(folder):
         click.echo(f"{click.style('wrote', fg='green')}  {folder / path}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from lake_assets.config.models import LakeConfig
-    from lake_assets.lake.ledger import LedgerRow, Status
+    from lake_assets.lake.ledger.tables import LedgerRow, Status
 
 TABLE_ROWS = 200  # a table shows no more; csv and json have all
 FETCHED = 10_000  # rows at a time
@@ -132,7 +132,7 @@ def ledger(
     form: Format | None,
 ) -> None:
     """Show the newest runs and what became of them."""
-    from lake_assets.lake.ledger import LEDGER_COLUMNS, STATUSES, read_ledger
+    from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES, read_ledger
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)

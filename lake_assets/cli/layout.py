@@ -62,7 +62,7 @@ def _read(file: Path) -> "pa.Table":
         raise click.UsageError(
             f"{file} ends in none of {', '.join(readers)}: name the sample by its kind.", click.get_current_context()
         )
-    from lake_assets.engine import glob_literal, open_engine
+    from lake_assets.duckdb_engine import glob_literal, open_engine
 
     reader = readers[file.suffix.lower()]
     with open_engine(()) as engine:

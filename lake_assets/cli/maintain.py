@@ -13,8 +13,8 @@ from lake_assets.cli.output import write_json
 from lake_assets.cli.words import count, several, size
 
 if TYPE_CHECKING:
-    from lake_assets.compact import Compacted
-    from lake_assets.maintain import Maintained
+    from lake_assets.maintenance.compaction import Compacted
+    from lake_assets.maintenance.run import Maintained
 
 SHOWN = 20  # files and partitions of each kind
 
@@ -34,7 +34,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
     compacted is as it was, and the exit code is then 1.
     """
     from lake_assets.cli.sessions import Session
-    from lake_assets.maintain import maintain as maintain_lake
+    from lake_assets.maintenance.run import maintain as maintain_lake
 
     options: Options = ctx.obj
     config = options.load()

@@ -21,9 +21,9 @@ from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
-    from lake_assets.lake.ledger import LedgerRow
-    from lake_assets.passage import IngestResult
-    from lake_assets.plan import Plan
+    from lake_assets.ingest.dry_run import Plan
+    from lake_assets.ingest.partition_run import IngestResult
+    from lake_assets.lake.ledger.tables import LedgerRow
 
 OBJECTS_SHOWN = 10
 
@@ -46,8 +46,8 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
 
     Fails where the ingest would fail for want of source objects.
     """
-    from lake_assets.landed import list_landed, strange_folders
-    from lake_assets.plan import plan as plan_of
+    from lake_assets.ingest.dry_run import plan as plan_of
+    from lake_assets.streams.landing_zone import list_landed, strange_folders
 
     opened = stream_named(ctx.obj.load(), stream)
     partitions = partitions_of(opened.config, texts)
@@ -63,7 +63,7 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
             click.echo(
                 f"  and {len(folders) - OBJECTS_SHOWN:,} folders more; `lake-assets report --format json` names all"
             )
-    if any(one.action.startswith("fail") for one in plans):
+    if any(one.decision.action == "fail" for one in plans):
         ctx.exit(1)
 
 
@@ -78,7 +78,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
     ]
     if len(objects) > OBJECTS_SHOWN:
         lines.append(f"            and {len(objects) - OBJECTS_SHOWN:,} more")
-    if plan.statements and plan.action.startswith(("replace", "clear")):
+    if plan.decision.action in ("replace", "clear"):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"
             if plan.table_exists
@@ -107,8 +107,8 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     """
     from lake_assets.cli.progress import progress
     from lake_assets.cli.sessions import Session
-    from lake_assets.ingest import ingest_all
-    from lake_assets.passage import passing_on_interrupts
+    from lake_assets.ingest.api import ingest_all
+    from lake_assets.ingest.partition_run import passing_on_interrupts
 
     options: Options = ctx.obj
     config = options.load()

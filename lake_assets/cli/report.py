@@ -17,7 +17,7 @@ from lake_assets.errors import StorageError
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
-    from lake_assets.stream import OpenStream
+    from lake_assets.streams.stream import OpenStream
 
 _file = click.Path(dir_okay=False, path_type=Path)
 _NUMBERS = {"committed", "stale", "failed", "missing", "absent", "outside", "rows", "objects", "bytes", "snapshot"}
@@ -47,7 +47,7 @@ def report_(
     Landed objects that lie in no partition are named below the table, and in JSON as objects of their own.
     """  # noqa: D301 - click reads the \b
     from lake_assets.report.state import read_state
-    from lake_assets.stream import open_streams
+    from lake_assets.streams.stream import open_streams
 
     config = options.load()
     if stream is not None or png is not None:
@@ -88,7 +88,7 @@ def _write(file: Path, body: bytes) -> None:
 
 def _strange_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
     """For each stream with objects of no partition an object that names their folders."""
-    from lake_assets.landed import strange_folders
+    from lake_assets.streams.landing_zone import strange_folders
 
     return [
         {
@@ -107,7 +107,7 @@ def _strange_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]
 
 def _tell_strange(states: "Sequence[StreamState]", *, err: bool) -> None:
     """What no refresh takes in: objects of no partition, and partitions outside the config, with the reason."""
-    from lake_assets.landed import strange_folders
+    from lake_assets.streams.landing_zone import strange_folders
 
     for state in states:
         if state.strangers:

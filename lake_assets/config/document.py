@@ -9,7 +9,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from lake_assets.config.syntax import HALF_A_PAIR, MAX_VALUES, compose, resolved, shown_tag, too_many
-from lake_assets.texts import is_unicode
+from lake_assets.layout.texts import is_unicode
 
 Location = tuple[str | int, ...]
 

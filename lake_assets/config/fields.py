@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from lake_assets.config.editor_schema import VARIABLE
 from lake_assets.errors import ConfigError
-from lake_assets.texts import is_unicode, shown
+from lake_assets.layout.texts import is_unicode, shown
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "folder"

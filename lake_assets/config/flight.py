@@ -20,7 +20,7 @@ from lake_assets.config.web import has_query
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import escape
 from lake_assets.layout.template import Template
-from lake_assets.texts import is_unicode
+from lake_assets.layout.texts import is_unicode
 
 SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable

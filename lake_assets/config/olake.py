@@ -11,10 +11,10 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets.layout.grammar import NOW, Placeholder
 from lake_assets.layout.olake import OlakeStream
+from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
+from lake_assets.layout.time_types import time_type
 from lake_assets.layout.timestamps import GRANULARITIES
-from lake_assets.partition import TIME_FORMATS
-from lake_assets.time_types import time_type
 
 # Dagster's partitions have two dimensions; what else the path says becomes `path_columns`.
 MOST_COLUMNS = 2

@@ -2,31 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
 from lake_assets.config.fields import Identifier
 from lake_assets.config.layouts import LayoutOptions
 from lake_assets.config.model import Model
-from lake_assets.derived import Derived, folder, places
+from lake_assets.config.partition_fields import ColumnType, LayoutColumn, PartitionField
 from lake_assets.errors import LayoutError
+from lake_assets.layout.derived import Derived, folder, places
 from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted
+from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
-from lake_assets.partition import TIME_FORMATS, PartitionType
-
-if TYPE_CHECKING:
-    from lake_assets.config.streams import PartitionField
-
-
-def _day_is_date(value: object) -> object:
-    return "date" if value == "day" else value
-
-
-ColumnType = Annotated[
-    PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
-]
-LayoutColumn = Annotated[str, Field(min_length=1)]
 
 
 class PathColumn(Model):
@@ -50,7 +38,7 @@ PathColumns = dict[
 
 def stream_template(
     layout: LayoutOptions | None,
-    partitions: Mapping[str, "PartitionField"],
+    partitions: Mapping[str, PartitionField],
     path_columns: Mapping[str, PathColumn],
     time_zone: str,
 ) -> Template:
@@ -76,7 +64,7 @@ def stream_template(
 
 
 def _named(
-    template: Template, in_path: Mapping[str, "PartitionField"], path_columns: Mapping[str, PathColumn]
+    template: Template, in_path: Mapping[str, PartitionField], path_columns: Mapping[str, PathColumn]
 ) -> Template:
     names: dict[str, str] = {}
     for place, fields in (("partitions", in_path), ("path_columns", path_columns)):
@@ -96,7 +84,7 @@ def _named(
     return template.named(names)
 
 
-def _hive(in_path: Mapping[str, "PartitionField"], time_zone: str) -> Template:
+def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
     """Hive's folders: the columns' values as they are, or those that are made of another column."""
     if not in_path:
         return Template.root()
@@ -112,9 +100,7 @@ def _hive(in_path: Mapping[str, "PartitionField"], time_zone: str) -> Template:
     return Template.parse("/".join(folders), time_zone=zone).named({source: name for name, source in derived.items()})
 
 
-def derived_columns(
-    template: Template, partitions: Mapping[str, "PartitionField"], time_zone: str
-) -> Iterator[Derived]:
+def derived_columns(template: Template, partitions: Mapping[str, PartitionField], time_zone: str) -> Iterator[Derived]:
     """The partition columns whose values come from another column of the rows.
 
     Args:

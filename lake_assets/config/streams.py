@@ -1,6 +1,5 @@
 """A stream: one table's worth of landed files and how it reaches the lake."""
 
-import datetime as dt
 from functools import cached_property
 from typing import Literal, Self
 
@@ -9,14 +8,13 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.clashes import clash
-from lake_assets.config.fields import Date, FileSize, Identifier, KeyPrefix, Texts
+from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type
 from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
+from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.path_layout import (
-    ColumnType,
-    LayoutColumn,
     PathColumns,
     derived_columns,
     missing_column,
@@ -25,72 +23,17 @@ from lake_assets.config.path_layout import (
 from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Source, WebStorage
-from lake_assets.config.web import check_names, has_query
-from lake_assets.derived import Derived
+from lake_assets.config.web import check_names, check_use, has_query
 from lake_assets.errors import LayoutError, PartitionError
-from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.derived import Derived
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.partition import TIME_FORMATS, Empty, Partition, PartitionColumn
-from lake_assets.time_types import check_time_type
+from lake_assets.layout.time_types import check_time_type
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
 SchemaPolicy = Literal["strict", "evolve"]
-
-
-class PartitionField(Model):
-    """A partition column of a stream and the values it may take."""
-
-    type: ColumnType = "string"
-    values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
-    start: Date | None = Field(None, description="First date, for the types that are times.")
-    end: Date | None = Field(None, description="Last date, for the types that are times; today when absent.")
-    source: LayoutColumn | None = Field(
-        None,
-        alias="from",
-        description="The column of the layout, or with in: rows of the files, that its values come from.",
-    )
-    empty: Empty = Field("refuse", description="What an empty value in a path is: NULL, a value, or none.")
-    where: Literal["path", "rows"] = Field(
-        "path",
-        alias="in",
-        description="What says of which partition a row is: its object's path, or this column of it.",
-    )
-
-    @field_validator("values", mode="before", json_schema_input_type=list[str | int | float] | None)
-    @classmethod
-    def _values_as_text(cls, values: object) -> object:
-        if not isinstance(values, list):
-            return values
-        for value in values:
-            # YAML reads `NO` as false; a region of that name must not become "False".
-            if isinstance(value, bool):
-                raise ValueError(f"{value} is a boolean in YAML: put the value in quotes, such as 'NO'")  # noqa: TRY004 - pydantic takes ValueError
-            if isinstance(value, dt.datetime):
-                raise ValueError(f"{value} is a time in YAML: put the value in quotes")  # noqa: TRY004 - as above
-            if not isinstance(value, str | int | float | dt.date):
-                raise ValueError(f"values must be texts or numbers: write each in quotes, and NULL as '{HIVE_NULL}'")  # noqa: TRY004 - as above
-        return [str(value) for value in values]
-
-    @model_validator(mode="after")
-    def _fits_its_type(self) -> Self:
-        is_time = self.type in TIME_FORMATS
-        if is_time and self.values is not None:
-            raise ValueError(f"a {self.type} column takes start and end, not values")
-        if is_time and self.start is None:
-            raise ValueError(f"a {self.type} column needs start, the first date there is, such as 2026-01-01")
-        if self.empty != "refuse" and self.type != "string":
-            raise ValueError(f"empty is for the type string, and a {self.type} has no empty value: remove it")
-        if self.empty == "null" and self.where == "rows":
-            raise ValueError("empty: null is of paths, and rows tell an empty text from NULL: write empty: value")
-        if not is_time and (self.start or self.end):
-            raise ValueError(f"start and end are for the types {', '.join(TIME_FORMATS)}")
-        if self.start and self.end and self.end < self.start:
-            raise ValueError(f"end {self.end} lies before start {self.start}")
-        if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
-            raise ValueError("values must be at least one, each once")
-        return self
 
 
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
@@ -325,14 +268,15 @@ class Stream(Model):
     def _records_fit_the_layout(self) -> Self:
         if self.landing is not None and self.landing.columns is not None:
             schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
-            if found := clash(self, schema):
+            if found := clash(self.template, self.partitions, schema):
                 raise ValueError(f"landing.columns: {' '.join(found).rstrip('.')}")
         return self
 
     @model_validator(mode="after")
     def _asks_a_web_server_by_names(self) -> Self:
         if isinstance(self.source, WebStorage):
-            check_names(self)
+            check_names(self.files, self.template, self.columns, self.partitions)
+            check_use(self.mode, self.sensor, self.landing)
         return self
 
     @cached_property

@@ -20,8 +20,9 @@ from lake_assets.config.storages import (
     R2Storage,
     S3Storage,
 )
-from lake_assets.engine import identifier, literal
+from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.errors import ConfigError
+from lake_assets.lake.catalog import spec
 
 ALIAS = "lake"
 
@@ -159,8 +160,7 @@ def _metadata(catalog: Catalog) -> str:
     if isinstance(catalog, PostgresCatalog):
         return "postgres:"
     if isinstance(catalog, MotherDuckCatalog):
-        # The name that MotherDuck gives the catalog of a DuckLake database.
-        return f"md:__ducklake_metadata_{catalog.database}"
+        return f"md:{spec.motherduck_database(catalog.database)}"
     prefix = "sqlite:" if isinstance(catalog, SqliteCatalog) else ""
     return f"{prefix}{Path(catalog.path).absolute()}"
 

@@ -14,10 +14,10 @@ import duckdb
 from lake_assets.config.catalogs import MotherDuckCatalog
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import LocalStorage
-from lake_assets.engine import identifier, literal
+from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.lake.attach import data_path
-from lake_assets.lake.ducklake import DuckLake, LakeSession
-from lake_assets.lake.files import table_folders
+from lake_assets.lake.catalog.files import folders_outside, table_folders
+from lake_assets.lake.session import DuckLake, LakeSession
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 _READING = "use SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake by `lake-assets ingest`"
@@ -85,16 +85,10 @@ def _confine(session: LakeSession) -> None:
 
 def _elsewhere(session: LakeSession, roots: tuple[str, ...]) -> set[str]:
     """The folders of the lake's files that lie outside of these: others may have registered some where they were."""
+    if session.unknown_specification is not None:
+        return set()
     folders = {folder for folder in table_folders(session) if not folder.startswith(roots)}
-    outside = " AND ".join(["NOT starts_with(path, ?)"] * len(roots))
-    for table in ("ducklake_data_file", "ducklake_delete_file"):
-        found = session.rows(
-            f"SELECT DISTINCT regexp_replace(path, '[^/]*$', '') FROM {session.metadata}.{table} "  # noqa: S608
-            f"WHERE NOT path_is_relative::BOOLEAN AND {outside}",
-            roots,
-        )
-        folders |= {folder for (folder,) in found}
-    return folders
+    return folders | folders_outside(session, roots)
 
 
 def check_reads(sql: str, lake: Lake) -> None:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from lake_assets.config.clashes import clash, renamed
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, PartitionError, SchemaError
-from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn
-from lake_assets.spark.fit import others, typed_value
-from lake_assets.spark.leaves import no_rows
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn
+from lake_assets.parquet.leaves import no_rows
+from lake_assets.parquet.schema_fit import others, typed_value
 from lake_assets.streams.calendar import Calendar
 
 _REMEMBERED = 65_536  # paths
@@ -47,7 +47,7 @@ class Destination:
         self._layout = stream.template
         empty = no_rows(schema)
         self._layout.render(empty)
-        if found := clash(stream, schema):
+        if found := clash(stream.template, stream.partitions, schema):
             raise SchemaError(*found)
         places = [p for p in self._layout.placeholders if not p.is_now]
         in_parts = {p.column for p in places if p.granularity is not None}
@@ -118,7 +118,9 @@ class Destination:
                     f"{self._layout.text!r} its record belongs to {paths[row].as_py()}:"
                 )
                 new = column.type if column.type in TIME_FORMATS else "part"
-                line = renamed(self._stream, column.name, new if new not in rows.schema.names else f"{new}_of_path")
+                line = renamed(
+                    self._stream.partitions, column.name, new if new not in rows.schema.names else f"{new}_of_path"
+                )
                 return Strangers(found, problem, f"give the partition column another name: partitions: {{{line}}}.")
         return None
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from lake_assets.errors import SchemaError
-from lake_assets.spark.leaves import leaf_types, no_rows
+from lake_assets.parquet.leaves import leaf_types, no_rows
 
 _SAMPLE = 1000  # rows
 _FEW = 64  # distinct values

@@ -15,10 +15,10 @@ import pyarrow.ipc
 
 from lake_assets.errors import LandingError
 from lake_assets.landing.schema import inferred
-from lake_assets.landing.sift import BREAK, Records, Rows
 from lake_assets.landing.text import CsvText, JsonText, Text
-from lake_assets.spark.parquet import ParquetRows
-from lake_assets.texts import is_unicode, shown
+from lake_assets.landing.validate import BREAK, Records, Rows
+from lake_assets.layout.texts import is_unicode, shown
+from lake_assets.parquet.files import ParquetRows
 
 if TYPE_CHECKING:
     from io import BufferedIOBase

@@ -13,7 +13,7 @@ import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
 from lake_assets.landing.schema import as_text, inferred, too_wide, wide_integer, wide_integers
-from lake_assets.landing.sift import NOT_ONE_RECORD, Block, Lines, Positions, Records, line_breaks
+from lake_assets.landing.validate import NOT_ONE_RECORD, Block, Lines, Positions, Records, line_breaks
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"

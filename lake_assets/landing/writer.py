@@ -25,7 +25,7 @@ from lake_assets.landing.encode import Encoder
 from lake_assets.landing.names import BatchNames
 from lake_assets.landing.outputs import open_outputs
 from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.sift import Records, Rejected, Rows, sift
+from lake_assets.landing.validate import Records, Rejected, Rows, sift
 
 DEAD_LETTERS = "_dead_letters"  # a folder of each output that no listing takes for data
 

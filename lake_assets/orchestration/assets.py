@@ -19,7 +19,9 @@ from lake_assets.errors import (
     PartitionError,
     StorageUnreachableError,
 )
-from lake_assets.ingest import Outcome, Sessions, ingest_all
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import IngestResult, Outcome, is_interrupt, passing_on_interrupts
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.checks import (
     evaluations_of_cancelled_run,
     evaluations_of_failed_run,
@@ -36,9 +38,8 @@ from lake_assets.orchestration.partitions import partition_of, partitions_defini
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.strangers import newest_look
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
-from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult, is_interrupt, passing_on_interrupts
-from lake_assets.stream import OpenStream
+from lake_assets.spark.session import Sessions
+from lake_assets.streams.stream import OpenStream
 
 PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
 LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes

@@ -17,7 +17,7 @@ from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.orchestration.sensors import object_sensor
 from lake_assets.orchestration.sqs import sqs_sensor
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
-from lake_assets.stream import OpenStream, open_streams
+from lake_assets.streams.stream import OpenStream, open_streams
 
 
 def build_definitions(

@@ -8,11 +8,11 @@ import dagster as dg
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.evaluations import Evaluator
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
 from lake_assets.orchestration.schedules import RANGE_START
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 PARTITION = "dagster/partition"
 

@@ -16,12 +16,12 @@ from lake_assets.config.model import Model
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.spark_settings import SparkSettings
 from lake_assets.config.streams import Stream
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData, specs_of
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream, open_stream
+from lake_assets.streams.stream import OpenStream, open_stream
 
 
 class LakeStreamAttributes(Model):

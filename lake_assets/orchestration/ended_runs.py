@@ -14,7 +14,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from lake_assets.checks.run import checks_of, is_by_partition
 from lake_assets.orchestration.evaluations import Evaluator
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 INTERVAL_SECONDS = 30

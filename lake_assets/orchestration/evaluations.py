@@ -19,10 +19,10 @@ from dagster_shared.record import replace
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.checks.run import is_by_partition, run_check, run_check_by_partition, severity_of
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import Metadata, markdown
 from lake_assets.orchestration.partitions import has_key, partition_key, partition_of
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats
 NEWEST = 100  # plans of one check and partition, among which one of a run that is under way is looked for

@@ -3,7 +3,7 @@
 import dagster as dg
 
 from lake_assets.landing.drain import drain
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 
 def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import dagster as dg
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -21,11 +22,10 @@ from lake_assets.orchestration.partitions import (
     partitions_definition,
 )
 from lake_assets.orchestration.strangers import in_no_partition
-from lake_assets.partition import Partition
-from lake_assets.recent import recent_texts
-from lake_assets.stream import OpenStream
 from lake_assets.streams.calendar import Calendar
-from lake_assets.waiting import Waiting, look_at_landing
+from lake_assets.streams.newest import recent_texts
+from lake_assets.streams.pending import Waiting, look_at_landing
+from lake_assets.streams.stream import OpenStream
 
 
 def landing_name(stream: str) -> str:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
-from lake_assets.maintain import Maintained, maintain
+from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.resources import sessions
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.ledger import ledger_table
-from lake_assets.lake.replacement import where
-from lake_assets.partition import Partition
-from lake_assets.passage import IngestResult
-from lake_assets.stream import OpenStream
+from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
 
 PREVIEW_ROWS = 10
 _PREVIEW_CHARACTERS = 80  # of one value

@@ -7,9 +7,9 @@ import dagster as dg
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
+from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.translator import StreamSpecs
-from lake_assets.partition import TIME_FORMATS
 
 
 def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:

@@ -17,11 +17,11 @@ from typing import Literal
 import dagster as dg
 import pendulum
 
-from lake_assets.config.streams import PartitionField
+from lake_assets.config.partition_fields import PartitionField
 from lake_assets.errors import PartitionError
-from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
-from lake_assets.stream import OpenStream
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
 from lake_assets.streams.calendar import configured_values
+from lake_assets.streams.stream import OpenStream
 
 # `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}

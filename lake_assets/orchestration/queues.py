@@ -10,9 +10,9 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 from dagster_aws.utils import ResourceWithBoto3Configuration
 
-from lake_assets.arrivals.deliveries import Message
 from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sensors import SqsSensor
+from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
 
 _BATCH = 10  # messages that SQS gives or takes with one request

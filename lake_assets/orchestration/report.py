@@ -12,14 +12,14 @@ import dagster as dg
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
-from lake_assets.lake.history import LedgerFigures, ledger_figures
-from lake_assets.lake.ledger import LedgerRow, read_ledger
+from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
+from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.orchestration.metadata import Metadata, markdown
 from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 IMAGE_BYTES = 100_000  # of PNG; a larger one is left out of the event, and `lake-assets report --png` makes it
 NAMED = 20  # failed partitions with their errors

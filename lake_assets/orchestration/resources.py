@@ -6,8 +6,7 @@ from dagster_pyspark import LazyPySparkResource
 from dagster_spark.utils import flatten_dict
 from pyspark.sql import SparkSession
 
-from lake_assets.ingest import Sessions
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
 def pyspark_resource(settings: Mapping[str, str]) -> LazyPySparkResource:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from lake_assets.orchestration.partitions import dimension_key, dimensions
-from lake_assets.recent import recent_texts
-from lake_assets.stream import OpenStream
+from lake_assets.streams.newest import recent_texts
+from lake_assets.streams.stream import OpenStream
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"

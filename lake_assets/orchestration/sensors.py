@@ -4,15 +4,15 @@ from collections.abc import Iterable, Sequence
 
 import dagster as dg
 
-from lake_assets.arrivals.batch import Request
-from lake_assets.arrivals.look import look
-from lake_assets.arrivals.reading import Stray
 from lake_assets.config.sensors import ObjectSensor, SensorBase
+from lake_assets.detection.reading import Stray
+from lake_assets.detection.run_plan import Request
+from lake_assets.detection.scan import look
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.partition import TIME_FORMATS, Partition
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
 from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
-from lake_assets.partition import TIME_FORMATS, Partition
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 NAMED_STRAYS = 10
 

@@ -2,12 +2,12 @@
 
 import dagster as dg
 
-from lake_assets.arrivals.deliveries import MOST_WAITING, QueueCursor, sort_out
 from lake_assets.config.sensors import SqsSensor
+from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, sort_out
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.queues import Queue
 from lake_assets.orchestration.sensors import default_status, result, sensor_name, tell_strays, told
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 
 def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from lake_assets.landed import Stranger, strange_folders
 from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.streams.landing_zone import Stranger, strange_folders
 
 COUNT = "objects_in_no_partition"
 FOLDERS = "in_no_partition"

@@ -12,10 +12,10 @@ from typing import Literal
 import dagster as dg
 
 from lake_assets.errors import ConfigError
-from lake_assets.lake.ledger import LEDGER_COLUMNS, ledger_table
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
 from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 
 AssetKind = Literal["table", "landing", "report", "ledger"]
 """The table of a stream, its landing zone upstream, the report of its partitions, or the ledger of a lake."""

@@ -15,7 +15,7 @@ import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from lake_assets.partition import TIME_FORMATS, PartitionType, PartitionValue
+from lake_assets.layout.partition import TIME_FORMATS, PartitionType, PartitionValue
 from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
 from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.streams.calendar import time_key

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lake_assets.errors import NoLakeError
-from lake_assets.lake.ledger import LedgerRow, ledger_table, read_ledger
-from lake_assets.landed import StrangeFolder, strange_folders
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, read_ledger
 from lake_assets.report.plot import COLOURS, heat_map
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary, summarize, total
-from lake_assets.stream import OpenStream
+from lake_assets.streams.landing_zone import StrangeFolder, strange_folders
+from lake_assets.streams.stream import OpenStream
 
 LIMIT = 100  # of partitions in a table
 FEW = 20  # of those that were never run, which are often very many

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.partition import PartitionValue
+from lake_assets.layout.partition import PartitionValue
 from lake_assets.report.state import State
 
 _WORST: Mapping[State, int] = {"absent": 0, "committed": 1, "missing": 2, "stale": 3, "failed": 4, "outside": 0}

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from lake_assets.errors import NoLakeError, OutsidePartitionError
-from lake_assets.lake.history import LastRuns, last_runs
-from lake_assets.landed import Stranger, list_landed
-from lake_assets.manifest import Manifest
-from lake_assets.partition import Partition, PartitionColumn
-from lake_assets.stream import OpenStream
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
+from lake_assets.streams.landing_zone import Stranger, list_landed
+from lake_assets.streams.stream import OpenStream
 
 State = Literal["committed", "stale", "failed", "missing", "absent", "outside"]
 STATES: tuple[State, ...] = get_args(State)

@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lake_assets.partition import TIME_FORMATS
+from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.report.state import PartitionState, State, StreamState, counts_of
 
 

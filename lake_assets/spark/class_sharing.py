@@ -1,7 +1,7 @@
 """Class-data sharing: the driver's JVM maps one archive of Spark's classes instead of reading them from the jars.
 
 It brings the first SQL result from 6.5 s after the process's start to 4.3 s (two cores, Java 17; 21 and 25 alike).
-Making the archive takes the JVM 15 to 25 s, so a separate process makes it (`lake_assets.spark.make_archive`),
+Making the archive takes the JVM 15 to 25 s, so a separate process makes it (`lake_assets.spark.class_archive`),
 once for each Java and Spark, after the first process that lacked it has ended. Nothing of it can stop a
 start: the JVM verifies the archive's checksums (0.1 s) and goes on without it where it does not fit.
 The environment variable LAKE_ASSETS_NO_CDS, set to anything, turns all of it off.
@@ -135,7 +135,7 @@ def _make_at_exit() -> None:
 
 
 def _make() -> None:
-    command = [sys.executable, "-m", "lake_assets.spark.make_archive"]
+    command = [sys.executable, "-m", "lake_assets.spark.class_archive"]
     null = subprocess.DEVNULL
     try:
         # A session of its own: it outlives this process and its terminal.

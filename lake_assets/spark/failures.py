@@ -9,7 +9,6 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
-import lake_assets
 from lake_assets import errors
 from lake_assets.config.streams import Transform
 from lake_assets.errors import LakeAssetsError, SourceError, SparkUnavailableError, TaskLostError, TransformError
@@ -20,7 +19,7 @@ VIEW = "source"
 
 _SENTENCES = 600  # characters of what others say
 
-_PACKAGE = f"{Path(lake_assets.__file__).parent}{os.sep}"
+_PACKAGE = f"{Path(errors.__file__).parent}{os.sep}"
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*)", re.DOTALL)
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)

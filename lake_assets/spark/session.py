@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import platformdirs
@@ -27,6 +27,9 @@ LOG_LEVEL = "spark.log.level"
 TASK_TRIES = "2"  # of a local session, where a task that fails for good costs each try; a cluster's default is 4
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+Sessions = Callable[[], SparkSession]
+"""Gives the Spark session; called only when there is work for Spark."""
+
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # stands before spark.driver.extraJavaOptions, which is the user's
 

@@ -10,9 +10,10 @@ from itertools import product
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
-from lake_assets.config.streams import PartitionField, Stream
+from lake_assets.config.partition_fields import PartitionField
+from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, OutsidePartitionError
-from lake_assets.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.streams.nearest import nearest
 
 VALUES_NAMED = 10  # of a long list

@@ -5,9 +5,9 @@ from itertools import product
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LayoutError, PartitionError
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
-from lake_assets.partition import Partition
-from lake_assets.texts import is_unicode
+from lake_assets.layout.texts import is_unicode
 
 
 def place_prefixes(template: Template, place: Partition) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from pyspark.sql import SparkSession
 
-from lake_assets.demo.flights import land, read_flights
+from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets_tests.benchmarks.measure import Line, Report
 from lake_assets_tests.servers.dagster import DagsterServer, Run, dagster_dev
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.demo.flights import land, read_flights
-from lake_assets.ingest import ingest, ingest_all
-from lake_assets.partition import Partition
-from lake_assets.stream import open_stream
+from lake_assets.ingest.api import ingest, ingest_all
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import open_stream
+from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets_tests.benchmarks.measure import Line, Report, Work, in_turns
 
 ORIGINS = ("EWR", "JFK", "LGA")

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.engine import extension_file
-from lake_assets.index import index_all
-from lake_assets.stream import OpenStream, open_stream
+from lake_assets.duckdb_engine import extension_file
+from lake_assets.ingest.index.run import index_all
+from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
 from lake_assets_tests.benchmarks.measure import Line, Report, Work, in_turns
 

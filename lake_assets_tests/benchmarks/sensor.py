@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lake_assets.arrivals.cursor import Cursor
-from lake_assets.arrivals.listing import Listing
-from lake_assets.arrivals.look import look
 from lake_assets.config.storages import LocalStorage
 from lake_assets.config.streams import Stream
+from lake_assets.detection.cursor import Cursor
+from lake_assets.detection.listing import Listing
+from lake_assets.detection.scan import look
 from lake_assets.storage.store import Store
-from lake_assets_tests.arrivals.bucket import NOW, Bucket
-from lake_assets_tests.arrivals.watch import stream_of
+from lake_assets_tests.detection.bucket import NOW, Bucket
+from lake_assets_tests.detection.watch import stream_of
 
 _REGIONS = ("MW", "NE", "NW", "SE", "SW")
 _A_DAY = 200  # objects of a region's day

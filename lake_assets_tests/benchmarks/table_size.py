@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.ingest import ingest
-from lake_assets.lake.replacement import add_files_statement
-from lake_assets.stream import OpenStream, open_stream
+from lake_assets.ingest.api import ingest
+from lake_assets.lake.commit.replacement import add_files_statement
+from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
 from lake_assets_tests.benchmarks.measure import Report, Work, in_turns
 from lake_assets_tests.benchmarks.refresh import PARTITION

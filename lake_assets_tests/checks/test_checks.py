@@ -6,10 +6,10 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import checks_of, is_by_partition, run_check, run_check_by_partition, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
-from lake_assets.index_check import repair_indexed
-from lake_assets.manifest import Manifest
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.layout.partition import Partition
+from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.engine import extension_file
+from lake_assets.duckdb_engine import extension_file
 from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 Run = Callable[..., Result]

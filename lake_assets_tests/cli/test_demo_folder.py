@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from lake_assets.config.load import load_config
-from lake_assets.demo.folder import CONFIG, MARKER, prepare
 from lake_assets.errors import StorageError
+from lake_assets.templates.demo.folder import CONFIG, MARKER, prepare
 from lake_assets_tests.cli.choices import changed_by_each_choice
 
 

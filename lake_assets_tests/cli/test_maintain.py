@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.lake.table_files import live_files
+from lake_assets.lake.catalog.table_files import live_files
 from lake_assets_tests.world import NW, STREAM, World, sales
 
 Run = Callable[..., Result]

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, SourceError
-from lake_assets.ingest import ingest_all
-from lake_assets.partition import Partition, PartitionColumn
-from lake_assets.passage import Passage
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets_tests.world import NW, World, sales
 
 ODD = os.fsdecode(b"p=\xff")
@@ -118,7 +118,7 @@ def test_an_error_with_such_a_text_has_its_row_too(local_world: World, monkeypat
     def refuse(*_: object) -> NoReturn:
         raise SourceError("the object a\udcff.parquet is damaged:", "land it again.")
 
-    monkeypatch.setattr(Passage, "listed", refuse)
+    monkeypatch.setattr(PartitionRun, "listed", refuse)
     local_world.land(NW, sales(1))
     with pytest.raises(SourceError):
         local_world.ingest(NW)

@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets.ingest import ingest_all
-from lake_assets.landed import list_landed
+from lake_assets.ingest.api import ingest_all
 from lake_assets.layout.template import Template
-from lake_assets.stream import OpenStream, open_stream
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.world import World
 
 CATALOG: dict[str, Any] = {

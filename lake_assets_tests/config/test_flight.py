@@ -8,7 +8,7 @@ from lake_assets.config.flight import flight_config
 from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
-from lake_assets.lake.ledger import ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
 

@@ -5,10 +5,10 @@ import pyarrow.parquet as pq
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.arrivals.look import look
 from lake_assets.config.layouts import LayoutOptions
 from lake_assets.config.streams import Stream
-from lake_assets_tests.arrivals.bucket import Bucket
+from lake_assets.detection.scan import look
+from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.world import STREAM, World, sales
 
 BERLIN = {"template": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}", "time_zone": "Europe/Berlin"}

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.orchestration.assets import stream_asset
-from lake_assets.stream import open_stream
+from lake_assets.streams.stream import open_stream
 from lake_assets_tests.world import STREAM
 
 

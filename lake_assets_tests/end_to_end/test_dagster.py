@@ -19,10 +19,10 @@ import pytest
 import yaml
 
 from lake_assets.config.load import load_config
-from lake_assets.demo.flights import land, read_flights
-from lake_assets.demo.folder import prepare
-from lake_assets.engine import extension_file
+from lake_assets.duckdb_engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions
+from lake_assets.templates.demo.flights import land, read_flights
+from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.lake.ledger import LedgerRow
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.faults.test_kill import start
 from lake_assets_tests.faults.writer import LANES, ROWS, make_table, write
 from lake_assets_tests.world import NW, SW, World

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lake_assets.index import index_all
+from lake_assets.ingest.index.run import index_all
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.slow

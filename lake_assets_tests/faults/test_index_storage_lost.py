@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.errors import StorageUnreachableError
-from lake_assets.ingest import ingest_all
+from lake_assets.ingest.api import ingest_all
 from lake_assets.orchestration.assets import PASSING
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import is_looked_at
@@ -15,7 +15,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 @pytest.fixture
 def world(local_world: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> World:
     """A table, and eight new objects, whose files the server refuses to give; the engine asks for each once."""
-    monkeypatch.setattr("lake_assets.engine._TRIES", 0)
+    monkeypatch.setattr("lake_assets.duckdb_engine._TRIES", 0)
     local_world.options["mode"] = "index"
     local_world.source = bucket_on(s3_proxy.s3)
     local_world.land(SW, sales(0))

@@ -11,7 +11,7 @@ from lake_assets_tests.world import NW, STREAM, SW, World, sales
 
 SCRIPT = """
 import json, os, signal, sys
-from lake_assets.ingest import ingest_all
+from lake_assets.ingest.api import ingest_all
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets_tests.world import World
 
@@ -31,7 +31,7 @@ print(json.dumps([[type(o.error).__name__, str(o.error)] for o in outcomes] + [l
 STARTED_AGAIN = """
 import json, os, signal, sys
 from lake_assets.cli.sessions import Session
-from lake_assets.ingest import ingest_all
+from lake_assets.ingest.api import ingest_all
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets_tests.world import World
 

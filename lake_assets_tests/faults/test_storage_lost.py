@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.config.storages import S3Storage
-from lake_assets.engine import open_engine
+from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
-from lake_assets.ingest import ingest_all
-from lake_assets.lake.ducklake import translated
-from lake_assets.manifest import Manifest
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.session import translated
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.assets import PASSING
-from lake_assets.partition import Partition
+from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.outage import (
     Outage,
     is_committed,
@@ -111,7 +111,7 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.ingest.LISTINGS", 1)
+    monkeypatch.setattr("lake_assets.ingest.api.LISTINGS", 1)
     asked: list[Partition] = []
     manifest = OpenStream.manifest
 

@@ -24,19 +24,19 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.lake.commit import commit
-from lake_assets.lake.direct.replace import replace_directly
-from lake_assets.lake.direct.transaction import Transaction
-from lake_assets.lake.ducklake import LakeSession
-from lake_assets.lake.extension import replace_by_extension
-from lake_assets.lake.ledger import LedgerRow, create_ledger
-from lake_assets.lake.replacement import Replacement, Staged
-from lake_assets.lake.tables import create_table, prepare_table
-from lake_assets.manifest import Manifest
-from lake_assets.spark.job import Job, StagingKey
-from lake_assets.spark.stage import stage_files
-from lake_assets.staging import Staging
+from lake_assets.ingest.replace.staging import Staging
+from lake_assets.lake.catalog.transaction import Transaction
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.replacement import Replacement, Staged
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.parquet.encrypted import stage_files
+from lake_assets.parquet.job import Job, StagingKey
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.manifest import Manifest
 from lake_assets_tests.world import World
 
 Watcher = Callable[[str], None]

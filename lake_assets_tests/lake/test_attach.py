@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import S3Storage
-from lake_assets.engine import extension_file, open_engine
+from lake_assets.duckdb_engine import extension_file, open_engine
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.lake.attach import (
     attach_statement,
@@ -18,7 +18,7 @@ from lake_assets.lake.attach import (
     secret_statements,
     storage_secret,
 )
-from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.session import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table

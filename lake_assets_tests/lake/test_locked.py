@@ -11,20 +11,21 @@ import pyarrow as pa
 import pytest
 
 from lake_assets.errors import CommitConflictError
-from lake_assets.index import index_all
-from lake_assets.lake import commit, flush
-from lake_assets.lake.cleaning import expire_snapshots
-from lake_assets.lake.conflicts import under_lock
-from lake_assets.lake.direct.register import describe
-from lake_assets.lake.ducklake import LakeSession, TableName
-from lake_assets.lake.evolve import evolve_table
-from lake_assets.lake.extension import replace_by_extension
-from lake_assets.lake.files import forget_scheduled
-from lake_assets.lake.flush import flush_ledger
-from lake_assets.lake.ledger import create_ledger, record
-from lake_assets.lake.tables import create_table, prepare_table
-from lake_assets.maintain import maintain
-from lake_assets.passage import Passage
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.lake.catalog.files import forget_scheduled
+from lake_assets.lake.commit import strategy as commit
+from lake_assets.lake.commit.direct.register import describe
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger.flush import flush_ledger
+from lake_assets.lake.ledger.tables import create_ledger, record
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.schema.evolve import evolve_table
+from lake_assets.lake.schema.tables import create_table, prepare_table
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.maintenance.cleaning import expire_snapshots
+from lake_assets.maintenance.run import maintain
 from lake_assets_tests.world import NW, World, sales
 
 HOLDER = """
@@ -74,7 +75,7 @@ def new_table(world: World, lake: LakeSession) -> None:
 
 
 def ledger_row(world: World, lake: LakeSession) -> None:
-    row = Passage(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC)).row
+    row = PartitionRun(world.stream, world.partition(NW), "run", dt.datetime.now(dt.UTC)).row
     record(lake, [row])
 
 
@@ -162,7 +163,7 @@ def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: py
 
 
 def test_the_direct_lanes_own_wait_ends_in_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.lake.direct.database.BUSY", 0.1)
+    monkeypatch.setattr("lake_assets.lake.catalog.database.BUSY", 0.1)
     with (
         known.stream.lake.open() as lake,
         locked(known, monkeypatch),
@@ -184,7 +185,7 @@ def test_maintenance_waits_for_the_list_of_files_too(known: World, monkeypatch: 
             raise failures.pop()
         forget_scheduled(session, file_ids)
 
-    monkeypatch.setattr("lake_assets.lake.cleaning.forget_scheduled", forget)
+    monkeypatch.setattr("lake_assets.maintenance.cleaning.forget_scheduled", forget)
 
     cleaned = maintain(known.config, "test", known.sessions, now=later).cleaned
 

@@ -10,9 +10,9 @@ import duckdb
 import pytest
 
 from lake_assets.errors import CatalogLockedError, SourceError
-from lake_assets.lake import ducklake
+from lake_assets.lake import session as ducklake
 from lake_assets.lake.conflicts import is_locked
-from lake_assets.lake.lock import commit_lock
+from lake_assets.lake.locks import commit_lock
 from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales
 from lake_assets_tests.world_fixtures import database_on

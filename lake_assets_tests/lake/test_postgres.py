@@ -8,10 +8,10 @@ import pytest
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
-from lake_assets.lake.direct.database import catalog_transaction
-from lake_assets.lake.ducklake import DuckLake, LakeSession
-from lake_assets.lake.lock import commit_lock
+from lake_assets.lake.catalog.database import catalog_transaction
+from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.postgres import connect, unreachable
+from lake_assets.lake.session import DuckLake, LakeSession
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import database_on

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lake_assets.errors import LandingError
 from lake_assets.landing.read import form_of, read_records
 from lake_assets.landing.schema import inferred
-from lake_assets.landing.sift import Rejected, sift
+from lake_assets.landing.validate import Rejected, sift
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, letters, rows, stream_of
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lake_assets.landing.read import Form, read_records
 from lake_assets.landing.schema import declared, fit
-from lake_assets.landing.sift import sift
+from lake_assets.landing.validate import sift
 from lake_assets_tests.values.plain import plain
 
 _INTEGERS = {name: 2**bits for name, bits in {"tinyint": 7, "smallint": 15, "integer": 31, "bigint": 63}.items()}

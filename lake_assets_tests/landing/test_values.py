@@ -12,7 +12,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.read import Form, read_records
 from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.sift import Rejected, sift
+from lake_assets.landing.validate import Rejected, sift
 
 US = pa.timestamp("us")
 ZONED = pa.timestamp("us", "UTC")

@@ -15,7 +15,7 @@ import pytest
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, StorageError
 from lake_assets.landing.drain import drain
-from lake_assets.landing.sift import Rows
+from lake_assets.landing.validate import Rows
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters, rows, stream_of
 

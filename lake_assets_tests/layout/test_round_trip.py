@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lake_assets.errors import LayoutError
 from lake_assets.layout.grammar import Static
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.partition import PartitionColumn
 from lake_assets_tests.layout.strategies import TEXT_COLUMNS, TIME_COLUMNS, templates, times, values
 
 rows = st.fixed_dictionaries({**dict.fromkeys(TEXT_COLUMNS, values), **dict.fromkeys(TIME_COLUMNS, times)})

@@ -9,8 +9,8 @@ import pytest
 
 from lake_assets.errors import LayoutError
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.partition import Partition, PartitionColumn
 
 NOW = dt.datetime(2025, 2, 18, 23, 30, tzinfo=dt.UTC)
 DAILY = "{now(),2025,YY}-{now(),06,MM}-{now(),13,DD}"

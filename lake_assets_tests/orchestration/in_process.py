@@ -7,8 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.lake.commit import commit
-from lake_assets.lake.ledger import LedgerRow
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.tables import LedgerRow
 
 FEBRUARY_11 = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-13"}}
 REGIONS = {"partitions": {"region": {"values": ["NW", "SW"]}} | FEBRUARY_11}
@@ -33,5 +33,5 @@ def failing_once(
             raise error
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.commit", broken)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", broken)
     return calls

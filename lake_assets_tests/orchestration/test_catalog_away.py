@@ -7,9 +7,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.ingest import Outcome, ingest_all
-from lake_assets.lake.commit import commit
-from lake_assets.lake.ledger import LedgerRow, record
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.tables import LedgerRow, record
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
 from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
@@ -70,7 +71,7 @@ def test_a_catalog_that_another_process_has_locked_fails_no_step(
                 timers[0].start()
             return write(*arguments)
 
-        monkeypatch.setattr(f"lake_assets.ingest.{write.__name__}", begins)
+        monkeypatch.setattr(f"lake_assets.ingest.replace.run.{write.__name__}", begins)
         result = materialize(*KEYS, run_config=FORCE if status == "committed" else None)
         timers[0].join()
 
@@ -133,7 +134,7 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
             stoppable.stop()
         return commit(*arguments)
 
-    monkeypatch.setattr("lake_assets.ingest.commit", stopping)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", stopping)
     runs.append(stoppable.start)
 
     result = materialize(*KEYS)

@@ -11,10 +11,10 @@ from dagster._core.definitions.reconstruct import ReconstructableRepository
 from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import run_check_by_partition
 from lake_assets.config.load import CONFIG_VARIABLE
+from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.partition import Partition
-from lake_assets.stream import OpenStream
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 

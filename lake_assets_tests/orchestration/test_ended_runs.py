@@ -222,7 +222,7 @@ def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, mo
     materialize(ticks, *KEYS)
     before = {name: shown(ticks, name) for name in names(ticks)}
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.index._Run.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.run._Run.register", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 
@@ -240,7 +240,7 @@ def test_what_a_terminated_run_committed_and_did_not_check_is_not_called_checked
     ticks.world.land(SW, sales(1))
     materialize(ticks, *KEYS)
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.index._Run.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.run._Run.register", interrupted)
     materialize(ticks, *KEYS)
 
     tick(ticks)

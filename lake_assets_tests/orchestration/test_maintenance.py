@@ -3,7 +3,7 @@
 import dagster as dg
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.lake.table_files import live_files
+from lake_assets.lake.catalog.table_files import live_files
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.world import NW, World, sales
 

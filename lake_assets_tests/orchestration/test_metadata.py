@@ -3,7 +3,8 @@ import datetime as dt
 import dagster as dg
 import pytest
 
-from lake_assets.lake.ducklake import LakeSession
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.metadata import (
     PartitionView,
     markdown,
@@ -11,7 +12,6 @@ from lake_assets.orchestration.metadata import (
     table_schema,
     view_partition,
 )
-from lake_assets.partition import Partition, PartitionColumn
 from lake_assets_tests.world import World
 
 REGION = PartitionColumn("region", "string")

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.partitions import (
     dynamic_name,
     partition_key,
     partition_of,
     partitions_definition,
 )
-from lake_assets.partition import Partition, PartitionColumn
-from lake_assets.stream import OpenStream, open_stream
 from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.stream import OpenStream, open_stream
 
 AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "a|b", "a,b", "[x]", "1...9", "....", "50%", "%2C", " ", "..", "x\ny"]
 REGION = PartitionColumn("region", "string")

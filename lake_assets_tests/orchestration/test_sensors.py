@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.arrivals.batch import Request
+from lake_assets.detection.run_plan import Request
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name

@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Iterable
 
-from lake_assets.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.report.state import PartitionState, State, StreamState
 
 READ_AT = dt.datetime(2026, 2, 12, 9, tzinfo=dt.UTC)

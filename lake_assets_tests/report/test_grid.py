@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from lake_assets.partition import PartitionType, PartitionValue
+from lake_assets.layout.partition import PartitionType, PartitionValue
 from lake_assets.report.grid import arrange
 from lake_assets.report.state import StreamState
 from lake_assets_tests.report.states import days, stream_state

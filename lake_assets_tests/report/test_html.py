@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from lake_assets.errors import LayoutError
-from lake_assets.landed import Stranger
 from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
 from lake_assets.storage.store import LandedObject
+from lake_assets.streams.landing_zone import Stranger
 from lake_assets_tests.report.states import days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 

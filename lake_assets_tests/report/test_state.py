@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.errors import SourceError
-from lake_assets.lake.history import LastRuns, last_runs, ledger_figures
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs, ledger_figures
 from lake_assets.report.state import PartitionState, read_state, state_of
 from lake_assets_tests.world import NW, SW, World, sales
 

@@ -9,7 +9,8 @@ import pytest
 from filelock import FileLock
 
 from lake_assets.errors import SparkUnavailableError
-from lake_assets.spark import class_sharing, make_archive
+from lake_assets.spark import class_archive as make_archive
+from lake_assets.spark import class_sharing
 from lake_assets.spark.class_sharing import class_archive, sharing_options
 from lake_assets.spark.java import Java, find_java
 from lake_assets_tests.spark.processes import cache_in, run_python
@@ -138,7 +139,7 @@ def test_the_archive_is_made_once_when_the_process_or_a_child_of_multiprocessing
     where: str, tmp_path: Path
 ) -> None:
     run = run_python("-c", AT_EXIT.replace("WHERE", where), folder=tmp_path, environment=cache_in(tmp_path))
-    assert run.stdout.splitlines() == ["asked", "-m lake_assets.spark.make_archive"], run.stderr
+    assert run.stdout.splitlines() == ["asked", "-m lake_assets.spark.class_archive"], run.stderr
 
 
 def test_an_archive_appears_after_it_was_verified(steps: list[list[str]]) -> None:
@@ -190,7 +191,7 @@ def test_the_archives_used_last_are_kept(steps: list[list[str]]) -> None:
 MAKE = """
 from lake_assets.spark.class_sharing import class_archive
 from lake_assets.spark.java import find_java
-from lake_assets.spark.make_archive import make_archive
+from lake_assets.spark.class_archive import make_archive
 assert make_archive(find_java())
 print(class_archive(find_java()).path)
 """

@@ -5,7 +5,7 @@ from typing import NoReturn
 import pytest
 
 from lake_assets.errors import LakeAssetsError, StorageError, StorageUnreachableError
-from lake_assets.spark.lanes import _reported
+from lake_assets.spark.jobs import _reported
 
 
 def failing(error: LakeAssetsError) -> NoReturn:

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
-from lake_assets.engine import open_engine
+from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import StorageError
 from lake_assets.lake.attach import extensions, secret_statements
 from lake_assets.storage.arrow import ArrowStore, filesystem

@@ -10,7 +10,7 @@ import pytest
 
 from lake_assets.config.storages import WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.spark.read import read_schema
+from lake_assets.parquet.read import read_schema
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.process import free_ports

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.engine import identifier, literal
+from lake_assets.duckdb_engine import identifier, literal
 from lake_assets_tests.values.plain import plain
 from lake_assets_tests.world import World
 

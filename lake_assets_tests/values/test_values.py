@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from lake_assets.compact import compact
 from lake_assets.errors import SchemaError
 from lake_assets.landing.writer import LandingWriter
-from lake_assets_tests.indexing import index
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.values.columns import LEAVES, OF_SPARK, REFUSED, tables, without_nan, without_negative_zero
 from lake_assets_tests.values.readers import OTHERS, Landed, differences, numbered
 from lake_assets_tests.world import NW, World

@@ -1,0 +1,75 @@
+"""A partition column in the config: its type, its values, and where they come from."""
+
+import datetime as dt
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from lake_assets.config.fields import Date
+from lake_assets.config.model import Model
+from lake_assets.layout.hive import HIVE_NULL
+from lake_assets.layout.partition import TIME_FORMATS, Empty, PartitionType
+
+
+def _day_is_date(value: object) -> object:
+    return "date" if value == "day" else value
+
+
+ColumnType = Annotated[
+    PartitionType, BeforeValidator(_day_is_date, json_schema_input_type=PartitionType | Literal["day"])
+]
+LayoutColumn = Annotated[str, Field(min_length=1)]
+
+
+class PartitionField(Model):
+    """A partition column of a stream and the values it may take."""
+
+    type: ColumnType = "string"
+    values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
+    start: Date | None = Field(None, description="First date, for the types that are times.")
+    end: Date | None = Field(None, description="Last date, for the types that are times; today when absent.")
+    source: LayoutColumn | None = Field(
+        None,
+        alias="from",
+        description="The column of the layout, or with in: rows of the files, that its values come from.",
+    )
+    empty: Empty = Field("refuse", description="What an empty value in a path is: NULL, a value, or none.")
+    where: Literal["path", "rows"] = Field(
+        "path",
+        alias="in",
+        description="What says of which partition a row is: its object's path, or this column of it.",
+    )
+
+    @field_validator("values", mode="before", json_schema_input_type=list[str | int | float] | None)
+    @classmethod
+    def _values_as_text(cls, values: object) -> object:
+        if not isinstance(values, list):
+            return values
+        for value in values:
+            # YAML reads `NO` as false; a region of that name must not become "False".
+            if isinstance(value, bool):
+                raise ValueError(f"{value} is a boolean in YAML: put the value in quotes, such as 'NO'")  # noqa: TRY004 - pydantic takes ValueError
+            if isinstance(value, dt.datetime):
+                raise ValueError(f"{value} is a time in YAML: put the value in quotes")  # noqa: TRY004 - as above
+            if not isinstance(value, str | int | float | dt.date):
+                raise ValueError(f"values must be texts or numbers: write each in quotes, and NULL as '{HIVE_NULL}'")  # noqa: TRY004 - as above
+        return [str(value) for value in values]
+
+    @model_validator(mode="after")
+    def _fits_its_type(self) -> Self:
+        is_time = self.type in TIME_FORMATS
+        if is_time and self.values is not None:
+            raise ValueError(f"a {self.type} column takes start and end, not values")
+        if is_time and self.start is None:
+            raise ValueError(f"a {self.type} column needs start, the first date there is, such as 2026-01-01")
+        if self.empty != "refuse" and self.type != "string":
+            raise ValueError(f"empty is for the type string, and a {self.type} has no empty value: remove it")
+        if self.empty == "null" and self.where == "rows":
+            raise ValueError("empty: null is of paths, and rows tell an empty text from NULL: write empty: value")
+        if not is_time and (self.start or self.end):
+            raise ValueError(f"start and end are for the types {', '.join(TIME_FORMATS)}")
+        if self.start and self.end and self.end < self.start:
+            raise ValueError(f"end {self.end} lies before start {self.start}")
+        if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
+            raise ValueError("values must be at least one, each once")
+        return self

@@ -1,0 +1,1 @@
+"""What has landed since the last scan, from listings or from notifications."""

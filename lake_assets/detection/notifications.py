@@ -1,0 +1,93 @@
+"""Notifications of S3 about objects, in the forms in which they reach a queue.
+
+Sources of the forms: AWS, "Event message structure" of S3 (the key is URL-encoded there, a blank as `+`), "Amazon S3
+EventBridge events" (it is not encoded there), and "Amazon SNS message formats".
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_plus
+
+from lake_assets.detection.digests import hash_of
+from lake_assets.errors import NotificationError
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to an object.
+
+    Attributes:
+        bucket: its name.
+        key: decoded.
+        is_removal: the object is gone; otherwise it is new, or written anew.
+        hash: the same for the same event, however often it is delivered.
+    """
+
+    bucket: str
+    key: str
+    is_removal: bool
+    hash: int
+
+
+def parse(body: str) -> tuple[Event, ...]:
+    """The events that a message tells of; none for S3's test, and for events that change no object, such as tags.
+
+    Args:
+        body: the message as S3 sends it to a queue, itself or within one of SNS, or as EventBridge sends it.
+
+    Raises:
+        NotificationError: it is none of these.
+    """
+    try:
+        message = json.loads(body)
+    except ValueError as error:
+        raise _refused("it is no JSON") from error
+    if not isinstance(message, dict):
+        raise _refused("it is no JSON object")
+    if message.get("Type") == "Notification" and isinstance(message.get("Message"), str):
+        return parse(message["Message"])
+    if message.get("Event") == "s3:TestEvent":
+        return ()
+    try:
+        if "detail-type" in message:
+            return _of_event_bridge(message)
+        if isinstance(message.get("Records"), list):
+            return tuple(event for record in message["Records"] for event in _of_record(record))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise _refused(f"it lacks {error}") from error
+    raise _refused("it has no Records")
+
+
+def _of_record(record: Mapping[str, Any]) -> tuple[Event, ...]:
+    s3, name = record["s3"], str(record["eventName"]).removeprefix("s3:")
+    if not name.startswith(("ObjectCreated:", "ObjectRemoved:", "LifecycleExpiration:")):
+        return ()
+    key = unquote_plus(s3["object"]["key"])
+    is_removal = not name.startswith("ObjectCreated:")
+    return (_event(s3["bucket"]["name"], key, s3["object"], record.get("eventTime"), is_removal=is_removal),)
+
+
+def _of_event_bridge(message: Mapping[str, Any]) -> tuple[Event, ...]:
+    detail, kind = message["detail"], message["detail-type"]
+    if message.get("source") != "aws.s3":
+        raise _refused(f"its source is {message.get('source')!r}")
+    if kind not in {"Object Created", "Object Deleted"}:
+        return ()
+    bucket, key = detail["bucket"]["name"], detail["object"]["key"]
+    return (_event(bucket, key, detail["object"], message.get("time"), is_removal=kind == "Object Deleted"),)
+
+
+def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *, is_removal: bool) -> Event:
+    etag = described.get("eTag") or described.get("etag") or ""
+    # The sequencer differs from one event of a key to the next; not every server sends it.
+    order = described.get("sequencer") or time
+    return Event(bucket, key, is_removal, hash_of(bucket, key, is_removal, etag, order))
+
+
+def _refused(problem: str) -> NotificationError:
+    return NotificationError(
+        f"a message is no notification of S3: {problem}:",
+        "it stays in the queue, whose redrive policy should move it to a dead-letter queue.",
+    )

@@ -1,0 +1,156 @@
+"""How far a layout lets a listing be narrowed to the partitions of the last days."""
+
+import datetime as dt
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from zoneinfo import ZoneInfo
+
+from lake_assets.config.streams import Stream
+from lake_assets.detection.listing import Listing
+from lake_assets.errors import StorageError
+from lake_assets.layout import codec
+from lake_assets.layout.grammar import Part, Placeholder, Static
+from lake_assets.layout.partition import TIME_FORMATS
+from lake_assets.layout.template import Template
+from lake_assets.layout.timestamps import Granularity
+
+# Each branch is a request a tick.
+MOST_BRANCHES = 2000
+
+# After which part of a time a finer one may follow, so that names sort as times do.
+_FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingProxyType(
+    {None: (None, "YY"), "YY": ("MM", "WW", None), "MM": ("DD", None), "WW": (None,), "DD": ("HH", None), "HH": (None,)}
+)
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where in a layout's paths time begins.
+
+    Attributes:
+        depth: folders of a path that are looked at as one; a partition has one or several of them.
+        leads: the folders before the first that begins with a time, such as `region={region}`.
+        times: that folder and what follows, as far as names sort as times do; empty where the layout has no such
+            place, so that nothing tells new objects from old ones but a look at all of them.
+    """
+
+    template: Template
+    depth: int
+    leads: tuple[tuple[Part, ...], ...]
+    times: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, stream: Stream) -> "Route":
+        """The route of a stream's layout."""
+        template = stream.template
+        segments = _segments(template.parts)
+        # OLake's paths leave folders out; all that lies in a first folder is then looked at as one.
+        depth = 1 if template.compat else len(segments)
+        if not template.nested:
+            types = {name: field.type for name, field in stream.partitions.items()}
+            columns = {name for name, type_ in types.items() if type_ in TIME_FORMATS}
+            for number, segment in enumerate(segments):
+                first = next((part for part in segment if isinstance(part, Placeholder)), None)
+                if first is not None and first.name in columns:
+                    times = _sorted_times([*segment, *_joined(segments[number + 1 :])], columns)
+                    return cls(template, depth, tuple(segments[:number]) if times else (), times)
+        return cls(template, depth, (), ())
+
+    def floor(self, stream: Stream, now: dt.datetime) -> str | None:
+        """The least text below a branch that belongs to the active partitions; None where the layout has no times.
+
+        Args:
+            stream: whose `lookback` and `end` say which are active.
+            now: with time zone.
+        """
+        if not self.times:
+            return None
+        text = ""
+        for part in self.times:
+            if isinstance(part, Static):
+                text += part.text
+            else:
+                assert part.name is not None  # noqa: S101 - the route was made of partition columns
+                text += self.template.value_text(part, _first_active(stream, part.name, now))
+        return text
+
+    def branches(self, listing: Listing) -> list[str]:
+        """The folders that have folders of times in them, each with a slash at its end; the root is the empty text.
+
+        Raises:
+            StorageError: the store cannot be listed, or there are too many.
+        """
+        found = [""]
+        for lead in self.leads:
+            if isinstance(lead[0], Static) and len(lead) == 1:
+                found = [f"{branch}{lead[0].text}/" for branch in found]
+                continue
+            pattern = codec.pattern(lead, nested=False)
+            found = [
+                f"{folder}/"
+                for branch in found
+                for folder in listing.folders(branch)
+                if pattern.fullmatch(folder.rpartition("/")[2])
+            ]
+            if len(found) > MOST_BRANCHES:
+                raise StorageError(
+                    f"the layout {self.template.text!r} has {len(found):,} folders above those of its times:",
+                    f"put the time before them in the layout; a sensor watches {MOST_BRANCHES:,} at most.",
+                )
+        return found
+
+    def branch_of(self, folder: str) -> str:
+        """The branch that holds a folder of `depth` parts."""
+        return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
+
+    def is_active(self, folder: str, floor: str | None) -> bool:
+        """Whether a folder of `depth` parts, with a slash at its end, is one of the active partitions'."""
+        if floor is None:
+            return False
+        return folder[len(self.branch_of(folder)) :] > floor
+
+
+def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+    """The template's parts by folder."""
+    segments: list[list[Part]] = [[]]
+    for part in parts:
+        if isinstance(part, Placeholder):
+            segments[-1].append(part)
+            continue
+        first, *rest = part.text.split("/")
+        if first:
+            segments[-1].append(Static(first))
+        segments.extend([Static(text)] if text else [] for text in rest)
+    return [tuple(segment) for segment in segments]
+
+
+def _joined(segments: Sequence[Sequence[Part]]) -> Iterator[Part]:
+    for segment in segments:
+        yield Static("/")
+        yield from segment
+
+
+def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
+    """The parts up to the last placeholder by which names sort as times do."""
+    taken = 0
+    before: Granularity | None = None
+    for number, part in enumerate(parts):
+        if isinstance(part, Static):
+            continue
+        if part.name not in columns or part.granularity not in _FINER[before]:
+            break
+        before = part.granularity
+        taken = number + 1
+    return tuple(parts[:taken])
+
+
+def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:
+    """The time column's text for the earliest active partition."""
+    field = stream.partitions[column]
+    assert stream.sensor is not None  # noqa: S101 - whoever looks has a sensor
+    today = now.astimezone(dt.UTC if field.type == "hour" else ZoneInfo(stream.time_zone))
+    if field.end is not None and field.end < today.date():
+        today = dt.datetime.combine(field.end, dt.time(), today.tzinfo)
+    first = today - dt.timedelta(days=stream.sensor.lookback)
+    return first.strftime(TIME_FORMATS[field.type].replace("%Y", f"{first.year:04}"))

@@ -1,0 +1,151 @@
+"""The partitions that one look found changed, and the runs that are asked for them."""
+
+import datetime as dt
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lake_assets.detection.digests import Mark, hash_of
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+
+# How far apart two partitions of one range may lie, tried in turn: what lies between costs one listing each.
+_GAPS = (1, 7, 31)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A run that is asked for: of one partition, or of all from one to another that differ in their time alone.
+
+    Attributes:
+        first: the first partition.
+        last: the last; the first again where it is one.
+        state: names what was found in hexadecimal digits: the same for the same look, another for any other.
+    """
+
+    first: Partition
+    last: Partition
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A folder that is not as it was.
+
+    Attributes:
+        folder: its path.
+        mark: what it holds now; `NOTHING` where it is gone.
+        partitions: to which its objects belong.
+    """
+
+    folder: str
+    mark: Mark
+    partitions: tuple[Partition, ...]
+
+
+class Batch:
+    """What one look found, as much of it as can go in so many runs.
+
+    Args:
+        columns: of the stream; partitions that differ in the first that is a time may go in one run.
+        max_runs: runs that a look may ask for.
+    """
+
+    def __init__(self, columns: Sequence[PartitionColumn], max_runs: int) -> None:
+        self._time = next((number for number, column in enumerate(columns) if column.type in TIME_FORMATS), None)
+        self._max_runs = max_runs
+        self._found: dict[Partition, list[Change]] = {}
+        self._steps: dict[tuple[PartitionValue, ...], list[int]] = {}
+        self._runs = 0
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def take(self, changes: Iterable[Change]) -> bool:
+        """Take changed folders in; False, and nothing taken, if that would ask for too many runs.
+
+        The first are always taken, however many they are, or they would wait for ever.
+        """
+        changes = tuple(changes)
+        new = {partition for change in changes for partition in change.partitions if partition not in self._found}
+        runs = self._runs
+        for partition in new:
+            self._runs += self._insert(partition)
+        if self._runs > self._max_runs and self._found:
+            for partition in new:
+                self._steps[self._group(partition)].remove(self._step(partition))
+            self._runs = runs
+            return False
+        for change in changes:
+            for partition in change.partitions:
+                self._found.setdefault(partition, []).append(change)
+        return True
+
+    def _insert(self, partition: Partition) -> int:
+        """Note a partition's time; how many ranges more that makes."""
+        steps, step = self._steps.setdefault(self._group(partition), []), self._step(partition)
+        at = bisect_left(steps, step)
+        before, behind = steps[at - 1 : at] if at else [], steps[at : at + 1]
+        steps.insert(at, step)
+        if self._time is None:
+            return 1
+        joins = [step - other <= _GAPS[-1] for other in before] + [other - step <= _GAPS[-1] for other in behind]
+        were_joined = bool(before and behind) and behind[0] - before[0] <= _GAPS[-1]
+        return 1 - sum(joins) + were_joined
+
+    def requests(self, look: int) -> tuple[Request, ...]:
+        """The runs: one a partition, or, if these would be too many, one for each stretch of time in a group.
+
+        Args:
+            look: the number of the look. A state that comes back must be sent again, and Dagster drops a run key
+                that it has seen; a look that is repeated has the same number.
+        """
+        if len(self._found) <= self._max_runs or self._time is None:
+            return tuple(self._request([partition], look) for partition in self._found)
+        stretches: list[list[Partition]] = []
+        for gap in _GAPS:
+            stretches = self._stretches(gap)
+            if len(stretches) <= self._max_runs:
+                break
+        return tuple(self._request(stretch, look) for stretch in stretches)
+
+    def _request(self, partitions: Sequence[Partition], look: int) -> Request:
+        found = sorted(
+            f"{partition.path}\n{change.folder}\n{change.mark.digest}\n{change.mark.objects}"
+            for partition in partitions
+            for change in self._found[partition]
+        )
+        return Request(partitions[0], partitions[-1], f"{hash_of(look, *found, bits=64):016x}")
+
+    def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
+        return tuple(value for number, value in enumerate(partition.values) if number != self._time)
+
+    def _stretches(self, gap: int) -> list[list[Partition]]:
+        """The partitions by group and time, cut where more than so many steps lie between two."""
+        stretches: list[list[Partition]] = []
+        for partition in sorted(self._found, key=lambda p: (str(self._group(p)), self._step(p))):
+            before = stretches[-1][-1] if stretches else None
+            if (
+                before is not None
+                and self._group(before) == self._group(partition)
+                and self._step(partition) - self._step(before) <= gap
+            ):
+                stretches[-1].append(partition)
+            else:
+                stretches.append([partition])
+        return stretches
+
+    def _step(self, partition: Partition) -> int:
+        if self._time is None:
+            return 0
+        return _steps(partition.columns[self._time].type, partition.values[self._time])
+
+
+def _steps(type_: PartitionType, value: PartitionValue) -> int:
+    """A time in units of its type, so that neighbours differ by one."""
+    if isinstance(value, dt.date):
+        return value.toordinal()
+    if type_ == "year":
+        return int(str(value))
+    if type_ == "month":
+        return int(str(value)[:4]) * 12 + int(str(value)[5:7])
+    return int(dt.datetime.strptime(str(value), TIME_FORMATS["hour"]).replace(tzinfo=dt.UTC).timestamp()) // 3600

@@ -1,0 +1,94 @@
+"""Taking a partition out of the ledger that never was one, such as a typo's."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lake_assets.errors import NoLakeError, PartitionError
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.landing_zone import list_landed_in
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A partition that the ledger had rows of."""
+
+    partition: Partition
+    ledger_rows: int
+
+
+def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool = False) -> list[Forgotten]:
+    """Delete all that ledger and manifest hold of some partitions, in one transaction.
+
+    A partition with rows in the lake or with landed objects is a real one, and is refused; where a column is in the
+    rows, objects do not say that. What Dagster knows of dynamic partitions stays.
+
+    Args:
+        stream: whose partitions they are; of other streams nothing is deleted.
+        partitions: which, each once.
+        dry_run: only look.
+
+    Raises:
+        PartitionError: one is real, or the ledger has no row of it; nothing was deleted.
+        StorageError: the landing zone cannot be listed.
+        CatalogError: the lake cannot be read, or refuses.
+    """
+    wanted = list(dict.fromkeys(partitions))
+    landed = {} if stream.config.selects_rows else list_landed_in(stream, wanted)
+    for partition, manifest in landed.items():
+        if manifest.objects:
+            landed_there = f"{len(manifest.objects):,} landed objects at {stream.source_glob(partition)}"
+            raise PartitionError(
+                f"partition {partition} has {landed_there}:",
+                "remove them first, or leave its ledger rows.",
+            )
+    try:
+        with stream.lake.open(read_only=dry_run) as lake:
+            if not lake.exists(ledger_table(lake.config)):
+                raise _unknown(wanted[0])
+            if dry_run:
+                return _look(lake, stream, wanted)
+            return under_lock(lake, lambda: _delete(lake, stream, wanted), "the removal of ledger rows")
+    except NoLakeError:
+        raise _unknown(wanted[0]) from None
+
+
+def _look(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
+    found = []
+    for partition in partitions:
+        if lake.exists(stream.table):
+            condition, parameters = where(partition)
+            ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
+            if rows:
+                raise PartitionError(
+                    f"partition {partition} has {rows:,} rows in {stream.table}:",
+                    "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
+                )
+        ((known,),) = lake.rows(
+            f"SELECT count(*) FROM {ledger_table(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
+            [stream.name, partition.path],
+        )
+        if not known:
+            raise _unknown(partition)
+        found.append(Forgotten(partition, known))
+    return found
+
+
+def _delete(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
+    with lake.transaction():
+        found = _look(lake, stream, partitions)
+        for partition in partitions:
+            for table in (ledger_table(lake.config), manifest_table(lake.config)):
+                lake.rows(
+                    f"DELETE FROM {table.sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608 - a quoted name
+                    [stream.name, partition.path],
+                )
+    return found
+
+
+def _unknown(partition: Partition) -> PartitionError:
+    return PartitionError(f"the ledger has no row of partition {partition}:", "there is nothing to forget.")

@@ -1,0 +1,1 @@
+"""Mode index: landed objects become lake files as they are."""

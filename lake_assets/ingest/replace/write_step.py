@@ -1,0 +1,233 @@
+"""The Spark step of an ingest: landed objects become data files that no reader sees yet, and the table they are for."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import (
+    LakeAssetsError,
+    SchemaDriftError,
+    SparkUnavailableError,
+    StorageUnreachableError,
+    WholeStorageError,
+)
+from lake_assets.ingest.partition_run import PartitionRun, still_open
+from lake_assets.ingest.replace.staging import Staging
+from lake_assets.lake.schema.evolve import evolve_table
+from lake_assets.lake.schema.tables import create_table, data_schema, is_never_filled, prepare_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import PartitionColumn
+from lake_assets.parquet.attempt import discard
+from lake_assets.parquet.empty_columns import filled, with_values, without_values
+from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
+from lake_assets.parquet.path_columns import PathColumns
+from lake_assets.parquet.read import read_schema, read_schemas
+from lake_assets.parquet.schema_fit import Fitter, united
+from lake_assets.spark.failures import spark_errors
+from lake_assets.spark.jobs import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets.streams.stream import OpenStream
+
+LOOKED_AT = 16  # objects at a time, for the types of columns without values
+
+
+class Writer:
+    """Writes partitions of one stream, for one run.
+
+    Attributes:
+        schema: of the data files; None while there is no table, or one that was never filled.
+        is_first: the table was never filled when this run learned its columns, so that another run may change them.
+        staging: where the rows wait for their INSERT, in a lake that takes no files; None in others.
+    """
+
+    def __init__(self, stream: OpenStream, checkpoint: Callable[[], None]) -> None:
+        lake = stream.lake_config
+        self.stream = stream
+        self.schema: pa.Schema | None = None
+        self.is_first = False
+        self.staging = Staging(lake.staging_storage) if lake.inserts_only else None
+        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
+        self._paths = PathColumns(stream.layout, columns) if columns else None
+        self._checkpoint = checkpoint
+        self._has_staged = False
+        self._storage_error: WholeStorageError | None = None
+
+    def prepare(self, lake: LakeSession) -> None:
+        """Let the destination take what will be written, and learn its columns, if they are those of any rows."""
+        if is_never_filled(lake, self.stream.table):
+            self.schema = None
+        else:
+            self._learn(lake)
+
+    def _learn(self, lake: LakeSession) -> None:
+        prepare_table(lake, self.stream.table, self.stream.config.compression)
+        self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
+
+    def write(self, spark: SparkSession, runs: Sequence[PartitionRun]) -> None:
+        """Write the objects of these partitions as data files, in one Spark job; an error stays with its run.
+
+        Raises:
+            SparkUnavailableError: Spark is gone.
+            StorageUnreachableError: the landing zone or the lake's storage is.
+        """
+        start = time.perf_counter()
+        if self.stream.config.transform is not None:
+            for run in runs:
+                with run.step("job"):
+                    self._written(run, self._transform_job(spark, run))
+                self._checkpoint()
+                self._raise_shared(run.error)
+            return
+        self._make_table(runs)
+        runs = still_open(runs)
+        if not runs:
+            return
+        try:
+            results = pass_through(spark, self._job(runs))
+        except LakeAssetsError as error:
+            self._checkpoint()
+            self._raise_shared(error)
+            if len(runs) > 1:
+                # One of them brought the whole job down; alone, each brings down itself.
+                for run in runs:
+                    self.write(spark, [run])
+                return
+            results = [JobResult(error=error)]
+        seconds = (time.perf_counter() - start) / len(runs)
+        for run, result in zip(runs, results, strict=True):
+            run.add_seconds("job", seconds)
+            with run.step("job"):
+                self._written(run, result)
+        self._checkpoint()
+
+    def _raise_shared(self, error: BaseException | None) -> None:
+        """Raise an error that every other partition would meet too, if this is one."""
+        if isinstance(error, SparkUnavailableError):
+            raise error
+        # A storage that answers fails for some object only.
+        storages = (self.stream.config.source, self._destination)
+        if isinstance(error, StorageUnreachableError) and not all(Store(one).answers() for one in storages):
+            raise error
+
+    def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
+        """Change the destination to what these were found to have."""
+        columns = self.stream.config.columns
+        for run in drifted:
+            drift = run.error
+            assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller looked
+            try:
+                run.changes += evolve_table(lake, self.stream.table, drift.found, columns, run.row.run_id)
+            except LakeAssetsError as error:
+                run.fail(error)
+        self.prepare(lake)
+
+    def discard(self, runs: Sequence[PartitionRun]) -> None:
+        """Remove the data files of partitions that failed before their commit, as far as the store lets it."""
+        for run in runs:
+            discard(self._destination, [file.uri for file in run.files])
+            run.files = []
+
+    def unstage(self) -> None:
+        """Remove what the tasks staged: it is in the lake, or of no use."""
+        if self.staging is not None and self._has_staged:
+            self.staging.clear()
+
+    @property
+    def _destination(self) -> AnyStorage:
+        """Where the tasks write."""
+        return self.staging.storage if self.staging else self.stream.lake_config.own_storage
+
+    def _written(self, run: PartitionRun, result: JobResult) -> None:
+        if isinstance(result.error, WholeStorageError):
+            # Each task names its own object; one of them will do for all partitions.
+            self._storage_error = self._storage_error or result.error
+            raise self._storage_error
+        if result.error is not None:
+            raise result.error
+        run.files = result.files
+        run.schema = self.schema
+
+    def _make_table(self, runs: Sequence[PartitionRun]) -> None:
+        """The destination, as the first object that can be read has it, and others where that has no values."""
+        for run in runs:
+            if self.schema is not None:
+                return
+            with run.step("job"):
+                schema = self._filled(self._file_schema(run), run)
+                self._create_table(schema, f"the object {run.manifest.objects[0].uri}")
+
+    def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
+        transform = self.stream.config.transform
+        assert transform is not None  # noqa: S101 - the caller looked
+        with spark_errors(transform):
+            frame = source_frame(spark, self._job([run]), self._source_schema(run))
+            result = apply_transform(spark, transform, frame)
+            found = result_schema(result)
+        if self.schema is None:
+            self._create_table(found, RESULT)
+        job = self._job([run])
+        if job.evolves:
+            Fitter(found, job.schema, run.partition, RESULT, evolves=True)  # before Spark is at work
+        return transformed(job, result, transform)
+
+    def _source_schema(self, run: PartitionRun) -> pa.Schema:
+        """What a transform sees beside the partition columns: those of the first object, or of all that may differ."""
+        if self.stream.config.schema_policy == "strict":
+            return self._without_partition(self._filled(self._file_schema(run), run))
+        keys = [o.key for o in run.manifest.objects]
+        found = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
+        return united([(origin, self._without_partition(schema)) for origin, schema in found])
+
+    def _without_partition(self, schema: pa.Schema) -> pa.Schema:
+        names = {column.name.lower() for column in self.stream.config.columns}
+        return pa.schema([field for field in schema if field.name.lower() not in names])
+
+    def _file_schema(self, run: PartitionRun) -> pa.Schema:
+        store, key = ArrowStore(self.stream.config.source), run.manifest.objects[0].key
+        return read_schema(store, key, self._paths)
+
+    def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
+        """The schema with types for the columns that are NULL in all rows of the first object, if others have them."""
+        keys = [o.key for o in run.manifest.objects[1:]]
+        while without_values(schema) and keys:
+            some, keys = keys[:LOOKED_AT], keys[LOOKED_AT:]
+            found = read_schemas(ArrowStore(self.stream.config.source), some, self._paths)
+            schema = filled(schema, (other for _, other in found))
+        return schema
+
+    def _create_table(self, schema: pa.Schema, origin: str) -> None:
+        if self.stream.config.schema_policy == "evolve":
+            schema = with_values(schema)  # the others are added when they have any, with their type
+        with self.stream.lake.open() as lake:
+            create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
+            self._learn(lake)
+            self.is_first = True
+
+    def _job(self, runs: Sequence[PartitionRun]) -> Job:
+        config = self.stream.config
+        self._has_staged = True
+        return Job(
+            run_id=runs[0].row.run_id,
+            source=config.source,
+            storage=self._destination,
+            schema=self.schema,
+            compression=config.compression,
+            target_file_size=config.target_file_size,
+            evolves=config.schema_policy == "evolve",
+            partitions=tuple(
+                PartitionJob(
+                    p.partition,
+                    p.manifest.objects,
+                    self.staging.folder if self.staging else self.stream.destination_folder(p.partition),
+                )
+                for p in runs
+            ),
+            key=StagingKey(self.staging.key) if self.staging else None,
+            paths=self._paths,
+            derived=config.derived,
+            selects=config.selects_rows,
+        )

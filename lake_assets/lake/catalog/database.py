@@ -1,0 +1,252 @@
+"""The catalog's database behind its own driver: one transaction over DuckLake's metadata tables."""
+
+import datetime as dt
+import sqlite3
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError
+from lake_assets.lake.conflicts import BUSY, is_locked, locked
+from lake_assets.lake.postgres import connect, unreachable
+from lake_assets.lake.session import LakeSession, catalog_place, translated
+
+if TYPE_CHECKING:
+    import psycopg
+
+Row = tuple[Any, ...]
+
+
+class NotDirectError(Exception):
+    """This commit is not for the direct lane; nothing has been written. The text says why."""
+
+
+class CatalogDatabase(ABC):
+    """An open transaction. Statements mark parameters by `?`, and hold no other question mark nor percent sign."""
+
+    @abstractmethod
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        """The rows that a query returns."""
+
+    @abstractmethod
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        """Run a statement that returns nothing."""
+
+    @abstractmethod
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        """Append rows to a table."""
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Whether the catalog's database has this table."""
+
+    @abstractmethod
+    def inlined(self, value: object) -> object:
+        """A text, integer, time or None as this catalog holds it in a table of inlined rows."""
+
+
+def _insert_statement(table: str, columns: Sequence[str]) -> str:
+    names = ", ".join(identifier(column) for column in columns)
+    marks = ", ".join("?" for _ in columns)
+    return f"INSERT INTO {identifier(table)} ({names}) VALUES ({marks})"
+
+
+def _time_text(value: object) -> object:
+    """A time as the text from which DuckDB reads a TIMESTAMPTZ; other values as they are."""
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
+    return value
+
+
+def _has_time(values: Iterable[object]) -> bool:
+    return any(issubclass(kind, dt.datetime) for kind in set(map(type, values)))
+
+
+class _Sqlite(CatalogDatabase):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        return self._connection.execute(sql, [_time_text(p) for p in parameters]).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        self._connection.execute(sql, [_time_text(p) for p in parameters])
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        columnwise = [list(map(_time_text, c)) if _has_time(c) else c for c in zip(*rows, strict=True)]
+        self._connection.executemany(_insert_statement(table, columns), zip(*columnwise, strict=True))
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]))
+
+    def inlined(self, value: object) -> object:
+        return _time_text(value)
+
+
+class _Postgres(CatalogDatabase):
+    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        return self._connection.execute(sql.replace("?", "%s").encode(), parameters).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        self._connection.execute(sql.replace("?", "%s").encode(), parameters)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        names = ", ".join(identifier(column) for column in columns)
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(f"COPY {identifier(table)} ({names}) FROM STDIN".encode()) as copy,
+        ):
+            for row in rows:
+                copy.write_row(row)
+
+    def has_table(self, name: str) -> bool:
+        return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", [name]))
+
+    def inlined(self, value: object) -> object:
+        # DuckLake keeps text as bytes here, since PostgreSQL's own text cannot hold a NUL.
+        return value.encode() if isinstance(value, str) else _time_text(value)
+
+
+class _Duckdb(CatalogDatabase):
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
+        self._connection.execute(sql, parameters)
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        # A list for each column: DuckDB runs a statement for each row otherwise, which takes a hundred times as long.
+        names = ", ".join(identifier(column) for column in columns)
+        marks = ", ".join("unnest(?)" for _ in columns)
+        self._connection.execute(
+            f"INSERT INTO {identifier(table)} ({names}) SELECT {marks}",
+            [list(values) for values in zip(*rows, strict=True)],
+        )
+
+    def has_table(self, name: str) -> bool:
+        # DuckLake hides this database from duckdb_tables() and its like.
+        try:
+            self._connection.execute(f"SELECT 1 FROM {identifier(name)} LIMIT 0")
+        except duckdb.CatalogException:
+            return False
+        return True
+
+    def inlined(self, value: object) -> object:
+        return value
+
+
+@contextmanager
+def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """All statements inside are committed when the block ends, or none when it raises.
+
+    Raises:
+        CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
+        CatalogUnreachableError: the catalog's server is away.
+        CatalogError: the catalog refuses, or another writer was faster.
+        NotDirectError: the catalog has no database that can be opened beside the extension.
+    """
+    catalog = session.config.catalog
+    if (why := session.unknown_specification) is not None:
+        raise NotDirectError(why)
+    if session.config.inserts_only:
+        raise NotDirectError("the lake takes rows by INSERT only, and no files that were written outside of it")
+    if isinstance(catalog, SqliteCatalog):
+        opened = _sqlite(catalog)
+    elif isinstance(catalog, PostgresCatalog):
+        opened = _postgres(catalog, session.config.metadata_schema)
+    elif isinstance(catalog, DuckdbCatalog):
+        opened = _duckdb(session)
+    else:
+        raise NotDirectError(f"a catalog of type {catalog.type} is reached by the extension only")
+    try:
+        with opened as database:
+            yield database
+    except _driver_errors(catalog) as error:
+        raise _failure(error, session) from error
+
+
+@contextmanager
+def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """The catalog's tables through DuckDB, whatever the catalog is: to be read only, each statement for itself.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    with translated(session.config), session.connection.cursor() as connection:
+        connection.execute(f"USE {session.metadata}")
+        yield _Duckdb(connection)
+
+
+def _failure(error: Exception, session: LakeSession) -> CatalogError:
+    catalog, place = session.config.catalog, catalog_place(session.config)
+    if isinstance(catalog, PostgresCatalog) and (away := unreachable(catalog, error)):
+        return away
+    if is_locked(error):
+        return locked(place, str(error))
+    said = " ".join(str(error).split())[:1000].rstrip(".")
+    return CatalogError(f"the catalog {place} says: {said}:", "check that the catalog is reachable and may be written.")
+
+
+def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:
+    if not isinstance(catalog, PostgresCatalog):
+        return (sqlite3.Error, duckdb.Error)
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    return (psycopg.Error,)
+
+
+@contextmanager
+def _sqlite(catalog: SqliteCatalog) -> Iterator[CatalogDatabase]:
+    with closing(sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None)) as connection:
+        # Taken at once: a read that becomes a write later loses to whoever wrote in between.
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield _Sqlite(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+@contextmanager
+def _postgres(catalog: PostgresCatalog, schema: str | None) -> Iterator[CatalogDatabase]:
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    with connect(catalog) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        if schema is not None:
+            connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
+        yield _Postgres(connection)
+
+
+@contextmanager
+def _duckdb(session: LakeSession) -> Iterator[CatalogDatabase]:
+    # The file is open in this process already, as the database that DuckLake itself attached.
+    with session.connection.cursor() as connection:
+        connection.execute(f"USE {session.metadata}")
+        connection.execute("BEGIN")
+        try:
+            yield _Duckdb(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            _roll_back(connection)
+            raise
+
+
+def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
+    try:
+        connection.execute("ROLLBACK")
+    except duckdb.TransactionException:
+        return  # a failed COMMIT has ended the transaction already

@@ -1,0 +1,123 @@
+"""The files that a lake's catalog names in any snapshot, and those that it lets go.
+
+Read from the catalog's own tables by the specification of DuckLake 1.0, as is what `table_files` tells of one table.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.session import LakeSession
+
+# A path is relative to its table's, that to its schema's, and that to the lake's; each of them may be whole instead.
+FOLDER = (
+    "CASE WHEN NOT t.path_is_relative::BOOLEAN THEN t.path "
+    "WHEN NOT s.path_is_relative::BOOLEAN THEN s.path || t.path ELSE ? || s.path || t.path END"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledFile:
+    """A file that no snapshot needs any more, as DuckLake notes it when snapshots expire."""
+
+    file_id: int
+    uri: str
+    scheduled_at: dt.datetime
+
+
+def table_folders(session: LakeSession) -> list[str]:
+    """The folder of every table that a snapshot knows, as URIs ending in a slash.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    return [
+        folder if folder.endswith("/") else f"{folder}/"
+        for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])
+    ]
+
+
+def needed_files(session: LakeSession) -> set[str]:
+    """The URI of every file that a snapshot names.
+
+    Of a file whose table no snapshot knows any more only the name is told, without its folder.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    return {
+        uri
+        for table in (spec.DATA_FILE, spec.DELETE_FILE)
+        for (uri,) in session.rows(
+            "SELECT CASE WHEN f.path_is_relative::BOOLEAN THEN coalesce(t.folder, '') || f.path ELSE f.path END "
+            f"FROM {session.metadata}.{table} f LEFT JOIN ({_tables(session)}) t ON t.table_id = f.table_id",
+            [data_path(session.config)],
+        )
+    }
+
+
+def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
+    """The folders of files that are named by their whole URI, and lie below none of these.
+
+    Args:
+        session: an open lake.
+        roots: URIs ending in a slash.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    outside = " AND ".join(["NOT starts_with(path, ?)"] * len(roots))
+    return {
+        folder
+        for table in (spec.DATA_FILE, spec.DELETE_FILE)
+        for (folder,) in session.rows(
+            f"SELECT DISTINCT regexp_replace(path, '[^/]*$', '') FROM {session.metadata}.{table} "
+            f"WHERE NOT path_is_relative::BOOLEAN AND {outside}",
+            list(roots),
+        )
+    }
+
+
+def snapshot_ids(session: LakeSession) -> set[int]:
+    """The numbers of all snapshots that there are.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    return {number for (number,) in session.rows(f"SELECT snapshot_id FROM {session.metadata}.{spec.SNAPSHOT}")}
+
+
+def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
+    """The files that wait to be deleted.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    rows = session.rows(
+        "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "
+        f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION}",
+        [data_path(session.config)],
+    )
+    return [ScheduledFile(*row) for row in rows]
+
+
+def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
+    """Let these files wait no longer: they are deleted, or shall stay.
+
+    Raises:
+        CatalogError: the catalog refuses.
+    """
+    session.rows(
+        f"DELETE FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION} WHERE list_contains(?, data_file_id)",
+        [file_ids],
+    )
+
+
+def _tables(session: LakeSession) -> str:
+    """A query of the id and folder of every table that a snapshot knows; its parameter is the lake's data path."""
+    return (
+        f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {session.metadata}.{spec.TABLE} t "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id"
+    )

@@ -1,0 +1,198 @@
+"""The data files of one table as the catalog's own tables have them, by the specification of DuckLake 1.0."""
+
+from dataclasses import dataclass
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.files import FOLDER
+from lake_assets.lake.session import LakeSession, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogFile:
+    """A data file of a table."""
+
+    file_id: int
+    uri: str
+    rows: int
+    size: int  # bytes
+    begin_snapshot: int
+    end_snapshot: int | None  # None: of the newest snapshot
+    partition_id: int | None  # of the partitioning that it was written under
+    values: dict[int, str | None]  # of its partition, by the key's index in that partitioning
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """Rows of a data file that are deleted."""
+
+    rows: int
+    begin_snapshot: int
+    end_snapshot: int | None
+
+
+def live_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
+    """The data files of a table's newest snapshot, in the order of their ids; none where there is no table.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    return _files(session, table, "AND f.end_snapshot IS NULL")
+
+
+def all_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
+    """The data files of a table in all snapshots that there are, in the order of their ids.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    return _files(session, table, "")
+
+
+def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Deletes]]:
+    """What delete files of any snapshot take away of a table's data files, by the data file's id.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    found: dict[int, list[Deletes]] = {}
+    for file_id, *facts in session.rows(
+        "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
+        f"FROM {session.metadata}.{spec.DELETE_FILE} WHERE table_id = ?",
+        [_table_id(session, table)],
+    ):
+        found.setdefault(file_id, []).append(Deletes(*facts))
+    return found
+
+
+def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int, int], str]:
+    """The columns of all partitionings that a table has had, in lower case, by partitioning and index of the key.
+
+    A column that was renamed has the name that it has now.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    rows = session.rows(
+        "SELECT k.partition_id, k.partition_key_index, lower(c.column_name) "
+        f"FROM {session.metadata}.{spec.PARTITION_COLUMN} k "
+        f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = k.table_id "
+        "WHERE k.table_id = ? ORDER BY c.begin_snapshot",
+        [_table_id(session, table)],
+    )
+    return {(partitioning, index): name for partitioning, index, name in rows}
+
+
+def partition_keys(session: LakeSession, table: TableName) -> tuple[int, list[str]] | None:
+    """The id of a table's partitioning and the names of its columns, in the order of their keys.
+
+    None where there is no such table, or its partitioning computes something of its columns.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    keys = session.rows(
+        "SELECT i.partition_id, c.column_name, k.transform "
+        f"FROM {session.metadata}.{spec.PARTITION_INFO} i "
+        f"JOIN {session.metadata}.{spec.PARTITION_COLUMN} k ON k.partition_id = i.partition_id "
+        f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = i.table_id "
+        "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
+        [_table_id(session, table)],
+    )
+    if not keys or any(transform != "identity" for *_, transform in keys):
+        return None
+    return keys[0][0], [name for _, name, _ in keys]
+
+
+def columns_changed_at(session: LakeSession, table: TableName) -> int:
+    """The snapshot with which a table got the columns that it has.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    ((changed,),) = session.rows(
+        "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "
+        f"FROM {session.metadata}.{spec.COLUMN} WHERE table_id = ?",
+        [_table_id(session, table)],
+    )
+    return int(changed or 0)
+
+
+def named_since(session: LakeSession, table: TableName) -> int:
+    """The snapshot with which the table that has this name now got it.
+
+    What the ledger tells of before is of a table that was dropped or renamed since. 0 where there is no table, and
+    where the catalog's own tables cannot be used.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.unknown_specification is not None:
+        return 0
+    ((since,),) = session.rows(
+        f"SELECT min(named.begin_snapshot) FROM {session.metadata}.{spec.TABLE} t "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        # A table may have an entry for each of its changes.
+        f"JOIN {session.metadata}.{spec.TABLE} named ON named.table_id = t.table_id "
+        "AND named.schema_id = t.schema_id AND lower(named.table_name) = lower(t.table_name) "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        [table.schema, table.table],
+    )
+    return int(since or 0)
+
+
+def inlined_rows(session: LakeSession, table: TableName) -> int:
+    """How many rows of a table the catalog itself holds.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    names = session.rows(
+        f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
+        [_table_id(session, table)],
+    )
+    counts = [
+        session.rows(f"SELECT count(*) FROM {session.metadata}.{identifier(name)} WHERE end_snapshot IS NULL")
+        for (name,) in names
+    ]
+    return sum(int(count) for ((count,),) in counts)
+
+
+def _files(session: LakeSession, table: TableName, condition: str) -> list[CatalogFile]:
+    table_id = _table_id(session, table)
+    if table_id is None:
+        return []
+    values: dict[int, dict[int, str | None]] = {}
+    for file_id, index, value in session.rows(
+        "SELECT data_file_id, partition_key_index, partition_value "
+        f"FROM {session.metadata}.{spec.FILE_PARTITION_VALUE} WHERE table_id = ?",
+        [table_id],
+    ):
+        values.setdefault(file_id, {})[index] = value
+    rows = session.rows(
+        f"SELECT f.data_file_id, CASE WHEN f.path_is_relative::BOOLEAN THEN {FOLDER} || f.path ELSE f.path END, "
+        "f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, f.partition_id "
+        f"FROM {session.metadata}.{spec.DATA_FILE} f "
+        f"JOIN {session.metadata}.{spec.TABLE} t ON t.table_id = f.table_id "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        f"WHERE f.table_id = ? AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL {condition} "
+        "ORDER BY f.data_file_id",
+        [data_path(session.config), table_id],
+    )
+    return [
+        CatalogFile(file_id, uri, count, size, begin, end, partitioning, values.get(file_id, {}))
+        for file_id, uri, count, size, begin, end, partitioning in rows
+    ]
+
+
+def _table_id(session: LakeSession, table: TableName) -> int | None:
+    found = session.rows(
+        f"SELECT t.table_id FROM {session.metadata}.{spec.TABLE} t "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        [table.schema, table.table],
+    )
+    return found[0][0] if found else None

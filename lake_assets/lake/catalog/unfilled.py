@@ -1,0 +1,41 @@
+"""A table that has had no rows since it was made."""
+
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.session import LakeSession, TableName
+
+
+def is_unfilled(session: LakeSession, table: TableName, *, author: str, message: str) -> bool:
+    """Whether one snapshot made the table, and none since has written to it or changed its columns or partitioning.
+
+    Args:
+        session: an open lake.
+        table: which.
+        author: of the snapshot that must have made it.
+        message: of that snapshot.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    catalog = session.metadata
+    found = session.rows(
+        f"SELECT t.table_id, t.begin_snapshot FROM {catalog}.{spec.TABLE} t "
+        f"JOIN {catalog}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        f"LEFT JOIN {catalog}.{spec.TABLE_STATS} x ON x.table_id = t.table_id "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL AND lower(s.schema_name) = lower(?) "
+        "AND lower(t.table_name) = lower(?) AND coalesce(x.next_row_id, 0) = 0",
+        [table.schema, table.table],
+    )
+    if not found:
+        return False
+    ((table_id, made),) = found
+    others = " UNION ALL ".join(
+        f"SELECT begin_snapshot, end_snapshot FROM {catalog}.{of} WHERE table_id = $table_id"
+        for of in (spec.COLUMN, spec.PARTITION_INFO)
+    )
+    ((is_of_author, is_changed),) = session.rows(
+        f"SELECT EXISTS (FROM {catalog}.{spec.SNAPSHOT_CHANGES} "
+        "WHERE snapshot_id = $made AND author = $author AND commit_message = $message), "
+        f"EXISTS (FROM ({others}) WHERE begin_snapshot <> $made OR end_snapshot IS NOT NULL)",
+        {"table_id": table_id, "made": made, "author": author, "message": message},
+    )
+    return bool(is_of_author) and not is_changed

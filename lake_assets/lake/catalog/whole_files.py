@@ -1,0 +1,70 @@
+"""The data files of a partition, where the partition consists of whole files."""
+
+from collections.abc import Collection, Sequence
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.table import Partitioning, Table
+
+
+def whole_files(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
+) -> dict[int, int]:
+    """The rows of each data file of the partition, by the file's id.
+
+    Raises:
+        NotDirectError: rows of the partition may lie elsewhere too, or not all rows of its files are live.
+    """
+    if database.rows(
+        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
+        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
+        [table.table_id, partitioning.partition_id],
+    ):
+        raise NotDirectError("the table has files of another partitioning")
+    for (home,) in database.rows(
+        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table.table_id]
+    ):
+        if database.rows(f"SELECT 1 FROM {identifier(home)} WHERE end_snapshot IS NULL LIMIT 1"):
+            raise NotDirectError("the catalog itself holds rows of the table")
+    conditions: list[str] = []
+    parameters: list[object] = [table.table_id]
+    for index, value in enumerate(values):
+        compared = "IS NULL" if value is None else "= ?"
+        conditions.append(
+            f"AND data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
+            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
+        )
+        parameters += [table.table_id, index, *([] if value is None else [value])]
+    files: dict[int, int] = dict(
+        database.rows(
+            f"SELECT data_file_id, record_count FROM {spec.DATA_FILE} "
+            f"WHERE table_id = ? AND end_snapshot IS NULL {' '.join(conditions)}",
+            parameters,
+        )
+    )
+    refuse_deletes(database, table, set(files))
+    return files
+
+
+def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
+    """Refuse data files of which not all rows are live.
+
+    Raises:
+        NotDirectError: rows were deleted from one of them.
+    """
+    deleted_from = {
+        file_id
+        for (file_id,) in database.rows(
+            f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL",
+            [table.table_id],
+        )
+    }
+    if deleted_from.intersection(file_ids) or _has_inlined_deletes(database, table):
+        raise NotDirectError("rows were deleted from files of the table")
+
+
+def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
+    # The extension makes this table when it is first needed.
+    home = spec.inlined_deletes(table.table_id)
+    return database.has_table(home) and bool(database.rows(f"SELECT 1 FROM {identifier(home)} LIMIT 1"))

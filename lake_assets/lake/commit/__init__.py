@@ -1,0 +1,1 @@
+"""Commits: what one changes, and the three strategies that write it."""

@@ -1,0 +1,150 @@
+"""Commits by INSERT, for lakes that take no written files: encrypted ones, and those whose files MotherDuck manages.
+
+Tasks have staged the rows under a key of the run's own. DuckLake reads them and writes the data files itself, where the
+lake is encrypted under keys that the catalog holds. For a partitioned table it does not heed `target_file_size`: an
+INSERT writes one file, so there is one for each file that is to be.
+"""
+
+import dataclasses
+import secrets
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import LocalStorage
+from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.errors import CatalogError, PartitionMovedError
+from lake_assets.lake.commit.extension import replace_in_transaction
+from lake_assets.lake.commit.replacement import Replacement, Staged, Statement, where
+from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import LakeSession, TableName, translated
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.encrypted import stage_files
+from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.read import BATCH_ROWS
+
+
+def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerRow:
+    """One try: the partition's rows go, the staged rows come.
+
+    Returns:
+        The ledger row as it stands in the ledger; its files and bytes are those that DuckLake wrote.
+
+    Raises:
+        SchemaChangedError: the rows were staged for other columns than the table has; nothing has changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    return replace_in_transaction(session, replacement, _insert)
+
+
+def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: int) -> LedgerRow:
+    """One try to write the partition's own rows anew, as files of about the target size.
+
+    All of it is one transaction, so that another writer's commit meanwhile makes it a conflict.
+
+    Args:
+        session: an open lake.
+        replacement: without files; its columns are those of the table that are not the partition's.
+        target: bytes of a file.
+
+    Returns:
+        The ledger row as it stands in the ledger.
+
+    Raises:
+        PartitionMovedError: the partition was committed from other objects than its fingerprint tells; nothing has
+            changed.
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
+        return replace_in_transaction(
+            session,
+            replacement,
+            _insert,
+            first=lambda: _stage_partition(session, replacement, Path(temporary), target),
+        )
+
+
+def insert_statement(
+    table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
+) -> Statement:
+    """The statement that inserts the rows of some staged files, with the partition's values.
+
+    Args:
+        table: into which.
+        partition: whose rows they are.
+        names: the columns of the files.
+        files: URIs.
+        key: under which they are encrypted.
+        lake: whose table it is.
+    """
+    columns = ", ".join(map(identifier, names))
+    # MotherDuck's server would read a bucket itself, and has no right to.
+    here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
+    keys = ", ".join(identifier(column.name) for column in partition.columns)
+    marks = ", ".join("?" for _ in partition.columns)
+    sql = (
+        f"INSERT INTO {table.sql} ({columns}, {keys}) SELECT {columns}, {marks} "  # noqa: S608 - quoted names
+        f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{here})"
+    )
+    return sql, [*partition.values, [glob_literal(file) for file in files], key]
+
+
+def _insert(session: LakeSession, replacement: Replacement) -> Replacement:
+    staged = replacement.staged
+    if staged is None:
+        return replacement
+    inserted = 0
+    for files in staged.groups:
+        ((rows,),) = session.rows(
+            *insert_statement(
+                replacement.table, replacement.partition, replacement.columns, files, staged.key, session.config
+            )
+        )
+        inserted += rows
+    if inserted != replacement.row.row_count:
+        raise CatalogError(
+            f"{inserted:,} rows of partition {replacement.partition} were inserted, and {replacement.row.row_count:,} "
+            "were staged:",
+            "nothing was changed; run it again.",
+        )
+    return _with_written(session, replacement)
+
+
+def _with_written(session: LakeSession, replacement: Replacement) -> Replacement:
+    """The replacement with the files and bytes that DuckLake wrote, where they can be known within the transaction."""
+    columns = [*replacement.columns, *(column.name for column in replacement.partition.columns)]
+    if session.config.is_managed or "filename" in map(str.lower, columns):
+        return replacement  # no client reaches the files; or a column hides the name of each
+    condition, parameters = where(replacement.partition)
+    names = session.rows(
+        f"SELECT DISTINCT filename FROM {replacement.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
+        parameters,
+    )
+    # Asks for the files' sizes, and reads none of them.
+    ((size,),) = session.rows("SELECT sum(size)::BIGINT FROM read_blob(?)", [[glob_literal(name) for (name,) in names]])
+    row = dataclasses.replace(replacement.row, files_written=len(names), bytes_written=size)
+    return dataclasses.replace(replacement, row=row)
+
+
+def _stage_partition(session: LakeSession, replacement: Replacement, folder: Path, target: int) -> Replacement:
+    """The replacement with the partition's rows staged in a folder of this machine."""
+    path = replacement.partition.path
+    # Its rows may be others than when it was chosen, and would get the fingerprint of those.
+    if committed_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
+        raise PartitionMovedError(
+            f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
+            "nothing was changed; run it again.",
+        )
+    local = LocalStorage(path=str(folder))
+    condition, parameters = where(replacement.partition)
+    columns = ", ".join(identifier(name) for name in replacement.columns)
+    sql = f"SELECT {columns} FROM {replacement.table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+    key = secrets.token_bytes(16)
+    with translated(session.config):
+        batches = session.connection.execute(sql, parameters).to_arrow_reader(BATCH_ROWS)
+        job = Job(replacement.row.run_id, local, local, batches.schema, "zstd", target, (), key=StagingKey(key))
+        files = list(stage_files(batches, job, ""))
+    row = dataclasses.replace(replacement.row, row_count=sum(file.rows for file in files))
+    return dataclasses.replace(replacement, row=row, staged=Staged.of(files, key, target))

@@ -1,0 +1,165 @@
+"""The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
+
+It has three lanes. The direct one writes what DuckLake's specification says into the catalog's tables, at a cost that
+knows nothing of the partition's rows; the extension's does the rest: a table's first file, rows that were deleted or
+inlined by others, catalogs that have no driver here. Both make the same lake, which the tests hold them to. Lakes that
+take no written files (encrypted ones, and those whose files MotherDuck manages) have a lane of their own, by INSERT.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from lake_assets.config.models import Lake
+from lake_assets.errors import CatalogError, SchemaChangedError
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.commit.direct.repair import repair_directly
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
+from lake_assets.lake.commit.insert import replace_by_insert
+from lake_assets.lake.commit.registration import Registration, Repair
+from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.session import LakeSession
+
+_LOG = logging.getLogger(__name__)
+
+Lane = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
+
+LANES: Sequence[Lane] = (replace_directly, replace_by_extension)
+REGISTER_LANES: Sequence[RegisterLane] = (register_directly, register_by_extension)
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+
+
+def lanes_of(lake: Lake) -> Sequence[Lane]:
+    """The lanes that can replace a partition of this lake."""
+    return (replace_by_insert,) if lake.inserts_only else LANES
+
+
+def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane] | None = None) -> LedgerRow:
+    """Replace the partition in one transaction; a reader sees the old rows or the new ones.
+
+    Another writer's commit in between rolls this one back, and all of it is tried again.
+
+    Args:
+        session: an open lake.
+        replacement: what is to be done.
+        lanes: the first that can do it does it; the last can always. Those of the lake when None.
+
+    Returns:
+        The ledger row as it stands in the ledger.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        SchemaChangedError: the table has other columns than the files; nothing has changed.
+        CatalogError: the catalog refuses; nothing has changed.
+    """
+    lanes = lanes_of(session.config) if lanes is None else lanes
+    return under_lock(
+        session,
+        lambda: _replaced(session, replacement, lanes),
+        f"partition {replacement.partition} of {replacement.table}",
+        lambda: _committed(session, replacement.row),
+    )
+
+
+def _replaced(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]) -> LedgerRow:
+    if replacement.schema is not None:
+        table = data_schema(session, replacement.table, replacement.partition.columns)
+        for field in replacement.schema:
+            index = table.get_field_index(field.name)
+            if index >= 0 and not table.field(index).type.equals(field.type):
+                raise SchemaChangedError(
+                    f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
+                    "run it again.",
+                )
+    return _first_able(session, replacement, lanes)
+
+
+def commit_registration(
+    session: LakeSession, registration: Registration, lanes: Sequence[RegisterLane] = REGISTER_LANES
+) -> list[LedgerRow]:
+    """Register files of many partitions in one transaction; a reader sees none of them or all.
+
+    Args:
+        session: an open lake.
+        registration: what is to be done. `started_at` of its ledger rows tells them from those of others.
+        lanes: the first that can do it does it; the last can always.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the registration's.
+
+    Raises:
+        RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
+        RefusedFilesError: a file is none that can be registered; nothing has changed.
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        CatalogError: the catalog refuses; nothing has changed.
+    """
+    return under_lock(
+        session,
+        lambda: _first_able(session, registration, lanes),
+        f"the registration of {len(registration.files):,} files of {registration.table}",
+        lambda: _all_committed(session, registration),
+    )
+
+
+def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
+    """Let the catalog say what is true of changed and vanished files, in one transaction.
+
+    Returns:
+        The ledger rows as they stand in the ledger, in the order of the repair's.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        CatalogError: the catalog refuses, or is none that can be repaired; nothing has changed.
+    """
+    try:
+        return under_lock(
+            session,
+            lambda: repair_directly(session, repair),
+            f"the repair of {repair.table}",
+            lambda: _all_committed(session, repair),
+        )
+    except NotDirectError as error:
+        raise CatalogError(
+            f"the files of {repair.table} cannot be repaired in place: {error}:",
+            "land what they held under new names, and delete their rows from the table.",
+        ) from error
+
+
+def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:
+    first, *others = registration.rows.values()
+    if (done := _committed(session, first)) is None:
+        return None
+    return [done, *(_committed(session, row) or row for row in others)]
+
+
+def _first_able(session: LakeSession, task: Task, lanes: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:
+    *others, last = lanes
+    for lane in others:
+        with suppress(NotDirectError):  # then another strategy is the way, which is no fault
+            return lane(session, task)
+    if session.unknown_specification is not None and not session.config.is_managed:
+        _LOG.warning("DuckLake's extension makes this commit: %s.", session.unknown_specification)
+    return last(session, task)
+
+
+def _committed(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
+    """The row as the ledger has it, if an earlier try was committed after all."""
+    found = session.rows(
+        f"SELECT snapshot_id, rows_before, finished_at FROM {ledger_table(session.config).sql} "  # noqa: S608
+        "WHERE run_id = ? AND stream = ? AND load_partition = ? AND started_at = ? AND status = 'committed'",
+        [row.run_id, row.stream, row.load_partition, row.started_at],
+    )
+    if not found:
+        return None
+    snapshot_id, rows_before, finished_at = found[0]
+    return dataclasses.replace(row, snapshot_id=snapshot_id, rows_before=rows_before, finished_at=finished_at)

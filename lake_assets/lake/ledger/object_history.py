@@ -1,0 +1,97 @@
+"""What the manifest table knows of landed objects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.session import LakeSession, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class KnownObject:
+    """An object as the last run that noted it saw it."""
+
+    uri: str
+    load_partition: str  # as the path has it
+    etag: str
+    size: int  # bytes
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a repair took it out of the table, because it was there no more."""
+        return not self.etag and not self.size
+
+    def is_now(self, etag: str, size: int) -> bool:
+        """Whether it is still the same."""
+        return (self.etag, self.size) == (etag, size)
+
+
+def known_objects(
+    session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
+) -> dict[str, KnownObject]:
+    """The objects of a stream that its table took note of and has not let go since, by URI.
+
+    What a table of the same name had that was dropped is not among them. What a replacement of the partition did not
+    read any more it let go. What a repair took out is still here, and is no object that there can be: its path must not
+    be registered again.
+
+    Args:
+        session: an open lake.
+        stream: whose objects.
+        table: the stream's.
+        load_partitions: of these partitions only, in the path's form.
+
+    Raises:
+        CatalogError: the manifest or the ledger cannot be read.
+    """
+    # As in the ledger, no condition that DuckLake could use to pass over files: it would read the statistics of all.
+    wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
+    parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
+    rows = session.rows(
+        "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
+        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
+        f"FROM (SELECT *, stream = ? AND status = 'committed' AS wanted FROM {ledger_table(session.config).sql}) "
+        "WHERE wanted IS TRUE GROUP BY ALL), "
+        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL) "
+        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
+        f"FROM (SELECT rowid AS number, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
+        "LEFT JOIN runs USING (run_id, load_partition) LEFT JOIN latest USING (load_partition) "
+        # Where the ledger has been emptied, nothing says that the lake let the object go.
+        "WHERE wanted IS TRUE AND coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
+        [stream, *parameters, named_since(session, table)],
+    )
+    return {row[0]: KnownObject(*row) for row in rows}
+
+
+def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, KnownObject]:
+    """What was last registered in the lake under these URIs, by an index or a repair of any stream.
+
+    Left out are those of which nothing tells: the manifest has no such row, or the ledger none of its run. So are those
+    whose partition was replaced since, for the rows of an object that lies there are then none of a registration's.
+
+    Args:
+        session: an open lake.
+        uris: of landed objects.
+
+    Raises:
+        CatalogError: the manifest or the ledger cannot be read.
+    """
+    ledger, manifest = ledger_table(session.config), manifest_table(session.config)
+    if not uris or not (session.exists(ledger) and session.exists(manifest)):
+        return {}
+    # As above, no condition that DuckLake could use to pass over files.
+    rows = session.rows(
+        "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
+        "bool_or(mode IN ('index', 'repair')) AS registers, "
+        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
+        f"FROM (SELECT *, status = 'committed' AS wanted FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY ALL), "
+        "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL) "
+        "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
+        f"FROM (SELECT rowid AS number, * FROM {manifest.sql}) SEMI JOIN (SELECT unnest(?) AS uri) USING (uri) "
+        "JOIN commits USING (run_id, stream, load_partition) JOIN latest USING (stream, load_partition) "
+        "WHERE registers GROUP BY uri "
+        "HAVING coalesce(max(snapshot_id) > max(last_replaced), TRUE)",
+        [list(uris)],
+    )
+    return {row[0]: KnownObject(*row) for row in rows}

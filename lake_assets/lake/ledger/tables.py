@@ -1,0 +1,228 @@
+"""The ledger (one row a run and partition) and the manifest table: tables of the same lake."""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from lake_assets.config.models import Lake
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError
+from lake_assets.lake.attach import alias
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.storage.manifest import Manifest
+
+Status = Literal["committed", "skipped", "failed", "cancelled"]
+STATUSES: tuple[Status, ...] = get_args(Status)
+
+COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes none of its rows
+
+# Rows a transaction may insert without writing a Parquet file for them: a ledger row, and a manifest of this many.
+INLINED_ROWS = 1000
+
+_SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """What became of one partition in one run; the columns of the ledger, in their order."""
+
+    run_id: str
+    run_at: dt.datetime
+    stream: str
+    source_glob: str
+    destination_table: str
+    partition_columns: str  # with commas between
+    load_partition: str  # as the path has it: region=NW/date=2026-02-11
+    mode: str
+    status: Status
+    on_empty: str | None = None  # the policy that was applied, where the source had no objects
+    row_count: int | None = None
+    rows_before: int | None = None
+    source_files: int | None = None
+    source_bytes: int | None = None
+    files_written: int | None = None
+    bytes_written: int | None = None
+    source_fingerprint: str | None = None
+    snapshot_id: int | None = None  # of the commit that this row is part of; NULL unless committed
+    started_at: dt.datetime
+    finished_at: dt.datetime | None = None
+    error: str | None = None
+
+
+def _sql_type(field: "dataclasses.Field[object]") -> str:
+    for python_type, sql in _SQL_TYPES.items():
+        if field.type in (python_type, python_type | None):
+            return sql
+    return "VARCHAR"  # the closed sets of words
+
+
+LEDGER_COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
+
+MANIFEST_COLUMNS = {
+    "run_id": "VARCHAR",
+    "stream": "VARCHAR",
+    "load_partition": "VARCHAR",
+    "uri": "VARCHAR",
+    "etag": "VARCHAR",
+    "size": "BIGINT",
+    "last_modified": "TIMESTAMPTZ",
+}
+
+
+def ledger_table(config: Lake) -> TableName:
+    """The ledger's name in this lake."""
+    return TableName(config.ledger_schema, config.ledger, alias(config))
+
+
+def manifest_table(config: Lake) -> TableName:
+    """The manifest table's name in this lake."""
+    return TableName(config.ledger_schema, config.manifest, alias(config))
+
+
+def claim_table(config: Lake) -> TableName:
+    """The name of the table of one row that every commit to a managed lake updates."""
+    return TableName(config.ledger_schema, config.claim, alias(config))
+
+
+def claim(session: LakeSession, row: LedgerRow) -> None:
+    """Let the open transaction be refused if another one that claims commits before it."""
+    session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
+
+
+def create_ledger(session: LakeSession) -> None:
+    """Make the ledger and the manifest table where they do not exist.
+
+    Raises:
+        CatalogError: the catalog refuses.
+    """
+    tables = {
+        ledger_table(session.config): LEDGER_COLUMNS,
+        manifest_table(session.config): MANIFEST_COLUMNS,
+    }
+    claims = claim_table(session.config)
+    if session.config.is_managed:
+        tables[claims] = {"run_id": "VARCHAR"}
+    if all(session.exists(table) for table in tables):
+        return
+
+    def create() -> None:
+        with session.transaction():
+            schema = f"{identifier(session.alias)}.{identifier(session.config.ledger_schema)}"
+            session.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+            for table, columns in tables.items():
+                listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
+                session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")
+            if claims in tables:
+                session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
+        for table in tables:
+            set_inlining(session, table, INLINED_ROWS)
+
+    under_lock(session, create, "the ledger's tables")
+
+
+def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
+    """Set up to how many rows of one transaction the catalog itself holds for this table."""
+    set_option(session, table, "data_inlining_row_limit", rows)
+
+
+def set_option(session: LakeSession, table: TableName, option: str, value: object) -> None:
+    """Set an option of DuckLake's for this table; where MotherDuck manages the lake, the options are its own."""
+    if not session.config.is_managed:
+        session.rows(
+            f"CALL {identifier(session.alias)}.set_option(?, ?, schema => ?, table_name => ?)",
+            [option, value, table.schema, table.table],
+        )
+
+
+def ledger_values(row: LedgerRow) -> tuple[object, ...]:
+    """The row's values in the order of `LEDGER_COLUMNS`."""
+    return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
+
+
+def insert_ledger_rows(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+    """Append the rows, in the transaction that is open."""
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    lists = ", ".join(f"unnest(?::{sql}[])" for sql in LEDGER_COLUMNS.values())
+    session.rows(
+        f"INSERT INTO {ledger_table(session.config).sql} ({names}) SELECT {lists}",
+        [list(values) for values in zip(*map(ledger_values, rows), strict=True)],
+    )
+
+
+def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+    """Append rows in a transaction of their own, for partitions that a run did not change: skipped or failed.
+
+    Raises:
+        CatalogError: the catalog refuses, after some tries.
+    """
+    if not rows:
+        return
+
+    def insert() -> None:
+        with session.transaction():
+            insert_ledger_rows(session, rows)
+
+    under_lock(session, insert, f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger")
+
+
+def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
+    """A row for each object that the run of this ledger row read, in the order of `MANIFEST_COLUMNS`."""
+    return [
+        (row.run_id, row.stream, row.load_partition, o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects
+    ]
+
+
+def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
+    """The manifest's row for an object that this run took out of the table: without ETag and size, as no object is."""
+    return (row.run_id, row.stream, row.load_partition, uri, "", 0, None)
+
+
+def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
+    """Append the manifest's rows, in the transaction that is open."""
+    insert_manifest_rows(session, manifest_values(row, manifest))
+
+
+def insert_manifest_rows(session: LakeSession, rows: Sequence[tuple[object, ...]]) -> None:
+    """Append rows that `manifest_values` made, in the transaction that is open."""
+    if not rows:
+        return
+    lists = ", ".join(f"unnest(?::{sql}[])" for sql in MANIFEST_COLUMNS.values())
+    session.rows(
+        f"INSERT INTO {manifest_table(session.config).sql} SELECT {lists}",
+        [list(values) for values in zip(*rows, strict=True)],
+    )
+
+
+def read_ledger(
+    session: LakeSession,
+    stream: str | None = None,
+    load_partition: str | None = None,
+    limit: int = 100,
+    statuses: Sequence[Status] = STATUSES,
+) -> list[LedgerRow]:
+    """The newest rows of the ledger, newest first.
+
+    Args:
+        session: an open lake.
+        stream: only this stream's.
+        load_partition: only this partition's, in the path's form.
+        limit: at most so many.
+        statuses: only rows with one of these.
+
+    Raises:
+        CatalogError: there is no ledger, or it cannot be read.
+    """
+    table = ledger_table(session.config)
+    if not session.exists(table):
+        raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    rows = session.rows(
+        f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
+        "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "
+        "AND list_contains(?, status) ORDER BY finished_at DESC, started_at DESC LIMIT ?",
+        [stream, stream, load_partition, load_partition, list(statuses), limit],
+    )
+    return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]

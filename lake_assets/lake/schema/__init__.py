@@ -1,0 +1,1 @@
+"""A table's columns: types, creation, evolution."""

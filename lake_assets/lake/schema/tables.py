@@ -1,0 +1,154 @@
+"""The destination table: made from the source's schema on the first run, checked on the later ones."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
+
+from lake_assets.config.streams import Compression
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError, SchemaError
+from lake_assets.lake.catalog.unfilled import is_unfilled
+from lake_assets.lake.ledger.tables import set_option
+from lake_assets.lake.retry import under_lock
+from lake_assets.lake.schema.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
+from lake_assets.lake.session import LakeSession, TableName, translated
+from lake_assets.layout.partition import PartitionColumn
+
+_MAKER = "lake_assets tables"  # the author of snapshots that bring no rows, and so are no runs'
+
+
+def create_table(
+    session: LakeSession,
+    table: TableName,
+    schema: pa.Schema,
+    partition_columns: Sequence[PartitionColumn],
+    origin: str | None = None,
+) -> None:
+    """Make the table, partitioned, where it does not exist, or was made so and never filled, with other columns.
+
+    Args:
+        session: an open lake.
+        table: its name.
+        schema: the columns of the rows; partition columns in it are given their configured type.
+        partition_columns: they come last, in this order.
+        origin: where the schema comes from, for errors.
+
+    Raises:
+        SchemaError: a column has a name or type that the lake cannot hold.
+        CatalogError: the catalog refuses.
+    """
+    check_columns(schema, origin or f"the source of {table}")
+    partitioned = {column.name.lower(): column for column in partition_columns}
+    columns = {f.name: sql_type(f.type, f.name) for f in schema if f.name.lower() not in partitioned}
+    if not columns:
+        raise SchemaError(f"the source of {table} has no columns beside the partition's:", "there is nothing to load.")
+    columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
+
+    nulls = ", ".join(f"NULL::{sql} AS {identifier(name)}" for name, sql in columns.items())
+    wanted = _types(session, f"SELECT {nulls}")
+
+    def create() -> None:
+        never_filled = is_never_filled(session, table)
+        with session.transaction():
+            session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
+            if session.exists(table):
+                if not never_filled or _types(session, f"SELECT * FROM {table.sql}") == wanted:  # noqa: S608 - quoted
+                    return
+                session.rows(f"DROP TABLE {table.sql}")
+            listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
+            session.rows(f"CREATE TABLE {table.sql} ({listed})")
+            by = ", ".join(identifier(column.name) for column in partition_columns)
+            session.rows(f"ALTER TABLE {table.sql} SET PARTITIONED BY ({by})")
+            session.sign(_MAKER, _message(table))
+
+    under_lock(session, create, f"the table {table}")
+
+
+def is_never_filled(session: LakeSession, table: TableName) -> bool:
+    """Whether `create_table` made the table and nobody has written to it or changed it since.
+
+    Its columns are then those of files of which no row was committed: they bind nobody. It may have been made for a
+    job that failed, or that is still at work.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if session.unknown_specification is not None:
+        return False
+    return is_unfilled(session, table, author=_MAKER, message=_message(table))
+
+
+def _message(table: TableName) -> str:
+    return f"the table {table} is made"
+
+
+def _types(session: LakeSession, query: str) -> list[tuple[str, str]]:
+    """The names and types of a query's columns."""
+    with translated(session.config):
+        relation = session.connection.sql(query)
+    return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
+
+
+def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
+    """Make a table, ours or one that was there before us, fit for commits: the catalog holds no rows of it.
+
+    Args:
+        session: an open lake.
+        table: which.
+        compression: of the files that DuckLake itself writes, in a lake that takes rows by INSERT only.
+
+    Raises:
+        CatalogError: the lake is encrypted, and the config does not say so; or the catalog refuses.
+    """
+    if session.config.is_managed:
+        return  # its options are MotherDuck's
+    known = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options(?)", [session.alias])
+    if not session.config.is_encrypted and ("encrypted", "true") in {(name, value) for name, value, *_ in known}:
+        raise CatalogError(
+            "the lake is encrypted, and files that tasks write cannot be registered in it:",
+            "say so in the config by attach_options: {encrypted: true}.",
+        )
+    # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
+    wanted = {"data_inlining_row_limit": "0"}
+    if session.config.inserts_only:
+        wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
+    missing = {name: value for name, value in wanted.items() if (name, value, "TABLE", str(table)) not in known}
+
+    def set_options() -> None:
+        for name, value in missing.items():
+            set_option(session, table, name, value)
+
+    if missing:
+        under_lock(session, set_options, f"an option of the table {table}")
+
+
+def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
+    """The schema that a data file of this table must have: its columns but for the partition's.
+
+    Raises:
+        SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
+            which no file can be registered.
+        CatalogError: the table cannot be read.
+    """
+    columns = dict(_columns(session, table))
+    for column in partition_columns:
+        found = next((name for name in columns if name.lower() == column.name.lower()), None)
+        if found is None:
+            raise SchemaError(
+                f"table {table} has no column {column.name!r}, which is a partition column of its stream:",
+                "choose another table, or correct `partitions` in the config.",
+            )
+        if str(columns[found]) != PARTITION_TYPES[column.type]:
+            raise SchemaError(
+                f"column {found!r} of table {table} is {columns[found]}, and the config says {column.type}:",
+                "correct the type of this partition column in the config.",
+            )
+        del columns[found]
+    return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
+
+
+def _columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
+    with translated(session.config):
+        relation = session.connection.sql(f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+    return list(zip(relation.columns, relation.types, strict=True))

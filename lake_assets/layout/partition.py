@@ -1,0 +1,257 @@
+"""A partition, one value for each partition column, and the three texts it is written as.
+
+In a path (Hive's form, as Spark writes it): `region=NW/date=2026-02-11`, values percent-encoded, NULL as
+`__HIVE_DEFAULT_PARTITION__`. On the command line: the same with commas between: `region=NW,date=2026-02-11`.
+In Dagster: each value alone is the key of one dimension, in the path's encoding.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral
+from types import MappingProxyType
+from typing import Literal
+
+from lake_assets.errors import PartitionError
+from lake_assets.layout.hive import HIVE_NULL, escape, percent, unescape
+from lake_assets.layout.texts import is_unicode, shown, storable
+
+PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
+PartitionValue = str | int | dt.date | None
+Empty = Literal["null", "value", "refuse"]
+"""What an empty text in a path is: NULL, the empty text, or no value."""
+
+_INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
+_UNTYPED = re.compile(r"[,%\x00-\x1f\x7f]")  # what cannot be typed as it is: these part values, or are no letters
+_INT64 = range(-(2**63), 2**63)
+
+TIME_FORMATS: Mapping[PartitionType, str] = MappingProxyType(
+    {"year": "%Y", "month": "%Y-%m", "date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H"}
+)
+"""The types that are times, and how `strftime` writes them: 2026, 2026-02, 2026-02-11, 2026-02-11-13."""
+
+
+_PICTURES = {"year": "YYYY", "month": "YYYY-MM", "date": "YYYY-MM-DD", "hour": "YYYY-MM-DD-HH"}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionColumn:
+    """A partition column: its name (an SQL identifier) and the type of its values.
+
+    Attributes:
+        in_rows: the landing zone's files have it, and its paths do not.
+        empty: what an empty text is.
+    """
+
+    name: str
+    type: PartitionType
+    in_rows: bool = False
+    empty: Empty = "refuse"
+
+    def parse(self, text: str) -> PartitionValue:
+        """The typed value of a path's text for this column.
+
+        Args:
+            text: the value as a path writes it, percent-encoded or not.
+
+        Raises:
+            PartitionError: the text is not a value of this column's type.
+        """
+        if text == HIVE_NULL:
+            return None
+        if not is_unicode(text):
+            raise self.not_unicode(text)
+        value = unescape(text)
+        if not value and self.empty == "refuse":
+            raise PartitionError(
+                f"partition value {self.name} is empty, and the stream does not say what that means:",
+                f"write {HIVE_NULL} for NULL, or set `empty: value` or `empty: null` for the column in the config.",
+            )
+        if not value:
+            return None if self.empty == "null" else ""
+        if self.type in TIME_FORMATS:
+            return self._time(value)
+        if self.type == "integer":
+            # What does not fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
+            if not _INTEGER.fullmatch(value):
+                raise self._refuse(value, "write it in the digits 0 to 9, such as 2026")
+            if int(value) not in _INT64:
+                raise self._refuse(value, f"write a number from {_INT64[0]} to {_INT64[-1]}, or use type: string")
+            return int(value)
+        return value
+
+    def _time(self, value: str) -> PartitionValue:
+        written = TIME_FORMATS[self.type]
+        try:
+            parsed = dt.datetime.strptime(value, written).replace(tzinfo=dt.UTC)
+        except ValueError:
+            parsed = None
+        # strptime also takes 2026-2-1, which names another folder than the one written.
+        if parsed is None or _written(parsed, written) != value:
+            example = _written(dt.datetime(2026, 2, 11, 13, tzinfo=dt.UTC), written)
+            raise self._refuse(value, f"write it as {_PICTURES[self.type]}, such as {example}")
+        if self.type == "date":
+            return parsed.date()
+        return parsed.year if self.type == "year" else value
+
+    def _refuse(self, value: str, mend: str) -> PartitionError:
+        return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{mend}.")
+
+    def not_unicode(self, value: str) -> PartitionError:
+        """The error for a value with bytes that are not UTF-8."""
+        return PartitionError(
+            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; a folder is renamed."
+        )
+
+    def text(self, value: PartitionValue) -> str:
+        """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
+        if value is None:
+            return HIVE_NULL
+        if value == "" and self.empty == "value":
+            return ""
+        return escape(f"{value:04}" if self.type == "year" else str(value))
+
+    def shown(self, value: PartitionValue) -> str:
+        """The value as people write it on the command line, for errors: `*` is `*`, and only a comma is `%2C`."""
+        text = self.text(value)
+        return text if value is None else _UNTYPED.sub(lambda found: percent(found[0]), unescape(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One value for each partition column of a stream, in the order of the stream's columns."""
+
+    columns: tuple[PartitionColumn, ...]
+    values: tuple[PartitionValue, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a value that no catalog, store or path can have.
+
+        Raises:
+            PartitionError: a text has bytes that are not UTF-8.
+        """
+        for column, value in zip(self.columns, self.values, strict=True):
+            if isinstance(value, str) and not is_unicode(value):
+                raise column.not_unicode(value)
+
+    @classmethod
+    def of(cls, columns: Iterable[PartitionColumn], texts: Mapping[str, str]) -> "Partition":
+        """The partition with these texts as values, one for each column.
+
+        Raises:
+            PartitionError: a column is missing, unknown, or its text does not parse.
+        """
+        columns = tuple(columns)
+        names = [column.name for column in columns]
+        if set(texts) != set(names):
+            raise PartitionError(
+                f"the partition names {storable(', '.join(texts)) or 'nothing'}, and the stream's partition columns "
+                f"are {', '.join(names)}:",
+                f"write {','.join(f'{name}=…' for name in names)}.",
+            )
+        return cls(columns, tuple(column.parse(texts[column.name]) for column in columns))
+
+    @classmethod
+    def parse(cls, columns: Iterable[PartitionColumn], text: str) -> "Partition":
+        """Read `region=NW,date=2026-02-11`; a comma or a percent sign inside a value is percent-encoded.
+
+        Raises:
+            PartitionError: the text is not of that form, or does not fit the columns.
+        """
+        texts: dict[str, str] = {}
+        for part in text.split(","):
+            column, equals, value = part.partition("=")
+            name = column.strip()
+            if not equals or name in texts:
+                raise PartitionError(
+                    f"partition {shown(text)} is not a list of column=value:",
+                    "write each column once, such as region=NW,date=2026-02-11 (a comma in a value as %2C).",
+                )
+            texts[name] = value
+        return _as_written(cls.of(columns, texts), texts)
+
+    @classmethod
+    def from_values(cls, columns: Iterable[PartitionColumn], values: Mapping[str, object]) -> "Partition":
+        """The partition with these values, one for each column.
+
+        Args:
+            columns: the stream's partition columns.
+            values: by the column's name: a text as it is, not percent-encoded; a number; a date; None for NULL.
+
+        Raises:
+            PartitionError: a column is missing, unknown, or its value is not of the column's type.
+        """
+        texts = {name: _text_of(name, value) for name, value in values.items()}
+        return _as_written(cls.of(columns, texts), texts)
+
+    @classmethod
+    def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":
+        """Read what `path` writes: `region=NW/date=2026-02-11`.
+
+        Raises:
+            PartitionError: the path is not of that form, or does not fit the columns.
+        """
+        texts = dict(part.partition("=")[::2] for part in path.split("/"))
+        partition = cls.of(columns, texts)
+        if partition.path != path:
+            raise PartitionError(
+                f"partition path {path!r} is not written as this package does:", f"use {partition.path}."
+            )
+        return partition
+
+    @property
+    def place(self) -> "Partition":
+        """What the landing zone's paths say of it: the partition without the columns that are in the rows."""
+        said = [(c, v) for c, v in zip(self.columns, self.values, strict=True) if not c.in_rows]
+        return Partition(tuple(column for column, _ in said), tuple(value for _, value in said))
+
+    def texts(self) -> dict[str, str]:
+        """Each column's value as a path writes it, by the column's name."""
+        return {c.name: c.text(v) for c, v in zip(self.columns, self.values, strict=True)}
+
+    @property
+    def path(self) -> str:
+        """The partition as a Hive path: `region=NW/date=2026-02-11`, without slashes at its ends."""
+        return "/".join(f"{name}={text}" for name, text in self.texts().items())
+
+    def __str__(self) -> str:
+        return self.path
+
+
+def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
+    """The partition, if its texts name its own folder.
+
+    Raises:
+        PartitionError: a number is written otherwise than its folder.
+    """
+    for column, typed in zip(partition.columns, partition.values, strict=True):
+        # A folder p=007 is not that of partition p=7, which would be read instead.
+        if column.type == "integer" and typed is not None and unescape(texts[column.name]) != str(typed):
+            raise PartitionError(
+                f"partition value {column.name}={texts[column.name]} is written otherwise than its folder "
+                f"{column.name}={typed}:",
+                f"write {column.name}={typed}, and move objects of other folders there.",
+            )
+    return partition
+
+
+def _text_of(name: str, value: object) -> str:
+    """A value as a path writes it; whether it is one of its column, the column says.
+
+    Raises:
+        PartitionError: no partition has a value of that type.
+    """
+    if value is None:
+        return HIVE_NULL
+    if not isinstance(value, str | Integral | dt.date) or isinstance(value, bool):
+        raise PartitionError(
+            f"partition value {name} is of Python's type {type(value).__name__}:",
+            "give a text, a whole number, a date, or None for NULL.",
+        )
+    return escape(str(value)) if value != "" else ""
+
+
+def _written(time: dt.datetime, form: str) -> str:
+    # Not every platform's strftime pads the year 33 to four digits.
+    return time.strftime(form.replace("%Y", f"{time.year:04}"))

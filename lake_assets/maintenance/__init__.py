@@ -1,0 +1,1 @@
+"""Expiry, clean-up and compaction of a lake."""

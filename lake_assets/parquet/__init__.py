@@ -1,0 +1,1 @@
+"""Parquet files by Arrow, in any process: nothing in here imports PySpark."""

@@ -1,0 +1,186 @@
+"""Parquet files as Arrow reads them, with the timestamps of INT96 as they are.
+
+INT96 is Spark's and Hive's old form of a timestamp: a day, and nanoseconds of it. Arrow takes it for 64 bits of
+nanoseconds, which hold the years 1677 to 2262 only, and wraps all others without a word. In microseconds it has all
+values that DuckDB has. So they are read as microseconds, and what these cannot hold is refused: finer values, and
+days beyond the year 294247. A column of nanoseconds gets them, within its own years.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types as t
+
+from lake_assets.errors import SchemaError
+from lake_assets.parquet.leaves import FIRST_NANOSECOND, leaves, width
+
+_MICROS = 1000  # nanoseconds of one
+_FIRST, _LAST = FIRST_NANOSECOND // _MICROS, 9_223_372_036_854_774  # microseconds of DuckDB's TIMESTAMP_NS
+_SECONDS = 2**63 // 10**6 - 1  # that 64 bits of microseconds hold, before and after 1970
+_NAME = r"\.[^.]*"
+_WAY_OUT = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
+
+
+class ParquetRows:
+    """An open Parquet file.
+
+    Args:
+        file: its bytes; stays open while rows are read.
+        origin: what an error calls it.
+        pre_buffer: read the columns of a row group ahead, by few requests.
+
+    Attributes:
+        parquet: the file, for its footer.
+        schema: its Arrow schema, without metadata.
+        int96: its columns that are INT96, or have a part that is.
+
+    Raises:
+        ArrowInvalid, OSError: it is no Parquet file, or cannot be read.
+    """
+
+    def __init__(self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False) -> None:
+        self._file = file
+        self._origin = origin
+        self._pre_buffer = pre_buffer
+        self.parquet = self._opened("us")
+        self.schema: pa.Schema = self.parquet.schema_arrow.remove_metadata()
+        self.int96 = _int96_columns(self.parquet.schema, self.schema)
+
+    def batches(
+        self, rows: int, group: int, columns: Sequence[str], *, nanos: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of one row group, in batches.
+
+        Args:
+            rows: of a batch, at most.
+            group: the row group's number.
+            columns: names of the columns to read.
+            nanos: those of them that shall have nanoseconds where they are INT96.
+
+        Raises:
+            SchemaError: an INT96 column has a value that the column to be cannot hold.
+            ArrowInvalid, OSError: the row group cannot be read.
+        """
+        exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
+        start = 0
+        for batch in self.parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+            yield _with_columns(batch, {name: column.slice(start, batch.num_rows) for name, column in exact.items()})
+            start += batch.num_rows
+
+    def refuse_int96(self) -> None:
+        """Refuse a file that readers of the lake would read as it is: DuckLake does not read INT96.
+
+        Raises:
+            SchemaError: it has such a column; the error names it.
+        """
+        if self.int96:
+            raise SchemaError(
+                f"column {min(self.int96)!r} of {self._origin} is an INT96 timestamp, which DuckLake cannot register:",
+                f"{_WAY_OUT}, or use mode: replace, which rewrites it.",
+            )
+
+    def refuse_old_lists(self) -> None:
+        """Refuse a file whose lists readers of the lake would read wrongly: DuckLake finds no values in an old form.
+
+        Raises:
+            SchemaError: a column is such a list, or has one in it; the error names it.
+        """
+        parquet, first = self.parquet.schema, 0
+        for field in self.schema:
+            forms = _forms(re.escape(field.name), field.type)
+            paths = [parquet.column(first + number).path for number in range(len(forms))]
+            first += len(forms)
+            if wrong := [path for path, form in zip(paths, forms, strict=True) if not re.fullmatch(form, path)]:
+                raise SchemaError(
+                    f"column {field.name!r} of {self._origin} has a list in Parquet's old form ({wrong[0]}), which "
+                    "DuckLake reads as NULL:",
+                    "write it without spark.sql.parquet.writeLegacyFormat (parquet.avro.write-old-list-structure in "
+                    "Avro's writer), or use mode: replace, which rewrites it.",
+                )
+
+    def _opened(self, unit: str) -> pq.ParquetFile:
+        return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit)
+
+    def _checked(self, group: int, names: Sequence[str], nanos: Collection[str]) -> dict[str, pa.ChunkedArray]:
+        """Look whether the columns to be can hold the INT96 columns; returns those that shall have nanoseconds."""
+        if not names:
+            return {}
+        units = {
+            unit: self._opened(unit).read_row_group(group, columns=names, use_threads=False)
+            for unit in ("s", "us", "ns")
+        }
+        for name in names:
+            chunks = zip(*(leaves(table.column(name)) for table in units.values()), strict=True)
+            for seconds, micros, nanoseconds in chunks:
+                if seconds.type == micros.type:  # not INT96
+                    continue
+                self._check(name, seconds, micros, nanoseconds, is_nanos=name in nanos)
+        return {name: units["ns"].column(name) for name in names if name in nanos}
+
+    def _check(self, name: str, *readings: pa.Array, is_nanos: bool) -> None:
+        """Refuse values that the microseconds do not have, or those that the nanoseconds do not have."""
+        seconds, micros, nanoseconds = (reading.view(pa.int64()) for reading in readings)
+        if pc.any(pc.greater(pc.abs(seconds), _SECONDS)).as_py():
+            raise self._refused(name, "of a year that no timestamp can hold", "correct the value where it is written.")
+        if is_nanos:
+            if pc.any(pc.or_(pc.less(micros, _FIRST), pc.greater(micros, _LAST))).as_py():
+                raise self._refused(
+                    name,
+                    "outside the years 1677 to 2262, which the table's TIMESTAMP_NS cannot hold",
+                    "let the table have a TIMESTAMP column, or correct the value.",
+                )
+            return
+        # Both have wrapped alike, so their difference is right all the same.
+        finer = pc.not_equal(pc.subtract(nanoseconds, pc.multiply(micros, _MICROS)), 0)
+        if pc.any(finer).as_py():
+            raise self._refused(
+                name,
+                "of less than a microsecond, which TIMESTAMP cannot hold",
+                f"{_WAY_OUT}, or create the table's column as TIMESTAMP_NS.",
+            )
+
+    def _refused(self, name: str, what: str, fix: str) -> SchemaError:
+        return SchemaError(f"column {name!r} of {self._origin} is INT96 and has a value {what}:", fix)
+
+
+def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[str]:
+    """The columns with an INT96 leaf. Leaves are counted: their paths do not tell a dot of a name from a nesting."""
+    found, first = set(), 0
+    for field in schema:
+        last = first + width(field.type)
+        if any(parquet.column(index).physical_type == "INT96" for index in range(first, last)):
+            found.add(field.name)
+        first = last
+    return frozenset(found)
+
+
+def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
+    """The batch with these columns in the place of its own."""
+    for name, column in columns.items():
+        batch = batch.set_column(batch.schema.get_field_index(name), name, column.combine_chunks())
+    return batch
+
+
+def _forms(path: str, data_type: pa.DataType) -> list[str]:
+    """Patterns of the leaves' paths that DuckLake understands, for a column or a part of one.
+
+    Args:
+        path: a pattern of its own path.
+        data_type: its type.
+    """
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _forms(path, data_type.storage_type)
+    if t.is_struct(data_type):
+        return [form for f in data_type for form in _forms(rf"{path}\.{re.escape(f.name)}", f.type)]
+    if t.is_map(data_type):
+        parts = (data_type.key_type, data_type.item_type)
+        return [form for part in parts for form in _forms(f"{path}{_NAME * 2}", part)]
+    if not t.is_nested(data_type):
+        return [path]
+    value = data_type.value_type
+    # The oldest form has no group between a list and its elements, and works where these are no groups themselves.
+    oldest = "" if t.is_struct(value) or t.is_map(value) else f"|{_NAME}"
+    return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)

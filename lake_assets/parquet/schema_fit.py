@@ -1,0 +1,373 @@
+"""Bringing a file's or a result's columns to the columns of the table, losing nothing.
+
+Columns are matched by name. What is allowed is a table of widenings; everything else is refused by name, before a
+row is read. (Parquet readers that match by position, or cast as they can, are how wrong rows get into lakes.)
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from lake_assets.errors import SchemaDriftError, SchemaError
+from lake_assets.layout.derived import Derived
+from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.parquet.derived_columns import made_of
+from lake_assets.parquet.leaves import has_first, has_nanoseconds, leaves, too_early
+
+_LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+_STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
+_BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+_NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
+
+# Beside texts, what a column of the files may be whose values choose the rows of a partition column of this type.
+_CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
+    {
+        "string": (t.is_integer, t.is_date),
+        "integer": _NUMBERS,
+        "year": _NUMBERS,
+        "month": (),
+        "date": (t.is_date, lambda data_type: t.is_timestamp(data_type) and data_type.tz is None),
+        "hour": (),
+    }
+)
+
+
+class Fitter:
+    """Fits batches of one schema to a target schema, checking partition columns that the rows carry as well.
+
+    Of a partition column that is in the rows, with `selects`, only the rows with the partition's value are kept.
+
+    Args:
+        source: the schema of the batches.
+        target: the schema that a data file must have; it has no partition columns.
+        partition: whose rows these are.
+        origin: the object or result that they come from, for errors.
+        evolves: let a missing column be NULL, and tell of unknown and wider ones by an error of their own.
+        selects: choose rows by the partition columns that are in the rows, as of landed files.
+        derived: the partition columns that are made of another column of the rows, as of landed files; each row is
+            checked, or with `selects` chosen, by what is made of it.
+
+    Raises:
+        SchemaDriftError: the table lacks a column, or has a narrower one, and `evolves` is set.
+        SchemaError: a column is missing, unknown, or of a type that the table cannot take.
+    """
+
+    def __init__(
+        self,
+        source: pa.Schema,
+        target: pa.Schema,
+        partition: Partition,
+        origin: str,
+        *,
+        evolves: bool = False,
+        selects: bool = False,
+        derived: Sequence[Derived] = (),
+    ) -> None:
+        self._target = target
+        self._partition = partition
+        self._origin = origin
+        self._same = source.remove_metadata().equals(target)
+        by_name = _by_name(source, origin)
+        columns = {column.name.lower() for column in partition.columns}
+        self._partition_names = {
+            column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
+        }
+        sources = {d.name: d for d in derived}
+        self.chosen = _chosen(source, by_name, partition, origin, sources) if selects else {}
+        """The value of each column by which rows are chosen, by its name in the source."""
+        made = [one for one in made_of(derived, partition, by_name, origin) if one.name not in self.chosen]
+        self.made = [one for one in made if one.column.in_rows and selects]
+        """The values by which rows are chosen that are made of a column."""
+        self._checked = [one for one in made if one not in self.made]
+        missing = [name for name in target.names if name.lower() not in by_name]
+        unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
+        if evolves:
+            missing, unknown = [], [name for name in unknown if not t.is_null(source.field(name).type)]
+        narrow = [f for f in target if f.name.lower() in by_name and not widens(_type(source, by_name, f), f.type)]
+        if evolves and (unknown or narrow):
+            raise SchemaDriftError(
+                f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
+            )
+        if missing or unknown:
+            raise SchemaError(
+                f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
+                "land it again with the table's columns, add or remove the column in a transform, or set "
+                "schema_policy: evolve, with which the table gains new columns and missing ones are NULL.",
+            )
+        for field in narrow:
+            raise refused(field.name, origin, _type(source, by_name, field), field.type)
+        self._names = [by_name.get(name.lower()) for name in target.names]
+        self.columns = [name for name in self._names if name is not None]
+        """The columns to read, in the target's order, without the partition's."""
+        self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
+        """Those of the columns to read that the target has in nanoseconds."""
+        self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_first(f.type)}
+        more = [*(one.name for one in made), *self.chosen]
+        self.partition_columns = list(
+            dict.fromkeys(n for n in (*self._partition_names.values(), *more) if n not in self.columns)
+        )
+        """The partition columns that the source carries too, and those that one is made of, to be read and checked."""
+
+    def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the target's schema.
+
+        Raises:
+            SchemaError: a value does not fit its column, or a row belongs to another partition.
+        """
+        batch = self._choose(batch)
+        self._check_partition(batch)
+        if self._same:
+            return self._readable(batch)
+        arrays = []
+        for name, field in zip(self._names, self._target, strict=True):
+            if name is None:
+                arrays.append(pa.nulls(batch.num_rows, field.type))
+                continue
+            try:
+                arrays.append(_cast(batch.column(name), field.type))
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
+                    "correct the value, or round it in a transform.",
+                ) from error
+        return self._readable(pa.RecordBatch.from_arrays(arrays, schema=self._target))
+
+    def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch of the target's schema, if DuckDB can read all of its values."""
+        for name, field in zip(self._names, self._target, strict=True):
+            if name not in self._bounded:
+                continue
+            if (kind := next(filter(None, map(too_early, leaves(batch.column(field.name)))), None)) is not None:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} has a time before {kind.first}, the first that DuckDB's "
+                    f"{kind.name} can hold:",
+                    f"correct the value{kind.way_out}.",
+                )
+        return batch
+
+    def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.chosen or self.made:
+            batch = _without_views(batch)
+        for made in self.made:
+            batch = batch.filter(made.has(batch))
+        for name, value in self.chosen.items():
+            try:
+                values = _read_as(batch.column(name), value.type)
+            except pa.ArrowInvalid as error:
+                raise SchemaError(
+                    f"column {name!r} of {self._origin} says to which partition a row belongs, and has a value that is "
+                    f"no {value.type}: {error}:",
+                    "correct the value, or the type of this partition column in the config.",
+                ) from error
+            batch = batch.filter(pc.equal(values, value) if value.is_valid else pc.is_null(values))
+        return batch
+
+    def _check_partition(self, batch: pa.RecordBatch) -> None:
+        for column, value in zip(self._partition.columns, self._partition.values, strict=True):
+            name = self._partition_names.get(column.name)
+            if name is None or name in self.chosen:
+                continue
+            array = batch.column(name)
+            wrong = others(array, column, value)
+            if pc.any(wrong).as_py():
+                found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
+                mend = "land the row in its own partition, or correct the transform."
+                if column.type in TIME_FORMATS and str(found).startswith(str(value)):
+                    mend = f"if the path holds a part of it, give the partition column another name and from: {name}."
+                raise SchemaError(
+                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", mend
+                )
+        for made in self._checked:
+            made.check(batch)
+
+
+def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
+    """A partition's value as Arrow has it; NULL has the column's type too."""
+    return pa.scalar(
+        value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
+    )
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether the target type can hold the source type's values (of timestamps: those to its unit)."""
+    if source.equals(target) or t.is_null(source):
+        return True
+    if isinstance(source, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
+        return widens(source.storage_type, target)
+    if t.is_dictionary(source):
+        return widens(source.value_type, target)
+    if t.is_integer(source) and t.is_integer(target):
+        return _integer_widens(source, target)
+    if t.is_floating(source) and t.is_floating(target):
+        return bool(source.bit_width <= target.bit_width)
+    if t.is_decimal(source) and t.is_decimal(target):
+        digits = target.precision - target.scale >= source.precision - source.scale
+        return bool(digits and target.scale >= source.scale)
+    if t.is_timestamp(source) and t.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    if t.is_struct(source) and t.is_struct(target):
+        fields = {field.name: field.type for field in source}
+        return set(fields) == {f.name for f in target} and all(widens(fields[f.name], f.type) for f in target)
+    if t.is_map(source) and t.is_map(target):
+        return widens(source.key_type, target.key_type) and widens(source.item_type, target.item_type)
+    if _both(source, target, _LIST_KINDS):
+        return widens(source.value_type, target.value_type)
+    return (
+        _both(source, target, _STRING_KINDS)
+        or _both(source, target, _BINARY_KINDS)
+        or (t.is_date(source) and t.is_date(target))
+        or (t.is_time(source) and t.is_time(target))
+    )
+
+
+def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Of two types the one that holds the other's values, by a change that DuckLake makes of a column; else None.
+
+    Those are integers, floats, and decimals of one scale.
+    """
+    numbers = any(all(kind(x) for x in (one, other)) for kind in (t.is_integer, t.is_floating)) or (
+        t.is_decimal(one) and t.is_decimal(other) and one.scale == other.scale
+    )
+    if widens(other, one):
+        return one
+    return other if widens(one, other) and (numbers or t.is_null(one)) else None
+
+
+def united(found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """One schema that holds the columns of all, in the order in which they are first met.
+
+    Args:
+        found: where each schema comes from, for errors, and the schema.
+
+    Raises:
+        SchemaError: two have a column in common, and neither type holds the other's values.
+    """
+    columns: dict[str, pa.Field] = {}
+    for origin, schema in found:
+        for field in schema:
+            known = columns.setdefault(field.name.lower(), field)
+            data_type = wider(known.type, field.type)
+            if data_type is None:
+                raise refused(field.name, origin, field.type, known.type, "that of another object")
+            columns[field.name.lower()] = known.with_type(data_type)
+    return pa.schema(list(columns.values()))
+
+
+def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whose: str = "the table's") -> SchemaError:
+    """The error for a column that is of another type than the one that is there."""
+    return SchemaError(
+        f"column {name!r} of {origin} is {given}, and {whose} is {there}, which cannot hold all of it:",
+        _way_out(given, there),
+    )
+
+
+def _way_out(given: pa.DataType, there: pa.DataType) -> str:
+    if wider(there, given) is not None:
+        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
+    # As which DuckLake has a column that was NULL in all rows when its table was made.
+    empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
+    return f"cast it in a transform, or change the table's column.{empty if there.equals(pa.int32()) else ''}"
+
+
+def _chosen(
+    source: pa.Schema,
+    by_name: Mapping[str, str],
+    partition: Partition,
+    origin: str,
+    derived: Mapping[str, Derived],
+) -> dict[str, pa.Scalar]:
+    """The values that rows must have in the columns that say to which partition they belong."""
+    chosen = {}
+    for column, value in zip(partition.columns, partition.values, strict=True):
+        if not column.in_rows:
+            continue
+        wanted = derived[column.name].column if column.name in derived else column.name
+        name = by_name.get(wanted.lower())
+        if name is None:
+            raise SchemaError(
+                f"{origin} has no column {wanted!r}, which says to which partition a row belongs:",
+                "land it again with that column, or correct `partitions` in the config.",
+            )
+        if column.name in derived and not derived[column.name].is_whole:
+            continue
+        given = source.field(name).type
+        data_type = given.value_type if t.is_dictionary(given) else given
+        if not any(is_kind(data_type) for is_kind in (t.is_null, *_STRING_KINDS, *_CHOOSING[column.type])):
+            raise SchemaError(
+                f"column {name!r} of {origin} is {given}, by which no partition of type {column.type} is found:",
+                "correct the type of this partition column in the config, or land the column as text.",
+            )
+        chosen[name] = typed_value(column, value)
+    return chosen
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with texts and bytes as Arrow can filter them, and read numbers and dates out of: views it cannot."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    fields = [field.with_type(plain.get(field.type, field.type)) for field in batch.schema]
+    return batch.cast(pa.schema(fields)) if any(field.type in plain for field in batch.schema) else batch
+
+
+def others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
+    """Which values of a partition column that the rows have are another than the partition's."""
+    if value is None:
+        return pc.is_valid(array)
+    if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]
+        # A date may stand there as its midnight, and a number as a float, whose texts are others.
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that have no common one
+            return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
+    return pc.fill_null(pc.not_equal(_cast(array, pa.string()), pa.scalar(str(value))), True)
+
+
+def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The values as ones of this type; those that are not equal to one are refused, where a cast would cut them."""
+    values = _cast(array, data_type)
+    if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
+        raise pa.ArrowInvalid("a time of day")
+    return values
+
+
+def _type(source: pa.Schema, by_name: Mapping[str, str], field: pa.Field) -> pa.DataType:
+    return source.field(by_name[field.name.lower()]).type
+
+
+def _integer_widens(source: pa.DataType, target: pa.DataType) -> bool:
+    signed = t.is_signed_integer(source)
+    if signed == t.is_signed_integer(target):
+        return bool(source.bit_width <= target.bit_width)
+    return bool(not signed and source.bit_width < target.bit_width)
+
+
+def _both(source: pa.DataType, target: pa.DataType, kinds: Sequence[object]) -> bool:
+    return all(any(is_kind(data_type) for is_kind in kinds) for data_type in (source, target))  # type: ignore[operator]
+
+
+def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
+        array = array.storage
+    return array if array.type.equals(data_type) else array.cast(data_type)
+
+
+def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
+    """The columns' names by what SQL takes them for."""
+    by_name: dict[str, str] = {}
+    for name in source.names:
+        if (other := by_name.setdefault(name.lower(), name)) != name:
+            raise SchemaError(
+                f"{origin} has the columns {other!r} and {name!r}, which SQL cannot tell apart:",
+                "rename one where it is written, or leave one out.",
+            )
+    return by_name
+
+
+def _lowered(schema: pa.Schema) -> set[str]:
+    return {name.lower() for name in schema.names}
+
+
+def _named(lacks: str, missing: list[str], has: str, unknown: list[str]) -> str:
+    parts = [f"{verb} {', '.join(map(repr, names))}" for verb, names in ((lacks, missing), (has, unknown)) if names]
+    return " and ".join(parts)

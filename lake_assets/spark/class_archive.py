@@ -1,0 +1,137 @@
+"""Make the class archive of the Java and the Spark that are found here: `python -m lake_assets.spark.class_archive`.
+
+Sessions start this by themselves (see `class_sharing`); the step of an image's build may run it, too.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import pyarrow as pa
+from filelock import FileLock, Timeout
+
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.class_sharing import OFF, ClassArchive, class_archive
+from lake_assets.spark.java import Java, find_java
+from lake_assets.spark.session import spark_config, start_session
+
+# An archive takes 160 MB, and every virtual environment has its own.
+KEPT = 3
+
+_STEP_TIMEOUT = 900  # seconds
+_WARM_UP = "from lake_assets.spark.class_archive import warm_up; warm_up()"
+
+
+def make_archive(java: Java) -> bool:
+    """Make the archive unless it is there: False where it is, or another process is making it.
+
+    The archive appears under its name whole and verified, or not at all. The `KEPT` ones used last are kept.
+
+    Raises:
+        SparkUnavailableError: a step failed; `ClassArchive.failure` then keeps the reason.
+        OSError: the cache folder cannot be written to.
+    """
+    archive = class_archive(java)
+    archive.path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(archive.path.with_suffix(".lock"), timeout=0):
+            if archive.path.exists():
+                return False
+            _make(archive, java)
+    except Timeout:
+        return False
+    others = sorted(archive.path.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime)
+    for old in others[:-KEPT]:
+        old.unlink(missing_ok=True)
+    return True
+
+
+def _make(archive: ClassArchive, java: Java) -> None:
+    # The name is fixed, so that what a killed process left is found; the lock is held, so nobody else writes there.
+    folder = archive.path.with_suffix(".making")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    classes, made = folder / "classes.list", folder / "archive.jsa"
+    command = [os.fspath(java.home / "bin" / "java"), "-cp", archive.class_path, f"-XX:SharedArchiveFile={made}"]
+    try:
+        # The user's options for a driver's JVM, such as a debugger's port, are not for this one.
+        listing = shlex.join(["-cp", archive.class_path, f"-XX:DumpLoadedClassList={classes}"])
+        _run([sys.executable, "-c", _WARM_UP], os.environ | {OFF: "1", "SPARK_SUBMIT_OPTS": listing})
+        _run([*command, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"])
+        # With -Xshare:on a JVM ends when it cannot use the archive.
+        _run([*command, "-Xshare:on", "-XX:+VerifySharedSpaces", "-version"])
+    except SparkUnavailableError as error:
+        archive.failure.write_text(f"{error}\n")
+        raise
+    else:
+        made.replace(archive.path)
+        archive.failure.unlink(missing_ok=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
+    """Run to the end, that of Spark's JVM too, which holds the pipes open that are read here."""
+    try:
+        subprocess.run(  # noqa: S603 - our own Python and the user's java
+            command,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_STEP_TIMEOUT,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise _failed(command, f"it took more than {_STEP_TIMEOUT} s") from error
+    except subprocess.CalledProcessError as error:
+        raise _failed(command, f"exit code {error.returncode}\n{error.stdout}\n{error.stderr}") from error
+
+
+def _failed(command: list[str], why: str) -> SparkUnavailableError:
+    return SparkUnavailableError(
+        f"the class archive cannot be made, {command[0]} … {command[-1]} failed: {why}",
+        f"Sessions start without it; set {OFF}=1 to have none made.",
+    )
+
+
+def warm_up() -> None:
+    """Do in a session what the jobs of this package do, so that Spark loads the classes that they need."""
+    session = start_session(spark_config(cores=2))
+    with tempfile.TemporaryDirectory() as folder:
+        rows = session.range(1000).selectExpr(
+            "id", "id % 10 AS k", "CAST(id AS STRING) AS t", "TIMESTAMP'2026-01-01' AS at", "id * 1.5 AS x"
+        )
+        rows.write.parquet(f"{folder}/rows")
+        read = session.read.parquet(f"{folder}/rows")
+        read.createOrReplaceTempView("rows")
+        session.sql(
+            "SELECT k, count(*), sum(x), max(t) FROM rows JOIN range(10) r ON k = r.id GROUP BY k ORDER BY k"
+        ).collect()
+        read.mapInArrow(_same, read.schema).toArrow()
+    session.stop()
+
+
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def main() -> int:
+    """Make the archive at the lowest priority; says what became of it."""
+    os.nice(19)
+    java = find_java()
+    try:
+        made = make_archive(java)
+    except SparkUnavailableError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    sys.stdout.write(f"{class_archive(java).path}{'' if made else ' is there, or is being made'}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""The removal of what the failed tasks of a Spark job have written, at once: no commit will name these files.
+
+Only names are removed that the job itself made. What a killed process leaves is removed by maintenance later.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import StorageError
+from lake_assets.parquet.attempt import discard
+from lake_assets.parquet.job import Job, JobResult
+from lake_assets.storage.store import Store
+from lake_assets.storage.uploads import abort_uploads
+
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_LISTINGS = 16  # in parallel: a listing mostly waits for the store
+_PATIENCE = 10.0  # seconds until the tasks of a job that failed have ended; Spark kills their processes after two
+_TICK = 0.1  # seconds
+
+
+def discarding(storage: AnyStorage, task: Task) -> Task:
+    """The task of a `mapInArrow`; the files that its rows name are removed if it fails.
+
+    Args:
+        storage: that the task writes to.
+        task: its rows have a column `uri`, NULL or that of a file.
+    """
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        written: list[str] = []
+        try:
+            for rows in task(batches):
+                written += [uri for uri in rows.column("uri").to_pylist() if uri is not None]
+                yield rows
+        except BaseException:
+            discard(storage, written)
+            raise
+
+    return attempt
+
+
+def discard_failed(job: Job, results: Sequence[JobResult]) -> None:
+    """Remove the files of the partitions that failed: other tasks have written them, and they will not be committed."""
+    for result in results:
+        if result.error is not None and result.files:
+            discard(job.storage, [file.uri for file in result.files])
+            result.files.clear()
+
+
+def discard_job(spark: SparkSession, job: Job) -> None:
+    """Remove all files of a job that failed as a whole, once its other tasks have ended; as far as it can."""
+    _await_tasks(spark)
+    store = Store(job.storage)
+
+    def one(folder: str) -> None:
+        prefix = f"{folder}{job.file_prefix}"
+        discard(job.storage, [o.uri for o in store.list(folder) if o.key.startswith(prefix)])
+        abort_uploads(job.storage, prefix)
+
+    folders = dict.fromkeys(partition.destination for partition in job.partitions)
+    with suppress(StorageError), ThreadPoolExecutor(_LISTINGS) as pool:
+        list(pool.map(one, folders))
+
+
+def _await_tasks(spark: SparkSession) -> None:
+    """Let the tasks end that are at work. Those of other jobs of the session are waited for too, but not long."""
+    end = time.monotonic() + _PATIENCE
+    # A client of Spark Connect cannot ask, and of a JVM that has ended there is nothing to wait for.
+    with suppress(Py4JError, PySparkException, ConnectionError, AttributeError):
+        tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - Python's own has no such call
+        while time.monotonic() < end and any(info.numRunningTasks() for info in tracker.getExecutorInfos()):
+            time.sleep(_TICK)

@@ -1,0 +1,71 @@
+"""A partition of which nothing has landed and the ledger has no row: which one was probably meant."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+
+from lake_assets.errors import KeyOrderError, StorageError
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.nearest import has_wildcard, nearest
+from lake_assets.streams.places import Places
+from lake_assets.streams.stream import OpenStream
+
+MOST_OBJECTS = 5_000  # of the landing zone that are looked at for the values there are
+NAMED = 5  # values, where none is alike
+
+
+class UnknownPartitions:
+    """Tells of partitions that nobody knows which ones were probably meant; a run makes one, and asks it often.
+
+    Args:
+        stream: whose partitions they are.
+        known: the paths of the partitions that the ledger knows.
+    """
+
+    def __init__(self, stream: OpenStream, known: Iterable[str]) -> None:
+        self.known = frozenset(known)
+        self._stream = stream
+
+    def meant(self, partition: Partition) -> str:
+        """Which values there are, for a value of the partition that nobody knows; empty if all its values are known."""
+        for index, column in enumerate(partition.columns):
+            text = column.shown(partition.values[index])
+            if column.in_rows or column.type not in ("string", "integer"):
+                continue
+            texts = {column.shown(other.values[index]) for other in self._others}
+            if text not in texts:
+                texts |= {column.shown(other.values[other.columns.index(column)]) for other in self._landed}
+            if text in texts:
+                continue
+            if has_wildcard(text):
+                return f"{column.name}={text} names one partition, and wildcards are not supported."
+            near = nearest(text, texts) or sorted(texts)[:NAMED]
+            listed = f"; there is {', '.join(near)}" if near else ""
+            return f"nothing of {column.name}={text} has landed or is in the lake{listed}."
+        return ""
+
+    @cached_property
+    def _others(self) -> Sequence[Partition]:
+        return [other for path in self.known if (other := self._stream.config.partition_at(path)) is not None]
+
+    @cached_property
+    def _landed(self) -> frozenset[Partition]:
+        return frozenset(_first_landed(self._stream))
+
+
+def _first_landed(stream: OpenStream) -> Iterator[Partition]:
+    """The partitions of the first objects of the landing zone; none where it does not answer, for this is a hint."""
+    if not stream.source.is_listable:
+        return
+    places = Places(stream.config)
+    for tree in (False, True):
+        try:
+            pages = stream.source.pages(tree=tree)
+            for landed in islice((o for page in pages for o in page), MOST_OBJECTS):
+                if isinstance(place := places.find(landed.key), Partition):
+                    yield place
+        except KeyOrderError:
+            continue
+        except StorageError:
+            return
+        return

@@ -1,0 +1,1 @@
+"""Folders that the command line writes: the demo and the starter."""

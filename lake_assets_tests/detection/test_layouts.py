@@ -1,0 +1,121 @@
+"""How far each kind of layout lets a look be narrowed, and that none loses anything."""
+
+import datetime as dt
+from typing import Any
+
+import pytest
+
+from lake_assets.detection.prefixes import Route
+from lake_assets_tests.detection.bucket import NOW, Bucket
+from lake_assets_tests.detection.watch import Watch, stream_of
+
+DATE = {"type": "date", "start": "2020-01-01"}
+HIVE: dict[str, Any] = {"region": {}, "date": DATE}
+
+
+@pytest.mark.parametrize(
+    ("layout", "partitions", "floor"),
+    [
+        (None, HIVE, "date=2026-02-09"),
+        (None, {"date": DATE, "region": {}}, "date=2026-02-09"),
+        (None, {"date": DATE}, "date=2026-02-09"),
+        (None, {"region": {}, "month": DATE | {"type": "month"}}, "month=2026-02"),
+        (None, {"region": {}, "year": DATE | {"type": "year"}}, "year=2026"),
+        (None, {"region": {}, "hour": DATE | {"type": "hour"}}, "hour=2026-02-09-12"),
+        (None, {"year": DATE | {"type": "year"}, "month": DATE | {"type": "month"}}, "year=2026/month=2026-02"),
+        ("{date,,YYYY}/{date,,MM}/{date,,DD}/{region}", HIVE, "2026/02/09"),
+        ("in/{region}/y{date,,YYYY}/m{date,,MM}/d{date,,DD}", HIVE, "y2026/m02/d09"),
+        ("{date,,YYYY}/{region}/{date,,MM}-{date,,DD}", HIVE, "2026"),
+        ("{date,,DD}.{date,,MM}.{date,,YYYY}/{region}", HIVE, None),
+        ("{region}-{date}", HIVE, None),
+        (None, {"region": {}, "kind": {}}, None),
+        ({"template": "region={region}/date={date}", "nested": True}, HIVE, None),
+        ({"template": "{region,,}/{date,,}", "compat": "olake"}, HIVE, None),
+        (None, {"date": DATE | {"end": "2025-12-31"}}, "date=2025-12-29"),
+    ],
+)
+def test_a_layout_is_narrowed_as_far_as_its_names_sort_as_times_do(
+    layout: object, partitions: dict[str, Any], floor: str | None
+) -> None:
+    stream = stream_of(layout=layout, partitions=partitions)
+
+    assert Route.of(stream).floor(stream, NOW) == floor
+
+
+LAYOUTS = [
+    None,
+    "{date,,YYYY}/{date,,MM}/{date,,DD}/{region}",
+    "in/{region}/y{date,,YYYY}/m{date,,MM}/d{date,,DD}",
+    "{date,,YYYY}/{region}/{date,,MM}-{date,,DD}",
+    "{date,,DD}.{date,,MM}.{date,,YYYY}/{region}",
+    "{region}-{date}",
+    {"template": "region={region}/date={date}", "nested": True},
+    {"template": "{region,,}/{date,,}", "compat": "olake"},
+    "region={region}/{kind}/date={date}",  # a partition has several folders
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("days_ago", [0, 2, 3, 400])
+def test_in_any_layout_a_new_object_asks_for_its_partition_alone(layout: object, days_ago: int) -> None:
+    stream = stream_of(layout=layout)
+    days = [NOW - dt.timedelta(ago) for ago in (0, 1, 2, 3, 4, 400)]
+    rows: list[dict[str, object]] = [
+        {"region": region, "date": str(day.date()), "kind": kind}
+        for region in ("NW", "SW")
+        for day in days
+        for kind in ("x", "y")
+    ]
+    seen = Watch(stream, Bucket.of(f"{stream.template.render_row(row)}/a.parquet" for row in rows))
+    assert set(seen.settle(3)) == {f"{row['region']} {row['date']}" for row in rows}
+
+    late = {"region": "SW", "date": str((NOW - dt.timedelta(days_ago)).date()), "kind": "y"}
+    seen.bucket.put(f"{stream.template.render_row(late)}/b.parquet")
+
+    expected = f"SW {late['date']}"
+    found = seen.tick()
+    if isinstance(layout, dict) and "compat" in layout:
+        # What lies in a first folder is looked at as one there.
+        assert expected in found
+    else:
+        assert found == [expected]
+    assert seen.settle(2) == []
+
+
+def test_folders_below_a_partitions_own_belong_to_it() -> None:
+    seen = Watch(stream_of(), Bucket.of([f"region=NW/date=2026-02-11/{hour:02}/a.parquet" for hour in range(24)]))
+    assert seen.tick() == ["NW 2026-02-11"]
+    seen.bucket.put("region=NW/date=2026-02-11/07/b.parquet")
+    assert seen.tick() == ["NW 2026-02-11"]
+
+
+@pytest.mark.parametrize(
+    "region", ["N/A x", "O'Hare", "a|b", "a=b", "ünïcode", "_hidden", "50%", "__HIVE_DEFAULT_PARTITION__"]
+)
+def test_awkward_values_are_values(region: str) -> None:
+    stream = stream_of()
+    key = stream.template.render_row({"region": region, "date": dt.date(2026, 2, 11)})
+    seen = Watch(stream, Bucket.of([f"{key}/a.parquet"]))
+
+    (request,) = seen.look().requests
+
+    assert request.first.values == (None if region.startswith("__") else region, dt.date(2026, 2, 11))
+
+
+@pytest.mark.parametrize(
+    ("partitions", "folder", "due"),
+    [
+        ({"n": {"type": "integer"}}, "n=07", "n=7"),
+        ({"region": {}}, "region=a%2fb", "region=a%2Fb"),
+    ],
+)
+def test_a_value_written_in_another_way_lies_where_no_run_looks(
+    partitions: dict[str, Any], folder: str, due: str
+) -> None:
+    seen = Watch(stream_of(partitions=partitions), Bucket.of([f"{folder}/a.parquet"]))
+
+    found = seen.look()
+
+    assert found.requests == ()
+    assert [stray.key for stray in found.strays] == [f"{folder}/a.parquet"]
+    assert f"{due}/: move the object there" in found.strays[0].reason

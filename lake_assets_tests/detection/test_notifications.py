@@ -1,0 +1,102 @@
+import json
+from typing import Any
+
+import pytest
+
+from lake_assets.detection.notifications import parse
+from lake_assets.errors import NotificationError
+
+
+def record(name: str = "ObjectCreated:Put", **described: Any) -> dict[str, Any]:
+    """After the example of AWS's documentation."""
+    return {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "awsRegion": "us-west-2",
+        "eventTime": "2026-02-11T00:00:00.000Z",
+        "eventName": name,
+        "s3": {
+            "s3SchemaVersion": "1.0",
+            "bucket": {"name": "landing", "arn": "arn:aws:s3:::landing"},
+            "object": {"key": "region%3DN%252FA+x/a%2Bb.parquet", "size": 1, "eTag": "d4", "sequencer": "0055"}
+            | described,
+        },
+    }
+
+
+def body(*records: dict[str, Any]) -> str:
+    return json.dumps({"Records": list(records)})
+
+
+def test_a_key_is_decoded_once() -> None:
+    (event,) = parse(body(record()))
+    assert (event.bucket, event.key, event.is_removal) == ("landing", "region=N%2FA x/a+b.parquet", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_removal"),
+    [
+        ("ObjectCreated:CompleteMultipartUpload", False),
+        ("s3:ObjectCreated:Copy", False),
+        ("ObjectRemoved:Delete", True),
+        ("ObjectRemoved:DeleteMarkerCreated", True),
+        ("LifecycleExpiration:Delete", True),
+    ],
+)
+def test_events_say_what_happened(name: str, is_removal: bool) -> None:
+    assert [event.is_removal for event in parse(body(record(name)))] == [is_removal]
+
+
+def test_events_that_change_no_object_are_none() -> None:
+    assert parse(body(record("ObjectTagging:Put"), record("ObjectRestore:Post"))) == ()
+    assert parse('{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"landing"}') == ()
+
+
+def test_a_message_within_one_of_sns_is_the_same_event() -> None:
+    wrapped = json.dumps({"Type": "Notification", "MessageId": "1", "Message": body(record())})
+    assert parse(wrapped) == parse(body(record()))
+
+
+def test_event_bridge_does_not_encode_keys() -> None:
+    message = {
+        "source": "aws.s3",
+        "detail-type": "Object Created",
+        "time": "2026-02-11T00:00:00Z",
+        "detail": {
+            "bucket": {"name": "landing"},
+            "object": {"key": "region=N%2FA x/a+b.parquet", "etag": "d4", "sequencer": "0055"},
+        },
+    }
+    (event,) = parse(json.dumps(message))
+    assert event == parse(body(record()))[0]
+    deleted = message | {"detail-type": "Object Deleted"}
+    assert parse(json.dumps(deleted))[0].is_removal
+    assert parse(json.dumps(message | {"detail-type": "Object Tags Added"})) == ()
+
+
+def test_an_event_is_told_from_the_next_by_its_sequencer_or_its_time() -> None:
+    (first,) = parse(body(record()))
+    assert parse(body(record()))[0].hash == first.hash
+    assert parse(body(record(sequencer="0056")))[0].hash != first.hash
+    unordered = record(sequencer=None)
+    later = unordered | {"eventTime": "2026-02-11T00:00:01.000Z"}
+    assert parse(body(unordered))[0].hash != parse(body(later))[0].hash
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "x",
+        "[]",
+        "1",
+        "{}",
+        '{"Records": [{}]}',
+        '{"Records": [1]}',
+        '{"detail-type": "x"}',
+        '{"Records": [{"s3": 1}]}',
+    ],
+)
+def test_what_is_no_notification_is_refused_with_the_mend(text: str) -> None:
+    with pytest.raises(NotificationError, match="dead-letter queue"):
+        parse(text)

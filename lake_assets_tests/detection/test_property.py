@@ -1,0 +1,93 @@
+"""Whatever happens to a bucket: every state of a partition is sent once, and none is lost."""
+
+import datetime as dt
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from lake_assets.detection.cursor import Cursor
+from lake_assets_tests.detection.bucket import Bucket
+from lake_assets_tests.detection.watch import Watch, stream_of
+
+DAYS = ["2025-01-01", "2025-01-02", "2025-06-01", "2026-02-09", "2026-02-10", "2026-02-11"]
+REGIONS = ["NW", "NW-2", "SW"]
+folders = st.builds("region={}/date={}".format, st.sampled_from(REGIONS), st.sampled_from(DAYS))
+names = st.sampled_from(["a", "b", "c"]).map("{}.parquet".format)
+keys = st.builds("{}/{}".format, folders, names)
+skews = st.sampled_from([0, 0, 0, 1, 1800]).map(lambda seconds: dt.timedelta(seconds=seconds))  # of the bucket's clock
+
+
+class Landing(RuleBasedStateMachine):
+    """Writers put, rewrite and delete while a sensor looks, some of whose ticks are lost after they were recorded."""
+
+    @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
+    def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
+        self.watch = Watch(stream_of(max_runs=max_runs, lookback=lookback), Bucket(tree=tree))
+        self.etags = 0
+        self.sent: dict[str, Any] = {}  # the objects of each partition when a run last started
+
+    def state(self, partition: str) -> dict[str, str]:
+        region, date = partition.split()
+        return {
+            key: etag
+            for key, (etag, _, _) in self.watch.bucket.objects.items()
+            if key.startswith(f"region={region}/date={date}/")
+        }
+
+    def run(self, started: list[str]) -> None:
+        for partition in started:
+            self.sent[partition] = self.state(partition)
+
+    @rule(key=keys, skew=skews)
+    def put(self, key: str, skew: dt.timedelta) -> None:
+        self.etags += 1
+        self.watch.bucket.put(key, f"{self.etags:x}", self.watch.now - skew)
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        if self.watch.bucket.keys:
+            self.watch.bucket.delete(data.draw(st.sampled_from(self.watch.bucket.keys)))
+
+    @rule()
+    def tick(self) -> None:
+        self.run(self.watch.tick())
+
+    @rule()
+    def tick_whose_cursor_is_lost(self) -> None:
+        before = self.watch.cursor
+        self.run(self.watch.tick())
+        self.watch.cursor = before
+        assert self.watch.tick() == []
+
+    @rule()
+    def a_day_passes(self) -> None:
+        self.watch.now += dt.timedelta(days=1)
+
+    @rule()
+    def nothing_is_lost(self) -> None:
+        self.run(self.watch.settle(12))
+        for partition in {f"{r} {d}" for r in REGIONS for d in DAYS}:
+            now, sent = self.state(partition), self.sent.get(partition, {})
+            # Old partitions may keep what the landing zone has forgotten.
+            assert now.items() <= sent.items(), partition
+        assert self.watch.settle(3) == []
+
+
+Landing.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLanding = Landing.TestCase
+
+
+class JoinedLanding(Landing):
+    """The same where the cursor has room for two cells only."""
+
+    @rule()
+    def join(self) -> None:
+        cursor = Cursor.load(self.watch.cursor, self.watch.stream)
+        cursor.cells.shrink(2)
+        self.watch.cursor = cursor.dump()
+
+
+JoinedLanding.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestJoinedLanding = JoinedLanding.TestCase

@@ -1,0 +1,67 @@
+"""Looking at a bucket again and again, as Dagster does."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+from lake_assets.config.streams import Stream
+from lake_assets.detection.run_plan import Request
+from lake_assets.detection.scan import Arrivals, look
+from lake_assets.layout.partition import Partition
+from lake_assets_tests.detection.bucket import NOW, Bucket
+
+PARTITIONS: dict[str, Any] = {"region": {}, "date": {"type": "date", "start": "2020-01-01"}}
+
+
+def stream_of(*, layout: object = None, partitions: dict[str, Any] | None = None, **sensor: Any) -> Stream:
+    return Stream.model_validate(
+        {
+            "source": "s3://bucket",
+            "partitions": partitions or PARTITIONS,
+            "destination": {"table": "sales"},
+            "layout": layout,
+            "sensor": {"type": "objects"} | sensor,
+        }
+    )
+
+
+def covered(request: Request) -> list[str]:
+    """The partitions of a request over `region` and `date`, as `NW 2026-02-11`."""
+    (region, first), (_, last) = request.first.values, request.last.values
+    assert isinstance(first, dt.date)
+    assert isinstance(last, dt.date)
+    return [f"{region} {first + dt.timedelta(days)}" for days in range((last - first).days + 1)]
+
+
+@dataclass
+class Watch:
+    """A sensor whose run requests are recorded as Dagster does: a run key that was seen starts nothing."""
+
+    stream: Stream
+    bucket: Bucket
+    now: dt.datetime = NOW
+    cursor: str | None = None
+    run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
+
+    def look(self) -> Arrivals:
+        found = look(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
+        self.cursor = found.cursor
+        return found
+
+    def tick(self) -> list[str]:
+        """One look; the partitions for which runs start, sorted."""
+        started = []
+        for request in self.look().requests:
+            key = (request.first, request.last, request.state)
+            if key not in self.run_keys:
+                self.run_keys.add(key)
+                started += covered(request)
+        return sorted(started)
+
+    def settle(self, ticks: int = 50) -> list[str]:
+        """Look until nothing changes any more; the partitions for which runs started."""
+        started: list[str] = []
+        for _ in range(ticks):
+            some = self.tick()
+            started += some
+        return sorted(started)

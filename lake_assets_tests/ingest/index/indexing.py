@@ -1,0 +1,39 @@
+"""Streams in mode index for tests."""
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.commit.extension import register_by_extension
+from lake_assets.lake.commit.strategy import REGISTER_LANES
+from lake_assets_tests.world import World, sales
+
+
+@pytest.fixture
+def indexed_world(local_world: World) -> World:
+    local_world.options = {"mode": "index"}
+    return local_world
+
+
+@pytest.fixture(params=["direct", "extension"])
+def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Either lane of a commit alone."""
+    lanes = {"direct": REGISTER_LANES[:1], "extension": (register_by_extension,)}[request.param]
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", (lanes,))
+    return str(request.param)
+
+
+def index(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
+    """The outcomes by the partition's path."""
+    partitions = [world.partition(text) for text in texts] if texts else None
+    return {str(o.partition): o for o in index_all(world.stream, partitions, **options)}
+
+
+def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), rows: int = 2) -> pa.Table:
+    table = sales(*range(rows))
+    regions = pa.array([region] * rows, pa.string())
+    return table.append_column("region", regions).append_column("date", pa.array([date] * rows))

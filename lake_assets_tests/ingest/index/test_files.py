@@ -1,0 +1,252 @@
+"""Which landed files can be registered: their columns, partition columns, layouts and names."""
+
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import SchemaError, SourceError
+from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.index.run import index_all
+from lake_assets_tests.ingest.index.indexing import index, with_partition
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+def test_a_file_that_does_not_fit_fails_alone(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    bad = indexed_world.land(NW, pa.table({"id": [1], "totals": [1.0]}), "bad.parquet")
+    worse = indexed_world.land(NW, b"no Parquet", "worse.parquet")
+    empty = indexed_world.land(SW, b"", "empty.parquet")
+    indexed_world.land(NW, sales(2), "good.parquet")
+    indexed_world.land(SW, sales(3))
+
+    outcomes = index(indexed_world)
+
+    assert indexed_world.totals() == [1, 2, 3]
+    of_nw, of_sw = (outcomes[str(indexed_world.partition(text))].error for text in (NW, SW))
+    assert isinstance(of_nw, SourceError)
+    assert "2 of 3 new objects" in str(of_nw)
+    assert f"the object {bad} does not fit the table: it lacks 'total' and it has 'totals'" in str(of_nw)
+    assert f"the object {worse} cannot be read as Parquet" in str(of_nw)
+    assert f"the object {empty} cannot be read as Parquet: it is empty" in str(of_sw)
+    rows = indexed_world.ledger()
+    assert sorted(row.status for row in rows[:4]) == ["committed", "committed", "failed", "failed"]
+    failed = [row for row in rows if row.status == "failed"]
+    assert {(row.row_count, row.files_written, row.snapshot_id) for row in failed} == {(None, None, None)}
+    # What was not registered is tried again.
+    assert {o.uri for o in plan_index(indexed_world.stream).new} == {bad, worse, empty}
+
+
+def test_the_first_file_that_can_be_read_makes_the_table(indexed_world: World) -> None:
+    indexed_world.land(NW, b"no Parquet", "a.parquet")
+    indexed_world.land(NW, sales(1), "b.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SourceError)
+    assert indexed_world.totals() == [1]
+
+
+def test_a_file_without_rows_is_noted_and_nothing_else(indexed_world: World) -> None:
+    indexed_world.land(NW, sales())
+    indexed_world.land(SW, sales(1))
+
+    outcomes = index(indexed_world)
+
+    assert all(o.error is None for o in outcomes.values())
+    assert indexed_world.query("SELECT count(*) FROM ducklake_list_files('lake', 'sales')") == [(1,)]
+    assert index(indexed_world) == {}
+
+
+def test_narrower_types_are_registered_and_found(indexed_world: World, lane: str) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    narrow = pa.table({"total": pa.array([0.1, None], pa.float32()), "id": pa.array([7, 8], pa.int16())})
+    indexed_world.land(NW, narrow, "narrow.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT total FROM lake.sales WHERE id = 7") == [(0.10000000149011612,)]
+    if lane == "direct":  # the extension keeps single precision's text as a bound of double, and passes over the row
+        found = indexed_world.query("SELECT id FROM lake.sales WHERE total = 0.1::FLOAT::DOUBLE")
+        assert found == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (pa.array(["x"]), "is string, and the table's is double"),
+        (pa.array([1], pa.int64()), "is int64, and the table's is double"),
+        (pa.array([1.0], pa.float16()), "which DuckLake does not read as the table's double"),
+    ],
+    ids=["text", "integer", "half"],
+)
+def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, column: pa.Array, reason: str) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    uri = indexed_world.land(NW, pa.table({"id": [1], "total": column}), "bad.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert uri in str(outcome.error)
+    assert reason in str(outcome.error)
+
+
+def test_lists_as_spark_wrote_them_long_ago_are_refused_by_column(indexed_world: World, tmp_path: Path) -> None:
+    """DuckLake would give NULL for every value."""
+    pq.write_table(pa.table({"id": [1], "l": [[1, None]]}), tmp_path / "a", store_schema=False, compression="none")
+    indexed_world.land(NW, (tmp_path / "a").read_bytes().replace(b"list", b"bagg"))
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert re.search(r"column 'l' of .* old form \(l.bagg.element\).*writeLegacyFormat", str(outcome.error))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
+    indexed_world: World, *, nested: bool
+) -> None:
+    """DuckLake's own `ducklake_add_data_files` takes it as INTEGER."""
+    with_value = pa.array([{"a": "x"}]) if nested else pa.array(["x"])
+    without = pa.array([{"a": None}]) if nested else pa.nulls(1)
+    indexed_world.land(NW, pa.table({"id": [1], "number": [2], "text": with_value}))
+    index(indexed_world)
+    numbers = pa.table({"id": [2], "number": pa.nulls(1), "text": with_value})
+    indexed_world.land(NW, numbers, "numbers.parquet")
+    uri = indexed_world.land(NW, pa.table({"id": [3], "number": [4], "text": without}), "texts.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    told = f"column 'text' of the object {uri} has no value and no type ({without.type}), and DuckLake reads such a"
+    assert str(outcome.error).startswith(told)
+    assert str(outcome.error).endswith("or use mode: replace, which rewrites it.")
+    assert indexed_world.query("SELECT id, number FROM lake.sales ORDER BY id") == [(1, 2), (2, None)]
+    indexed_world.options = {}
+    assert indexed_world.ingest(NW).row.status == "committed"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_world: World, *, nested: bool) -> None:
+    """Among the catalog's statistics it would fail every query of the table."""
+    days = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())
+    days = pa.ListArray.from_arrays([0, 1, 2], days) if nested else days
+    text = pa.array(["5877642-06-23 (BC)"] * 2)
+    indexed_world.land(NW, pa.table({"id": [1, 2], "text": text, "day": days}))
+    indexed_world.land(NW, pa.table({"id": [3, 4], "text": text, "day": pa.nulls(2, days.type)}), "good.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, SchemaError)
+    assert re.search(r"column 'day.*batch_1.parquet has a day before 5877642-06-25 \(BC\)", str(outcome.error))
+    assert indexed_world.query("SELECT id FROM lake.sales WHERE text > '5' ORDER BY id") == [(3,), (4,)]
+
+
+@pytest.mark.usefixtures("lane")
+def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World) -> None:
+    indexed_world.land(NW, with_partition("NW"))
+    indexed_world.land(NW, sales(7), "plain.parquet")
+    lying = indexed_world.land(SW, with_partition("NW"))
+    mixed = pa.concat_tables([with_partition("SW"), with_partition("NW", rows=1)])
+    mixing = indexed_world.land(SW, mixed, "mixed.parquet", write_statistics=False)
+
+    outcomes = index(indexed_world)
+
+    assert outcomes[str(indexed_world.partition(NW))].error is None
+    assert indexed_world.totals(NW) == [0, 1, 7]
+    error = str(outcomes[str(indexed_world.partition(SW))].error)
+    for uri in (lying, mixing):
+        assert f"the object {uri} has a row with region='NW', and belongs to region=SW/date=2026-02-11" in error
+    assert indexed_world.totals() == [0, 1, 7]
+
+
+def test_a_layout_that_readers_do_not_know_is_registered_where_the_files_have_the_columns(
+    indexed_world: World,
+) -> None:
+    indexed_world.options |= {"layout": "{region}/{date,,YYYY}/{date,,MM}/{date,,DD}"}
+    land_at(indexed_world, "NW/2026/02/11/a.parquet", with_partition("NW"))
+    plain = land_at(indexed_world, "SW/2026/02/11/b.parquet", sales(1))
+    lying = land_at(indexed_world, "SW/2026/02/12/c.parquet", with_partition("SW"))
+    land_at(indexed_world, "region=NE/2026/02/12/c.parquet", with_partition("NE"))
+
+    outcomes = index(indexed_world)
+
+    assert indexed_world.totals(NW) == [0, 1]
+    assert indexed_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [("NW", "2026-02-11")]
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE region = 'NW'") == [(2,)]
+    errors = " ".join(str(o.error) for o in outcomes.values())
+    assert f"the partition column 'region' of the object {plain} stands neither in the file nor" in errors
+    assert f"the object {lying} has a row with date='2026-02-11'" in errors
+
+
+def land_at(world: World, key: str, rows: pa.Table) -> str:
+    path = Path(world.source["path"], key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pa.parquet.write_table(rows, path)
+    return str(path)
+
+
+def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: World) -> None:
+    """DuckDB reads the folder `region=null` as NULL."""
+    indexed_world.land("region=null,date=2026-02-11", sales(1))
+    indexed_world.land("region=O'Hare%2F100%25,date=2026-02-11", sales(2))
+
+    outcomes = index(indexed_world)
+
+    assert [o.error is None for o in outcomes.values()] == [True, False]
+    assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
+
+
+@pytest.mark.usefixtures("lane")
+@pytest.mark.parametrize(
+    "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
+)
+def test_odd_names_are_registered(indexed_world: World, name: str) -> None:
+    uri = indexed_world.land(NW, sales(1), name)
+    indexed_world.land(NW, sales(2), "x.parquet")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert outcome.error is None
+    assert indexed_world.totals() == [1, 2]
+    assert (uri,) in indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+
+
+@pytest.mark.usefixtures("lane")
+def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World) -> None:
+    uri = indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+    index(indexed_world)
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE region = 'NW'")
+    assert index(indexed_world) == {}
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.ingest_files")  # what the manifest forgot, the catalog still knows
+
+    outcomes = index(indexed_world)
+
+    assert f"the object {uri} was registered before and has ended" in str(
+        outcomes[str(indexed_world.partition(NW))].error
+    )
+    of_live = outcomes[str(indexed_world.partition(SW))]
+    assert of_live.error is None
+    assert of_live.result is not None
+    assert of_live.result.row.status == "skipped"
+    assert indexed_world.totals() == [2]
+
+
+def test_files_of_another_table_of_the_lake_are_refused(indexed_world: World) -> None:
+    uri = indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    indexed_world.options |= {"destination": {"table": "other"}}
+    stream = indexed_world.stream
+
+    (outcome,) = index_all(stream)
+
+    assert f"the object {uri} is a file of another table" in str(outcome.error)

@@ -1,0 +1,312 @@
+"""Registration in place: each landed file becomes a lake file once, as it is."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lake_assets.errors import CatalogError, EmptySourceError, StorageError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.index.diff import IndexPlan, plan_index
+from lake_assets.ingest.index.run import index_all
+from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.ledger.last_runs import partitions_in_ledger
+from lake_assets.storage.store import Store
+from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.world import NW, SW, World, sales
+
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-12"
+
+
+def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world: World) -> None:
+    world.options = {"mode": "index"}
+    first = [world.land(NW, sales(1, 2)), world.land(SW, sales(3)), world.land(NULL, sales(4, 5), "a b-ü'x.parquet")]
+
+    outcomes = index(world)
+
+    assert {path: o.error for path, o in outcomes.items()} == dict.fromkeys(outcomes)
+    assert world.totals() == [1, 2, 3, 4, 5]
+    assert world.totals(NW) == [1, 2]
+    assert world.query("SELECT total FROM lake.sales WHERE region IS NULL ORDER BY ALL") == [(4,), (5,)]
+    assert world.data_files() == set()
+    assert {uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")} == set(first)
+    assert len({row.snapshot_id for row in world.ledger()}) == 1
+    assert index(world) == {}
+
+    world.land(NW, sales(6), "batch_2.parquet")
+    (again,) = index(world).values()
+
+    assert again.result is not None
+    row = again.result.row
+    assert (row.row_count, row.rows_before, row.files_written, row.source_files) == (1, 2, 1, 2)
+    assert (row.mode, row.status) == ("index", "committed")
+    assert world.totals() == [1, 2, 3, 4, 5, 6]
+    assert row.source_fingerprint == world.stream.fingerprint(world.stream.manifest(world.partition(NW)))
+    manifest = world.query("SELECT uri, etag, size FROM lake.ingest_files ORDER BY uri")
+    listed = world.stream.source.list()
+    assert manifest == [(o.uri, o.etag, o.size) for o in sorted(listed, key=lambda o: o.uri)]
+
+
+@pytest.mark.usefixtures("lane")
+def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
+    texts = [f"region=R{number},date=2026-02-1{day}" for number in range(4) for day in range(3)]
+    for number, text in enumerate(texts):
+        indexed_world.land(text, sales(number))
+        indexed_world.land(text, sales(number + 0.5), "batch_2.parquet")
+
+    outcomes = index(indexed_world)
+
+    assert all(o.error is None for o in outcomes.values())
+    rows = indexed_world.ledger()
+    assert len({row.snapshot_id for row in rows}) == 1
+    assert len(rows) == 12
+    assert {row.row_count for row in rows} == {2}
+    for number, text in enumerate(texts):
+        assert indexed_world.totals(text) == [number, number + 0.5]
+    assert index(indexed_world) == {}
+    messages = indexed_world.query("SELECT commit_message FROM lake.snapshots() WHERE author = 'lake_assets'")
+    assert messages == [(f"sales 12 partitions: index by run {rows[0].run_id}",)]
+
+
+def test_ingest_of_a_stream_in_mode_index_registers(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    outcomes = list(ingest_all(indexed_world.stream, [indexed_world.partition(t) for t in (NW, SW)], no_spark))
+
+    assert [o.result.row.status for o in outcomes if o.result] == ["committed"] * 2
+    assert len({o.result.row.snapshot_id for o in outcomes if o.result}) == 1
+    (again,) = ingest_all(indexed_world.stream, [indexed_world.partition(NW)], no_spark)
+    assert again.result is not None
+    assert again.result.row.status == "skipped"
+    assert [row.status for row in indexed_world.ledger(NW)] == ["skipped", "committed"]
+    assert indexed_world.totals() == [1, 2]
+
+
+def no_spark() -> Any:
+    pytest.fail("Spark was asked for")
+
+
+def test_only_the_named_partitions_are_registered(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    assert set(index(indexed_world, NW)) == {str(indexed_world.partition(NW))}
+
+    assert indexed_world.totals() == [1]
+
+
+def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: World) -> None:
+    indexed_world.land(SW, sales(2))
+
+    (failed,) = index(indexed_world, NW).values()
+    indexed_world.options |= {"on_empty": "keep"}
+    (kept,) = index(indexed_world, NW).values()
+
+    assert isinstance(failed.error, EmptySourceError)
+    assert kept.result is not None
+    assert (kept.result.row.status, kept.result.row.on_empty) == ("skipped", "keep")
+    assert "nothing of region=NW has landed or is in the lake; there is SW" in str(failed.error)
+    assert "there is SW" in kept.result.note
+    with indexed_world.stream.lake.open(create=True) as lake:
+        assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
+
+
+def test_a_plan_registers_nothing_and_tells_what_is_outside_the_layout(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    stray = Path(indexed_world.source["path"], "stray.parquet")
+    stray.write_bytes(b"x")
+    Path(indexed_world.source["path"], "region=NW/date=never").mkdir(parents=True)
+    Path(indexed_world.source["path"], "region=NW/date=never/b.parquet").write_bytes(b"x")
+
+    plan = plan_index(indexed_world.stream)
+
+    assert [o.key for o in plan.new] == ["region=NW/date=2026-02-11/batch_1.parquet"]
+    assert [o.key for o in plan.outside] == ["region=NW/date=never/b.parquet", "stray.parquet"]
+    assert not Path(indexed_world.catalog["path"]).exists()
+
+
+def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1))
+    with indexed_world.stream.lake.open(create=True) as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_metadata SET value = 'true' WHERE key = 'encrypted'")
+
+    (outcome,) = index(indexed_world).values()
+
+    assert isinstance(outcome.error, CatalogError)
+    assert "the lake is encrypted" in str(outcome.error)
+
+
+def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: World) -> None:
+    outcomes = index(indexed_world, NW, SW)
+
+    assert [type(o.error).__name__ for o in outcomes.values()] == ["StorageError"] * 2
+    assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
+
+
+def test_what_a_checkpoint_raises_leaves_what_was_registered(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.ingest.index.run.FILES", 1)
+    calls = []
+
+    def second() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    with pytest.raises(KeyboardInterrupt):
+        index(indexed_world, checkpoint=second)
+
+    assert indexed_world.totals() == [1]
+    assert [row.status for row in indexed_world.ledger()] == ["cancelled", "committed"]
+    index(indexed_world)
+    assert indexed_world.totals() == [1, 2]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True)
+def test_on_s3_too_a_damaged_file_fails_alone_and_names_may_be_odd(world: World) -> None:
+    world.options = {"mode": "index"}
+    for number, name in enumerate(["[x]*.parquet", "a#b=c&d.parquet", "50% +1.parquet", "ü'x.parquet"]):
+        world.land(NW, sales(number), name)
+    bad = world.land(NW, b"no Parquet", "bad.parquet")
+    query = world.land(NW, sales(9), "a?b.parquet")  # which DuckDB takes for parameters of the URL
+
+    (outcome,) = index(world).values()
+
+    assert world.totals() == [0, 1, 2, 3]
+    assert f"the object {bad} cannot be read as Parquet" in str(outcome.error)
+    assert query in str(outcome.error)
+
+
+def test_a_registration_whose_answer_was_lost_is_not_done_twice(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def lost(*arguments: Any) -> Any:
+        calls.append(register_directly(*arguments))
+        raise CatalogError("the answer was lost:") from duckdb.TransactionException("database is locked")
+
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", ((lost,),))
+    indexed_world.land(NW, sales(1))
+    indexed_world.land(SW, sales(2))
+
+    outcomes = index(indexed_world)
+
+    assert len(calls) == 1
+    assert [o.result.row for o in outcomes.values() if o.result] == calls[0]
+    assert indexed_world.totals() == [1, 2]
+    assert len(indexed_world.ledger()) == 2
+
+
+@pytest.mark.parametrize("failure", [CatalogError("the catalog is away."), KeyboardInterrupt()])
+def test_what_was_committed_is_not_told_as_failed_when_the_rest_cannot_be_noted(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch, failure: BaseException
+) -> None:
+    indexed_world.land(SW, sales(2))
+    stale = plan_index(indexed_world.stream)
+    index(indexed_world)  # another process, as it were
+    indexed_world.land(NW, sales(1))
+    (new,) = [part for part in plan_index(indexed_world.stream).partitions if part.new]
+
+    def fails_once(*_: object) -> None:
+        monkeypatch.undo()
+        raise failure
+
+    monkeypatch.setattr("lake_assets.ingest.index.run.record", fails_once)
+    outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
+
+    if isinstance(failure, CatalogError):
+        assert {str(o.partition): o.error for o in outcomes} == {
+            indexed_world.partition(NW).path: None,
+            indexed_world.partition(SW).path: failure,
+        }
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            list(outcomes)
+
+    assert [row.status for row in indexed_world.ledger(NW)] == ["committed"]
+    status = "failed" if isinstance(failure, CatalogError) else "cancelled"
+    assert [row.status for row in indexed_world.ledger(SW)] == [status, "committed"]
+    assert indexed_world.totals() == [1, 2]
+
+
+def test_an_unreachable_store_is_no_fault_of_its_files(indexed_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexed_world.land(NW, sales(1))
+    index(indexed_world)
+    for name in "abc":
+        indexed_world.land(NW, b"no Parquet", f"{name}.parquet")
+
+    def probe(_: Store) -> bool:
+        raise StorageError("the store is away.")
+
+    monkeypatch.setattr(Store, "probe", probe)
+
+    (outcome,) = index(indexed_world).values()
+
+    assert str(outcome.error) == "the store is away."
+    assert [row.status for row in indexed_world.ledger()] == ["failed", "committed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("integer", "-7", -7),
+        ("year", "2026", 2026),
+        ("month", "2026-02", "2026-02"),
+        ("hour", "2026-02-11-13", "2026-02-11-13"),
+        ("date", "2026-02-11", dt.date(2026, 2, 11)),
+        ("date", "__HIVE_DEFAULT_PARTITION__", None),
+    ],
+)
+def test_partitions_of_all_types_are_read_from_the_path(
+    indexed_world: World, kind: str, text: str, value: object
+) -> None:
+    field = {"type": kind} | ({} if kind == "integer" else {"start": "2026-01-01"})
+    indexed_world.options |= {"partitions": {"part": field}}
+    indexed_world.land(f"part={text}", sales(1))
+
+    (outcome,) = index(indexed_world, outside=value is None).values()
+
+    assert outcome.error is None
+    assert indexed_world.query("SELECT part, total FROM lake.sales") == [(value, 1)]
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE part IS NOT DISTINCT FROM ?", value) == [(1,)]
+    assert list(index(indexed_world)) == []
+
+
+def test_from_replace_to_index_and_back_no_row_doubles(indexed_world: World) -> None:
+    indexed_world.options = {}
+    landed = [indexed_world.land(NW, sales(1))]
+    indexed_world.ingest(NW)
+    indexed_world.options = {"mode": "index"}
+    landed.append(indexed_world.land(NW, sales(2), "batch_2.parquet"))
+    index(indexed_world)
+    assert indexed_world.totals() == [1, 2]
+
+    indexed_world.options = {}
+    landed.append(indexed_world.land(NW, sales(3), "batch_3.parquet"))
+    indexed_world.ingest(NW)
+
+    assert indexed_world.totals() == [1, 2, 3]
+    assert all(Path(uri).exists() for uri in landed)
+    assert len(indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")) == 1
+    indexed_world.options = {"mode": "index"}
+    assert index(indexed_world) == {}
+
+
+def test_objects_of_a_table_that_was_dropped_are_named_by_every_run(indexed_world: World) -> None:
+    indexed_world.land(NW, sales(1), "a.parquet")
+    index(indexed_world)
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+    indexed_world.land(NW, sales(2), "b.parquet")
+
+    for _ in range(2):
+        ((_, outcome),) = index(indexed_world).items()
+        assert "a.parquet was registered before and has ended" in str(outcome.error)

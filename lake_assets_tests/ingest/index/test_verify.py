@@ -1,0 +1,281 @@
+"""What becomes of registered files that change or vanish, and how to fix it."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.verify import check_indexed, repair_indexed
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.session import LakeSession
+from lake_assets_tests.ingest.index.indexing import with_partition
+from lake_assets_tests.world import NW, SW, World, sales
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("postgres", "s3")], indirect=True
+)
+
+
+@pytest.fixture
+def indexed_world(local_world: World) -> World:
+    return indexed(local_world)
+
+
+def indexed(world: World) -> World:
+    world.options = {"mode": "index"}
+    for name in ("a", "b", "c"):
+        world.land(NW, sales(1, 2), f"{name}.parquet")
+    world.land(SW, sales(3))
+    assert all(outcome.error is None for outcome in index_all(world.stream))
+    return world
+
+
+def test_what_is_as_it_was_is_sound(indexed_world: World) -> None:
+    state = check_indexed(indexed_world.stream)
+    assert state.is_sound
+    assert state.registered == 4
+    indexed_world.land(NW, sales(9), "new.parquet")  # not registered yet, which is no fault
+    assert check_indexed(indexed_world.stream).is_sound
+    assert repair_indexed(indexed_world.stream).rows == ()
+
+
+def test_nothing_registered_is_sound(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    assert check_indexed(local_world.stream).is_sound
+
+
+@CATALOGS
+def test_changed_and_vanished_objects_are_found_and_mended(world: World) -> None:
+    indexed(world)
+    before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    changed = world.land(NW, sales(*range(10, 40)), "a.parquet")
+    world.unland(NW, "b.parquet")
+
+    state = check_indexed(world.stream)
+
+    assert [o.now.uri for o in state.changed] == [changed]
+    assert [(o.uri.rsplit("/", 1)[1], o.load_partition) for o in state.vanished] == [
+        ("b.parquet", world.partition(NW).path)
+    ]
+    assert check_indexed(world.stream, [world.partition(SW)]).is_sound
+
+    repaired = repair_indexed(world.stream)
+
+    assert not repaired.errors
+    (row,) = repaired.rows
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("repair", 30, 6, 1)
+    assert row.snapshot_id == before + 1
+    assert world.totals(NW) == [1, 2, *range(10, 40)]
+    for total in (10, 39):
+        assert world.query("SELECT count(*) FROM lake.sales WHERE total = ?", total) == [(1,)]
+    assert check_indexed(world.stream).is_sound
+    assert list(index_all(world.stream)) == []
+    # A reader of an old snapshot finds the file that is there.
+    assert world.query(f"SELECT count(*) FROM lake.sales AT (VERSION => {before}) WHERE total = 39") == [(1,)]
+    row_ids = world.query("SELECT count(DISTINCT rowid), count(*) FROM lake.sales")
+    assert row_ids == [(33, 33)]
+
+
+def test_the_lake_goes_on_after_a_repair(indexed_world: World) -> None:
+    """DuckLake itself deletes, expires and cleans up, and no landed object that is live is lost by it."""
+    changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+    indexed_world.unland(NW, "b.parquet")
+    repair_indexed(indexed_world.stream)
+    indexed_world.land(NW, sales(50), "d.parquet")
+    list(index_all(indexed_world.stream))
+
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+        assert lake.rows("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
+            (1,), (2,), (10,), (20,), (30,), (50,),
+        ]  # fmt: skip
+        lake.rows("DELETE FROM lake.sales WHERE total = 20")
+        assert lake.rows("SELECT count(*) FROM lake.sales") == [(6,)]
+
+    assert Path(changed).exists()
+    assert check_indexed(indexed_world.stream).is_sound
+
+
+def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World) -> None:
+    changed = indexed_world.land(SW, with_partition("NW"))
+    indexed_world.unland(NW, "b.parquet")
+
+    repaired = repair_indexed(indexed_world.stream)
+
+    assert f"the object {changed} has a row with region='NW'" in str(repaired.errors[0])
+    state = check_indexed(indexed_world.stream)
+    assert not state.vanished
+    assert [o.now.uri for o in state.changed] == [changed]
+
+
+def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) -> None:
+    with indexed_world.stream.lake.open() as lake:
+        delete_some(lake)
+    indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+    with pytest.raises(Exception, match=r"cannot be repaired in place: rows were deleted"):
+        repair_indexed(indexed_world.stream)
+
+
+def delete_some(lake: LakeSession) -> None:
+    lake.rows("DELETE FROM lake.sales WHERE total = 1")
+
+
+def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_repair(indexed_world: World) -> None:
+    """It may have been read by a replacement, when the stream had that mode, and its rows would double."""
+    indexed_world.land(SW, sales(), "late.parquet")
+    list(index_all(indexed_world.stream))
+    late = indexed_world.land(SW, sales(8), "late.parquet")
+
+    assert [o.is_live for o in check_indexed(indexed_world.stream).changed] == [False]
+    (error,) = repair_indexed(indexed_world.stream).errors
+
+    assert f"the object {late} changed after the lake took note of it" in str(error)
+    assert indexed_world.totals(SW) == [3]
+
+
+@pytest.mark.parametrize("is_another", [False, True])
+def test_a_vanished_object_that_returns_is_told_and_is_to_be_landed_under_another_name(
+    indexed_world: World, is_another: bool
+) -> None:
+    path = file_of(indexed_world, NW, "b.parquet")
+    away = path.rename(indexed_world.landing.uri("away"))
+    repair_indexed(indexed_world.stream)
+    assert check_indexed(indexed_world.stream).is_sound
+    if is_another:
+        indexed_world.land(NW, sales(5), path.name)
+    else:
+        away.rename(path)  # with the ETag that the manifest has
+
+    (outcome,) = index_all(indexed_world.stream)
+    assert f"the object {path} is there again" in str(outcome.error)
+    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [str(path)]
+    assert "fail: nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
+    assert [(o.now.uri, o.is_live) for o in check_indexed(indexed_world.stream).changed] == [(str(path), False)]
+    (error,) = repair_indexed(indexed_world.stream).errors
+    assert f"the object {path} is there again, after it had vanished" in str(error)
+    assert indexed_world.totals(NW) == [1, 1, 2, 2]
+
+    path.rename(path.with_name("d.parquet"))
+    list(index_all(indexed_world.stream))
+    assert indexed_world.totals(NW) == ([1, 1, 2, 2, 5] if is_another else [1, 1, 1, 2, 2, 2])
+    assert check_indexed(indexed_world.stream).is_sound
+
+
+def file_of(world: World, text: str, name: str) -> Path:
+    return Path(world.landing.uri(f"{world.partition(text).path}/{name}"))
+
+
+def test_what_a_replacement_let_go_is_new_when_it_returns(local_world: World) -> None:
+    """In mode replace a path was never registered, so it may be now; the others must not be read twice."""
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.ingest(NW)
+    path = file_of(local_world, NW, "b.parquet")
+    away = path.rename(local_world.landing.uri("away"))
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    away.rename(path)
+    local_world.options = {"mode": "index"}
+
+    assert [o.uri for o in plan_index(local_world.stream).new] == [str(path)]
+    list(index_all(local_world.stream))
+
+    assert local_world.totals() == [1, 2]
+    assert check_indexed(local_world.stream).is_sound
+    assert list(index_all(local_world.stream)) == []
+
+
+def test_what_was_registered_and_cleared_is_refused_when_it_returns(indexed_world: World) -> None:
+    path = file_of(indexed_world, SW, "batch_1.parquet")
+    away = path.rename(indexed_world.landing.uri("away"))
+    indexed_world.options = {"on_empty": "clear"}
+    indexed_world.ingest(SW)
+    indexed_world.options = {"mode": "index"}
+    away.rename(path)
+
+    (outcome,) = index_all(indexed_world.stream)
+
+    assert f"the object {path} was registered before and has ended" in str(outcome.error)
+    assert indexed_world.totals(SW) == []
+
+
+def test_a_changed_file_without_rows_ends_and_the_rest_is_mended(indexed_world: World) -> None:
+    emptied = indexed_world.land(NW, sales(), "a.parquet")
+    indexed_world.unland(NW, "b.parquet")
+    indexed_world.land(NW, sales(7, 8, 9), "c.parquet")
+
+    repaired = repair_indexed(indexed_world.stream)
+
+    assert (repaired.ended, repaired.renewed, repaired.errors) == (2, 1, ())
+    assert indexed_world.totals(NW) == [7, 8, 9]
+    assert check_indexed(indexed_world.stream).is_sound
+    assert list(index_all(indexed_world.stream)) == []
+    # Its path has ended, so rows that it gets later are not the lake's.
+    indexed_world.land(NW, sales(5), "a.parquet")
+    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [emptied]
+    (error,) = repair_indexed(indexed_world.stream).errors
+    assert f"the object {emptied} changed after the lake took note of it" in str(error)
+    assert indexed_world.totals(NW) == [7, 8, 9]
+
+
+def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(indexed_world: World) -> None:
+    odd = indexed_world.land(SW, sales(4, 5), write_statistics=False)
+    indexed_world.unland(NW, "b.parquet")
+
+    repaired = repair_indexed(indexed_world.stream)
+
+    (error,) = repaired.errors
+    assert f"the object {odd} changed, and is a file now whose statistics" in str(error)
+    assert (repaired.ended, repaired.renewed) == (1, 0)
+    assert [o.now.uri for o in check_indexed(indexed_world.stream).changed] == [odd]
+    assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
+        (1,), (1,), (2,), (2,),
+    ]  # fmt: skip
+
+
+def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: World) -> None:
+    """Its rows have landed, and are not in the lake: named or not, alone or beside new ones."""
+    changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
+
+    for partitions in (None, [indexed_world.partition(NW)]):
+        (outcome,) = index_all(indexed_world.stream, partitions)
+        assert f"the object {changed} is another than the one that was registered" in str(outcome.error)
+        assert "`lake-assets index sales --repair`" in str(outcome.error)
+    row, *_ = indexed_world.ledger(NW)
+    assert (row.status, changed in (row.error or "")) == ("failed", True)
+
+    indexed_world.land(NW, sales(50), "d.parquet")
+    emptied = indexed_world.land(NW, sales(), "b.parquet")
+    (outcome,) = index_all(indexed_world.stream)
+
+    text = str(outcome.error)
+    assert "the rows of 2 of 4 objects of region=NW/date=2026-02-11 are not in the lake:" in text
+    assert changed in text
+    assert emptied in text
+    assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE total = 50") == [(1,)]
+    assert [
+        o.result.row.status for o in index_all(indexed_world.stream, [indexed_world.partition(SW)]) if o.result
+    ] == ["skipped"]
+
+    repair_indexed(indexed_world.stream)
+    assert list(index_all(indexed_world.stream)) == []
+
+
+def test_an_object_in_place_of_one_whose_rows_were_deleted_fails_its_partition(indexed_world: World) -> None:
+    with indexed_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE region = 'SW'")
+    assert list(index_all(indexed_world.stream)) == []  # the lake let its rows go
+    other = indexed_world.land(SW, sales(7))
+
+    outcome = ingest_outcome(indexed_world)
+
+    assert f"the object {other} changed after the lake took note of it" in str(outcome.error)
+
+
+def ingest_outcome(world: World) -> Outcome:
+    (outcome,) = ingest_all(world.stream, [world.partition(SW)], world.sessions)
+    return outcome

@@ -1,0 +1,226 @@
+"""Any name that DuckLake takes is a column, in both jobs, every lane and mode; what it does not take is told."""
+
+from collections.abc import Callable
+
+import dagster as dg
+import pyarrow as pa
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.errors import CatalogError, LakeAssetsError, SchemaError
+from lake_assets.lake.session import DuckLake
+from lake_assets.maintenance.compaction import compact
+from lake_assets.orchestration.metadata import materialization_metadata, view_partition
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.index.indexing import index
+from lake_assets_tests.world import NW, SW, World
+
+NAMES = (
+    "a b",
+    "é",
+    'a"b',
+    "it's",
+    "a.b",
+    "a",
+    "a, b",
+    "😀",
+    "select",
+    "a`b",
+    "100%",
+    "{x}",
+    "?",
+    "$1",
+    "a\nb",
+    "-",
+    "007",
+)
+
+
+def odd(first: int = 0, names: tuple[str, ...] = NAMES) -> pa.Table:
+    plain = {name: pa.array([first + n, first + n + 100]) for n, name in enumerate(names)}
+    nested = pa.array([{"x y": first, "b": "z"}, None], pa.struct([("x y", pa.int64()), ("b", pa.string())]))
+    return pa.table(plain | {"str uct": nested, "li.st": pa.array([[1.5], []])})
+
+
+def rows(world: World) -> list[tuple[object, ...]]:
+    return world.query("SELECT COLUMNS(* EXCLUDE (region, date)) FROM lake.sales ORDER BY 1")
+
+
+def expected(*tables: pa.Table) -> list[tuple[object, ...]]:
+    found = [tuple(row.values()) for table in tables for row in table.to_pylist()]
+    return sorted(found, key=lambda row: str(row[0]).zfill(9))
+
+
+def checked(world: World) -> dict[str, bool]:
+    return {name: run_check(world.stream, name, Scope(None, None)).passed for name in checks_of(world.stream)}
+
+
+@pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+)
+def test_every_name_goes_through_every_lane_the_checks_and_the_ui(world: World) -> None:
+    world.land(NW, odd())
+    world.ingest(NW)  # the first file, by the extension
+    world.land(SW, odd(1000))
+    world.ingest(SW)  # directly
+    world.land(NW, odd(2000))
+
+    result = world.ingest(NW)
+
+    assert rows(world) == expected(odd(1000), odd(2000))
+    assert set(checked(world).values()) == {True}
+    assert world.query('SELECT "a b" FROM lake.sales WHERE "a, b" = 2006 AND "a.b" = 2004') == [(2000,)]
+    with world.stream.lake.open(read_only=True) as lake:
+        view = view_partition(lake, world.stream.table, world.partition(NW))
+    shown = materialization_metadata(result, view, world.partition(NW))["dagster/column_schema"].value
+    assert isinstance(shown, dg.TableSchema)
+    assert {"a b", "é", "😀", "a\nb"} <= {column.name for column in shown.columns}
+
+
+def test_every_name_goes_through_a_transform(local_world: World) -> None:
+    local_world.options["transform"] = {"sql": "SELECT * FROM source"}
+    local_world.land(NW, odd())
+    local_world.ingest(NW)
+    local_world.options["transform"] = {"sql": "SELECT *, `a b` + `a``b` AS `a b, added` FROM source"}
+    local_world.options["schema_policy"] = "evolve"
+
+    changes = local_world.ingest(NW).changes
+
+    assert [str(change) for change in changes] == ["added column a b, added BIGINT"]
+    assert local_world.query('SELECT "a b", "a b, added" FROM lake.sales ORDER BY 1') == [(0, 9), (100, 209)]
+
+
+def test_every_name_is_added_to_a_table_and_compacted(local_world: World) -> None:
+    local_world.options["schema_policy"] = "evolve"
+    local_world.options["target_file_size"] = "1MiB"
+    local_world.land(NW, odd(0, NAMES[:1]))
+    local_world.ingest(NW)
+    for number in range(3):
+        local_world.land(NW, odd(number), f"{number}.parquet")
+    assert len(local_world.ingest(NW).changes) == len(NAMES) - 1
+
+    done = list(compact(local_world.stream, 2, local_world.sessions))
+
+    assert [one.files_after for one in done] == [1] * len(done)
+    assert local_world.query('SELECT sum("é"), count(*) FROM lake.sales') == [(312, 8)]
+
+
+def test_every_name_is_indexed(indexed_world: World, lane: str) -> None:
+    indexed_world.land(NW, odd())
+    indexed_world.land(SW, odd(1000))
+
+    found = index(indexed_world)
+
+    assert [outcome.error for outcome in found.values()] == [None, None], lane
+    assert rows(indexed_world) == expected(odd(), odd(1000))
+
+
+def test_every_name_is_inserted_into_an_encrypted_lake(local_world: World) -> None:
+    local_world.lake_options = ENCRYPTED
+    for first in (0, 1000):
+        local_world.land(NW, odd(first))
+        local_world.ingest(NW)
+
+    assert rows(local_world) == expected(odd(1000))
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (pa.table({"": [1]}), "has a column of the name '', which SQL cannot have: rename one where it is written"),
+        (pa.table({"é": [1], "É": [2]}), "has the columns 'é' and 'É', which SQL cannot tell apart"),
+        (
+            pa.table({"s": pa.array([[{"x": 1, "X": 2}]], pa.list_(pa.struct([("x", pa.int8()), ("X", pa.int8())])))}),
+            "in its column 's' the fields 'x' and 'X', which SQL cannot tell apart: rename one",
+        ),
+    ],
+    ids=["empty", "case", "field"],
+)
+def test_what_sql_cannot_tell_is_refused_with_the_way_out(local_world: World, table: pa.Table, told: str) -> None:
+    local_world.land(NW, table)
+    with pytest.raises(SchemaError, match="SQL cannot") as refused:
+        local_world.ingest(NW)
+
+    assert told in str(refused.value)
+    assert str(refused.value).startswith(f"the object {local_world.landing.uri('')}")
+
+
+RESERVED = ("_ducklake_internal_row_id", "_ducklake_internal_snapshot_id", "row_id", "begin_snapshot", "end_snapshot")
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in RESERVED), tuple(f"c{n}" for n in range(2000))])
+def test_what_only_inlining_is_against_is_told_and_taken_without_it(local_world: World, names: tuple[str, ...]) -> None:
+    local_world.land(NW, pa.table({name: [1] for name in names}))
+    with pytest.raises(CatalogError) as refused:
+        local_world.ingest(NW)
+
+    assert "attach_options: {data_inlining_row_limit: 0}" in str(refused.value)
+    assert "in a transform" in str(refused.value)
+    assert "reachable" not in str(refused.value)
+    assert len(str(refused.value)) < 600
+
+    local_world.lake_options = {"attach_options": {"data_inlining_row_limit": 0}}
+    local_world.ingest(NW)
+    local_world.land(NW, pa.table({name: [2] for name in names}))
+    local_world.ingest(NW)
+    assert rows(local_world) == [(2,) * len(names)]
+
+
+def test_a_lake_that_was_moved_names_the_option(local_world: World) -> None:
+    with DuckLake(local_world.config.lakes["test"]).open(create=True):
+        pass
+    local_world.storage = {"type": "local", "path": local_world.storage["path"] + "-moved"}
+
+    with pytest.raises(CatalogError) as refused, DuckLake(local_world.config.lakes["test"]).open():
+        pass
+
+    assert "does not match existing data path" in str(refused.value)
+    assert str(refused.value).endswith("set attach_options: {override_data_path: true}.")
+
+
+def failure(world: World, text: str) -> str:
+    with pytest.raises(LakeAssetsError) as refused:
+        world.ingest(text)
+    return str(refused.value)
+
+
+def note(value: object, data_type: pa.DataType | None = None) -> pa.Table:
+    return pa.table({"id": [1], "note": pa.array([value], data_type)})
+
+
+@pytest.mark.parametrize("transform", [None, {"sql": "SELECT * FROM source"}], ids=["pass-through", "transform"])
+def test_a_column_without_values_has_the_type_of_other_objects(local_world: World, transform: object) -> None:
+    local_world.options["transform"] = transform
+    for number, value in enumerate((None, None, "x")):
+        local_world.land(NW, note(value), f"{number}.parquet")
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None), (1, None)]
+
+
+def test_a_column_without_any_value_comes_with_its_first_one_where_the_table_evolves(local_world: World) -> None:
+    local_world.options["schema_policy"] = "evolve"
+    local_world.land(NW, note(None))
+    local_world.ingest(NW)
+    local_world.land(SW, note("x"))
+
+    changes = local_world.ingest(SW).changes
+
+    assert [str(change) for change in changes] == ["added column note VARCHAR"]
+    assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None)]
+
+
+def test_the_way_out_of_a_type_is_named(local_world: World) -> None:
+    local_world.land(NW, note(None))
+    local_world.ingest(NW)
+    told: Callable[[pa.Table], str] = lambda rows: (local_world.land(SW, rows), failure(local_world, SW))[1]  # noqa: E731
+
+    text = told(note("x"))
+    assert "is string, and the table's is int32" in text
+    assert text.endswith("drop it from the table: schema_policy: evolve adds it again.")
+    assert "set schema_policy: evolve, which widens the table's column" in told(note(2**40))
+    assert "set schema_policy: evolve, with which the table gains new columns" in told(
+        note(1).append_column("more", pa.array([1]))
+    )

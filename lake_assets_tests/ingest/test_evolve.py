@@ -1,0 +1,233 @@
+"""A stream that lets its table follow what lands: new columns, wider numbers, missing columns."""
+
+import datetime as dt
+import decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.strategy import commit
+from lake_assets_tests.world import NW, SW, World, sales
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join
+)
+
+
+@pytest.fixture
+def evolving(local_world: World) -> World:
+    local_world.options = {"schema_policy": "evolve"}
+    return local_world
+
+
+def table(**columns: Any) -> pa.Table:
+    return pa.table({"id": pa.array([0], pa.int64()), "total": pa.array([1.0]), **columns})
+
+
+def columns(world: World) -> dict[str, str]:
+    return dict(world.query("SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = 'sales'"))
+
+
+def messages(world: World) -> list[str]:
+    found = world.query("SELECT commit_message FROM lake.snapshots() WHERE commit_message LIKE '%column%'")
+    return [message.rpartition(" by run ")[0] for (message,) in found]
+
+
+@CATALOGS
+def test_new_wider_and_missing_columns(world: World) -> None:
+    world.options = {"schema_policy": "evolve"}
+    small = pa.array([decimal.Decimal("1.50")], pa.decimal128(5, 2))
+    large = pa.array([decimal.Decimal("1234567890.25")], pa.decimal128(12, 2))
+    world.land(NW, pa.table({"n": pa.array([1], pa.int32()), "f": pa.array([0.5], pa.float32()), "d": small}))
+    assert world.ingest(NW).changes == ()
+    world.land(SW, pa.table({"N": pa.array([2**40]), "f": pa.array([1e300]), "d": large, "note": ["new"]}))
+
+    result = world.ingest(SW)
+
+    assert [str(change) for change in result.changes] == [
+        "widened column n from INTEGER to BIGINT",
+        "widened column f from FLOAT to DOUBLE",
+        "widened column d from DECIMAL(5,2) to DECIMAL(12,2)",
+        "added column note VARCHAR",
+    ]
+    assert columns(world).items() >= {"n": "BIGINT", "f": "DOUBLE", "d": "DECIMAL(12,2)", "note": "VARCHAR"}.items()
+    rows = [
+        (1, 0.5, decimal.Decimal("1.50"), None, "NW"),
+        (2**40, 1e300, decimal.Decimal("1234567890.25"), "new", "SW"),
+    ]
+    assert world.query("SELECT n, f, d, note, region FROM lake.sales ORDER BY n") == rows
+    (message,) = messages(world)
+    assert message == f"main.sales: {', '.join(str(change) for change in result.changes)}"
+
+    # Files of before lack a column or have a narrower one; statistics must not let a query pass over either.
+    for condition, found in {"note IS NULL": 1, "note = 'new'": 1, f"n = {2**40}": 1, "n = 1": 1, "f < 1": 1}.items():
+        assert world.query(f"SELECT count(*) FROM lake.sales WHERE {condition}") == [(found,)], condition
+
+    world.land(NW, pa.table({"d": small, "n": pa.array([7], pa.int16())}))
+    assert world.ingest(NW).changes == ()
+    assert world.query("SELECT n, f, d, note FROM lake.sales WHERE region = 'NW'") == [
+        (7, None, decimal.Decimal("1.50"), None)
+    ]
+    assert world.query("SELECT count(*) FROM lake.sales WHERE f IS NULL AND note IS NULL") == [(1,)]
+
+
+@CATALOGS
+def test_commits_after_a_change_go_directly_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.options = {"schema_policy": "evolve"}
+    lanes: list[str] = []
+
+    def watched(session: Any, replacement: Any) -> Any:
+        def noted(lane: Any, name: str) -> Any:
+            def run(*arguments: Any) -> Any:
+                row = lane(*arguments)
+                lanes.append(name)
+                return row
+
+            return run
+
+        direct, extension = noted(replace_directly, "direct"), noted(replace_by_extension, "extension")
+        return commit(session, replacement, (direct, extension))
+
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", watched)
+    for number, rows in enumerate((table(), table(), table(a=["x"]), table(a=["y"]), table(), table(total=[2.0]))):
+        world.land(NW, rows.append_column("number", pa.array([number], pa.int8())))
+        world.ingest(NW)
+
+    assert lanes == ["extension", "direct", "extension", "direct", "direct", "direct"]
+    assert world.query("SELECT number, total, a FROM lake.sales") == [(5, 2.0, None)]
+    assert world.query("SELECT count(*) FROM lake.sales WHERE a IS NULL") == [(1,)]
+    assert world.query("SELECT count(*) FROM lake.sales WHERE a = 'y'") == [(0,)]
+
+
+def test_all_objects_of_a_partition_are_looked_at(evolving: World) -> None:
+    evolving.land(NW, table(), "1.parquet")
+    evolving.land(NW, table(a=pa.array([1], pa.int8())), "2.parquet")
+    evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "3.parquet")
+    evolving.land(NW, pa.table({"c": [dt.date(2026, 1, 1)], "nothing": pa.nulls(1)}), "4.parquet")
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == [
+        "added column a BIGINT", "added column b VARCHAR", "added column c DATE"
+    ]  # fmt: skip
+    assert len(messages(evolving)) == 1
+    rows = evolving.query("SELECT a, b, c, id FROM lake.sales ORDER BY ALL")
+    assert rows == [
+        (1, None, None, 0),
+        (2, "x", None, 0),
+        (None, None, dt.date(2026, 1, 1), None),
+        (None, None, None, 0),
+    ]
+
+
+def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving: World) -> None:
+    evolving.land(NW, table())
+    evolving.ingest(NW)
+    evolving.land(NW, table(total=[3.0]))
+    evolving.land(SW, table(note=["new"]))
+
+    found = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
+
+    assert all(outcome.result is not None for outcome in found)
+    assert [row.status for row in evolving.ledger()] == ["committed"] * 3
+    assert sorted(evolving.query("SELECT total, note FROM lake.sales")) == [(1.0, "new"), (3.0, None)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (table(total=["x"]), "column 'total' of the object .* is string, and the table's is double"),
+        (table(id=[0.5]), "column 'id' of the object .* is double, and the table's is int64"),
+        (table(**{"": [1]}), "has a column of the name ''"),
+        (table(a=[1], A=[2]), "which SQL cannot tell apart"),
+        (table(a=pa.array([1], pa.duration("s"))), "column 'a' has the type duration"),
+    ],
+    ids=["text for a number", "float for an integer", "no name", "two names", "no type"],
+)
+def test_what_is_no_widening_is_refused_and_nothing_changes(evolving: World, rows: pa.Table, message: str) -> None:
+    evolving.land(NW, table())
+    evolving.ingest(NW)
+    before = columns(evolving)
+    evolving.land(NW, rows)
+    evolving.land(SW, table(note=["new"]))
+
+    results = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
+
+    failed, done = sorted(results, key=lambda outcome: outcome.partition.path)
+    assert isinstance(failed.error, SchemaError)
+    with pytest.raises(SchemaError, match=message):
+        raise failed.error
+    assert done.result is not None
+    assert columns(evolving) == before | {"note": "VARCHAR"}
+    assert evolving.totals(NW) == [1.0]
+
+
+def test_a_transform_sees_the_columns_of_all_objects_and_its_result_may_grow(evolving: World) -> None:
+    sql = "SELECT id, total FROM source"
+    evolving.options |= {"transform": {"sql": sql}}
+    evolving.land(NW, table(), "1.parquet")
+    evolving.ingest(NW)
+    evolving.land(NW, table(note=["new"], total=pa.array([2], pa.float32())), "2.parquet")
+    evolving.options |= {"transform": {"sql": f"{sql.replace(' FROM', ', note FROM')}"}}
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == ["added column note VARCHAR"]
+    assert evolving.query("SELECT total, note FROM lake.sales ORDER BY ALL") == [(1.0, None), (2.0, "new")]
+
+
+def test_the_table_as_it_was_has_the_columns_of_then(evolving: World) -> None:
+    evolving.land(NW, table())
+    snapshot = evolving.ingest(NW).row.snapshot_id
+    evolving.land(NW, table(note=["new"]))
+    evolving.ingest(NW)
+
+    assert len(evolving.query(f"SELECT * FROM lake.sales AT (VERSION => {snapshot})")[0]) == 4
+    assert len(evolving.query("SELECT * FROM lake.sales")[0]) == 5
+
+
+def test_a_strict_stream_is_strict(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    for rows, message in ((table(note=["new"]), "it has 'note'"), (pa.table({"id": [1]}), "it lacks 'total'")):
+        local_world.land(NW, rows)
+        with pytest.raises(SchemaError, match=message):
+            local_world.ingest(NW)
+    assert columns(local_world).keys() == {"id", "total", "region", "date"}
+
+
+@CATALOGS
+def test_a_column_that_another_run_adds_meanwhile_is_filled_with_null(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other run changes the table when our files are written and not yet committed."""
+    world.options = {"schema_policy": "evolve"}
+    world.land(NW, table())
+    world.ingest(NW)
+    world.land(NW, table(a=["ours"]))
+    world.land(SW, table(b=["theirs"]))
+    other = World(world.catalog, world.storage, world.source, world.sessions, world.options)
+    happenings = [lambda: other.ingest(SW)]
+
+    def manifest(stream: Any, partition: Any) -> Any:
+        # Listed for the try that finds the column, for the one that writes it, and before that one's commit.
+        seen.append(partition.path)
+        if happenings and len(seen) == 3:
+            happenings.pop()()
+        return original(stream, partition)
+
+    seen: list[str] = []
+    original = type(world.stream).manifest
+    monkeypatch.setattr(type(world.stream), "manifest", manifest)
+
+    result = world.ingest(NW)
+
+    assert not happenings
+    assert [str(change) for change in result.changes] == ["added column a VARCHAR"]
+    assert sorted(world.query("SELECT region, a, b FROM lake.sales")) == [("NW", "ours", None), ("SW", None, "theirs")]
+    assert world.query("SELECT count(*) FROM lake.sales WHERE b IS NULL") == [(1,)]

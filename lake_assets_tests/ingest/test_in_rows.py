@@ -1,0 +1,262 @@
+"""Partition columns that only the rows know: an object has rows of several partitions, and each takes its own."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import run_check
+from lake_assets.errors import EmptySourceError, SchemaError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
+from lake_assets.landing.writer import LandingWriter
+from lake_assets.maintenance.compaction import compact
+from lake_assets.report.state import read_state
+from lake_assets.streams.pending import look_at_landing
+from lake_assets_tests.maintenance.test_compaction import scatter
+from lake_assets_tests.world import NW, SW, World
+
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+LATER = "region=NW,date=2026-02-12"
+
+
+def both_in_rows(**field: Any) -> dict[str, Any]:
+    return {
+        "partitions": {
+            "region": {"values": ["NW", "SW"], "in": "rows"},
+            "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-12", "in": "rows"} | field,
+        }
+    }
+
+
+def date_in_rows() -> dict[str, Any]:
+    return {"partitions": {"region": {}, "date": {"type": "date", "start": "2026-02-10", "in": "rows"}}}
+
+
+def rows(*found: tuple[str | None, str | None, float]) -> pa.Table:
+    """A table of region, date and total; the id is the row's number."""
+    regions, dates, totals = zip(*found, strict=True)
+    return pa.table(
+        {
+            "id": pa.array(range(len(found)), pa.int64()),
+            "date": pa.array(dates).cast(pa.date32()),
+            "total": pa.array(totals, pa.float64()),
+            "region": pa.array(regions, pa.string()),
+        }
+    )
+
+
+MIXED = (("NW", "2026-02-11", 1.0), ("SW", "2026-02-11", 2.0), (None, "2026-02-11", 4.0), ("NW", "2026-02-12", 8.0))
+
+
+def put(world: World, key: str, table: pa.Table, **writer: Any) -> str:
+    with world.landing.create(key) as file:
+        pq.write_table(table, file, **writer)
+    return world.landing.uri(key)
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
+def test_each_partition_takes_its_own_rows_of_objects_that_have_several(world: World) -> None:
+    world.options = both_in_rows()
+    uris = {put(world, "a.parquet", rows(*MIXED)), put(world, "x/y/b.parquet", rows(("NW", "2026-02-11", 16)))}
+
+    done = [world.ingest(text, outside=text == NULL).row for text in (NW, SW, NULL)]
+
+    assert [row.row_count for row in done] == [2, 1, 1]
+    assert (world.totals(NW), world.totals(SW), world.totals(NULL)) == ([1, 16], [2], [4])
+    assert world.totals() == [1, 2, 4, 16]
+    read = world.query("SELECT uri FROM lake.ingest_files WHERE run_id = ?", done[0].run_id)
+    assert {uri for (uri,) in read} == uris
+    assert world.query("SELECT typeof(date), typeof(region) FROM lake.sales LIMIT 1") == [("DATE", "VARCHAR")]
+    assert world.ingest(NW).row.status == "skipped"
+
+    put(world, "a.parquet", rows(("NW", "2026-02-11", 32), *MIXED[1:]))
+
+    row = world.ingest(NW).row
+    assert (row.status, row.rows_before, row.row_count) == ("committed", 2, 2)
+    assert world.totals() == [2, 4, 16, 32]
+
+
+def test_one_column_in_the_path_narrows_what_is_read(local_world: World) -> None:
+    local_world.options = date_in_rows()
+    north = put(local_world, "region=NW/a.parquet", rows(*MIXED).drop_columns("region"))
+    put(local_world, "region=NW/b.parquet", rows(("NW", "2026-02-11", 64)))  # the column of the path in the file too
+    with local_world.landing.create("region=SW/a.parquet") as file:
+        file.write(b"no parquet, and not read")
+
+    row = local_world.ingest(LATER).row
+
+    assert local_world.totals() == [8]
+    assert row.source_files == 2
+    assert plan(local_world.stream, local_world.partition(NW)).manifest.objects[0].uri == north
+    put(local_world, "region=NW/b.parquet", rows(("SW", "2026-02-12", 64)))
+    with pytest.raises(SchemaError, match="region='SW', and belongs to region=NW/date=2026-02-12"):
+        local_world.ingest(LATER)
+
+
+def test_a_layout_may_name_other_folders(local_world: World) -> None:
+    local_world.options = both_in_rows() | {"layout": "in/{batch}"}
+    uri = put(local_world, "in/7/a.parquet", rows(*MIXED))
+    put(local_world, "in/stray.parquet", rows(*MIXED))
+
+    assert [o.uri for o in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
+    (strayed,) = read_state(local_world.stream).strangers
+    assert strayed.key == "in/stray.parquet"
+
+
+@pytest.mark.parametrize(
+    ("options", "totals"),
+    [
+        ({"transform": {"sql": "SELECT id, total + count(*) OVER () AS total FROM source"}}, [3.0, 18.0]),
+        ({"transform": {"sql": "SELECT * FROM source"}}, [1, 16]),
+        ({"schema_policy": "evolve"}, [1, 16]),
+        ({"schema_policy": "evolve", "transform": {"sql": "SELECT * FROM source"}}, [1, 16]),
+    ],
+    ids=["transform", "transform-keeps", "evolve", "evolve-transform"],
+)
+def test_rows_are_chosen_before_a_transform_and_while_the_table_evolves(
+    local_world: World, options: dict[str, Any], totals: list[float]
+) -> None:
+    local_world.options = both_in_rows() | options
+    put(local_world, "a.parquet", rows(*MIXED))
+    other = rows(("NW", "2026-02-11", 16), ("SW", "2026-02-12", 32))
+    if options.get("schema_policy"):
+        # A new column, and the date as text in this object alone.
+        dates = other["date"].cast(pa.string())
+        other = other.set_column(1, "date", dates).append_column("note", pa.array(["new", "not mine"]))
+    put(local_world, "b.parquet", other)
+
+    assert local_world.ingest(NW).row.row_count == 2
+
+    assert local_world.totals() == totals
+    if options.get("schema_policy"):
+        assert local_world.query("SELECT note FROM lake.sales ORDER BY total") == [(None,), ("new",)]
+
+
+def test_a_transform_that_gives_rows_of_another_partition_is_refused(local_world: World) -> None:
+    sql = "SELECT id, total, region, DATE '2026-02-12' AS date FROM source"
+    local_world.options = both_in_rows() | {"transform": {"sql": sql}}
+    put(local_world, "a.parquet", rows(*MIXED))
+
+    with pytest.raises(SchemaError, match="date='2026-02-12', and belongs to region=NW/date=2026-02-11"):
+        local_world.ingest(NW)
+
+
+def test_a_lake_that_takes_rows_by_insert(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    put(local_world, "a.parquet", rows(*MIXED))
+
+    local_world.ingest(NW)
+    local_world.ingest(NULL, outside=True)
+
+    assert (local_world.totals(NW), local_world.totals(NULL)) == ([1], [4])
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve"])
+def test_an_object_without_the_column_is_named(local_world: World, policy: str) -> None:
+    local_world.options = both_in_rows() | {"schema_policy": policy}
+    put(local_world, "a.parquet", rows(*MIXED))
+    uri = put(local_world, "b.parquet", rows(*MIXED).drop_columns("date"))
+
+    with pytest.raises(SchemaError) as refused:
+        local_world.ingest(NW)
+
+    assert str(refused.value).startswith(f"the object {uri} has no column 'date', which says to which partition")
+
+
+def test_no_rows_is_what_the_policy_says(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "a.parquet", rows(*MIXED))
+    local_world.ingest(NW)
+    put(local_world, "a.parquet", rows(*MIXED[1:]))
+
+    with pytest.raises(EmptySourceError, match=r"has no rows of region=NW, date=2026-02-11: .*/landing/\*\.parquet"):
+        local_world.ingest(NW)
+    local_world.options["on_empty"] = "keep"
+    assert (local_world.ingest(NW).row.status, local_world.totals()) == ("skipped", [1])
+    local_world.options["on_empty"] = "clear"
+    assert (local_world.ingest(NW).row.status, local_world.totals()) == ("committed", [])
+
+
+def test_a_schedule_passes_over_what_has_no_rows_in_either_place(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "a.parquet", rows(*MIXED))
+    wanted = [local_world.partition(text) for text in (NW, "region=SW,date=2026-02-12")]
+
+    def scheduled() -> list[str]:
+        outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, landed_only=True))
+        return [one.result.row.status if one.result else type(one.error).__name__ for one in outcomes]
+
+    assert scheduled() == ["committed", "NoneType"]
+    assert [row.status for row in local_world.ledger()] == ["committed"]
+    put(local_world, "a.parquet", rows(*MIXED[1:]))
+    assert scheduled() == ["EmptySourceError", "NoneType"]
+    assert local_world.totals() == [1]
+
+
+def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
+    local_world.options = both_in_rows()
+    put(local_world, "a.parquet", rows(*MIXED, ("NW", "2026-02-11", 16)))
+    for text in (NW, NULL):
+        local_world.ingest(text, outside=text == NULL)
+    stream = local_world.stream
+    known = (local_world.partition(NW), local_world.partition(NULL))
+
+    states = {str(one.partition): one.state for one in read_state(stream).partitions}
+    assert states == {f"region={r}/date=2026-02-{d}": "missing" for r in ("NW", "SW") for d in (10, 11, 12)} | {
+        str(known[0]): "committed",
+        str(known[1]): "outside",
+    }
+    assert set(map(str, look_at_landing(stream).waiting)) == {
+        path for path, state in states.items() if state == "missing"
+    }
+    found = run_check(stream, "row_counts", Scope(None, known))
+    assert (found.passed, found.numbers["partitions"]) == (True, 2)
+    assert run_check(stream, "landing_zone", Scope(None, known)).passed
+
+    scatter(local_world, NW, 3)
+    assert not run_check(stream, "row_counts", Scope(None, known)).passed
+    (one,) = compact(stream, 3, local_world.sessions)
+    assert (one.files_after, one.why) == (1, None)
+    assert local_world.totals(NW) == [-3, -2, -1, 1, 16]
+    put(local_world, "b.parquet", rows(*MIXED))
+    assert {one.state for one in read_state(stream).partitions} == {"missing", "stale", "outside"}
+
+
+def test_landed_records_keep_the_column(local_world: World) -> None:
+    landing = Path(local_world.source["path"])
+    landing.mkdir()
+    for options in (date_in_rows(), both_in_rows()):
+        local_world.options = options
+        with LandingWriter("sales", local_world.stream.config) as writer:
+            writer.write(rows(*MIXED[:2]))
+
+    places = sorted(str(file.parent.relative_to(landing)) for file in landing.rglob("*.*"))
+    assert places == [".", "region=NW", "region=SW"]
+    local_world.options = date_in_rows()
+    local_world.ingest(NW)
+    assert local_world.totals() == [1]
+    local_world.options = both_in_rows() | {"files": "/*.parquet"}
+    assert local_world.ingest(SW).row.source_files == 1
+    assert local_world.totals() == [1, 2]
+
+
+def test_a_date_is_found_whatever_an_object_has_it_as(local_world: World) -> None:
+    local_world.options = date_in_rows()
+    day = dt.date(2026, 2, 11)
+    for name, dates in {
+        "date": pa.array([day, None]),
+        "text": pa.array(["2026-02-11", "2026-02-12"]),
+        "time": pa.array([day, day + dt.timedelta(days=1)]).cast(pa.timestamp("us")),
+        "view": pa.array(["2026-02-11", "2026-02-12"]).cast(pa.string_view()),
+    }.items():
+        put(local_world, f"region=NW/{name}.parquet", pa.table({"DATE": dates, "total": [float(len(name)), 0]}))
+
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [4, 4, 4, 4]

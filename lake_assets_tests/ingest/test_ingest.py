@@ -1,0 +1,399 @@
+"""The way of one partition, on every catalog and storage; each test reads back by a client that is not ours."""
+
+import itertools
+import json
+import os
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError, TransformError
+from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.partition_run import TRIES
+from lake_assets.report.state import read_state
+from lake_assets.streams.pending import look_at_landing
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+def test_a_partition_reaches_the_lake_and_is_replaced_alone(world: World) -> None:
+    world.land(NW, sales(1, 2))
+    world.land(SW, sales(3))
+    world.ingest(NW)
+    world.ingest(SW)
+    world.land(NW, sales(10, 20, 30))
+
+    result = world.ingest(NW)
+
+    assert world.totals(NW) == [10, 20, 30]
+    assert world.totals(SW) == [3]
+    assert (result.row.status, result.row.rows_before, result.row.row_count) == ("committed", 2, 3)
+
+
+def test_the_commit_carries_ledger_manifest_and_message_in_one_snapshot(world: World) -> None:
+    uris = {world.land(NW, sales(1), "a.parquet"), world.land(NW, sales(2), "b.parquet")}
+
+    row = world.ingest(NW, run_id="run-7").row
+
+    assert world.ledger() == [row]
+    ((author, message, extra),) = world.query(
+        "SELECT author, commit_message, commit_extra_info FROM lake.snapshots() WHERE snapshot_id = ?", row.snapshot_id
+    )
+    assert author == "lake_assets"
+    assert "run-7" in message
+    assert json.loads(extra)["load_partition"] == "region=NW/date=2026-02-11"
+    for table in ("sales", "ingest_runs", "ingest_files"):
+        assert world.query(f"SELECT DISTINCT snapshot_id FROM lake.{table}") == [(row.snapshot_id,)]
+    files = world.query("SELECT run_id, load_partition, uri, etag, size FROM lake.ingest_files")
+    assert {(run_id, path) for run_id, path, *_ in files} == {("run-7", "region=NW/date=2026-02-11")}
+    assert {uri for *_, uri, _, _ in files} == uris
+    assert all(etag and size > 0 for *_, etag, size in files)
+
+
+def test_an_unchanged_partition_is_skipped_without_spark_unless_forced(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    files = local_world.data_files()
+    with_spark, local_world.sessions = local_world.sessions, lambda: pytest.fail("Spark was asked for")
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert local_world.data_files() == files
+    local_world.sessions = with_spark
+    assert local_world.ingest(NW, force=True).row.status == "committed"
+    assert local_world.totals() == [1]
+
+
+def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.options["transform"] = {"sql": "SELECT id, total FROM source"}
+    local_world.ingest(NW)
+    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [2]
+
+
+# Where the catalog cannot matter: local files, and S3 with the catalog that differs most.
+ON_BOTH_STORAGES = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+)
+
+AWKWARD = ["N/A x", "a=b", "O'Hare", "ünïcode", "50%25", "x+y", "*[a]?", "null", "NULL", "__HIVE_DEFAULT_PARTITION__"]
+
+
+@pytest.mark.parametrize("region", AWKWARD)
+@ON_BOTH_STORAGES
+def test_awkward_partition_values_round_trip(world: World, region: str) -> None:
+    text = f"region={region},date=2026-02-11"
+    value = world.partition(text).values[0]
+    world.land(SW, sales(7))
+    world.ingest(SW)
+    world.land(text, sales(1, 2))
+    world.ingest(text)
+    world.land(text, sales(3))
+
+    world.ingest(text)
+
+    assert world.query("SELECT total FROM lake.sales WHERE region IS NOT DISTINCT FROM ?", value) == [(3.0,)]
+    assert world.totals(SW) == [7]
+    pruning = world.query("SELECT DISTINCT partition_value FROM __ducklake_metadata_lake.ducklake_file_partition_value")
+    assert (value,) in pruning
+
+
+@pytest.mark.parametrize("landed", [True, False], ids=["no rows", "no objects"])
+def test_an_empty_source_fails_by_default_and_the_partition_stays(local_world: World, landed: bool) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.unland(NW)
+    if landed:
+        local_world.land(NW, sales(), "b.parquet")
+
+    with pytest.raises(EmptySourceError, match="on_empty"):
+        local_world.ingest(NW)
+
+    assert local_world.totals() == [1]
+    assert (local_world.ledger()[0].status, local_world.ledger()[0].on_empty) == ("failed", "fail")
+
+
+@pytest.mark.parametrize(("policy", "status", "rows"), [("keep", "skipped", [1.0]), ("clear", "committed", [])])
+def test_on_empty_keeps_or_clears_and_the_ledger_says_which(
+    local_world: World, policy: str, status: str, rows: list[float]
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    local_world.ingest(NW)
+    local_world.ingest(SW)
+    local_world.unland(NW)
+    local_world.options["on_empty"] = policy
+
+    row = local_world.ingest(NW).row
+
+    assert (row.status, row.on_empty) == (status, policy)
+    assert local_world.totals(NW) == rows
+    assert local_world.totals(SW) == [2]
+
+
+def test_a_transform_in_sql_shapes_the_table(local_world: World) -> None:
+    local_world.options["transform"] = {
+        "sql": "SELECT region, date, count(*) AS sales, sum(total) AS total FROM source GROUP BY region, date"
+    }
+    local_world.land(NW, sales(1, 2, 3))
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT sales, total, region, date::VARCHAR FROM lake.sales") == [
+        (3, 6.0, "NW", "2026-02-11")
+    ]
+
+
+def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
+    local_world.options["transform"] = {"function": "lake_assets_tests.transforms:doubled"}
+    local_world.land(NW, sales(1, 2, 3))
+
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [2, 4, 6]
+
+
+def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [1]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_a_table_that_was_dropped_comes_back_whole_by_several_runs(world: World) -> None:
+    for text, total in ((NW, 1), (SW, 2)):
+        world.land(text, sales(total))
+        world.ingest(text)
+        world.ingest(text)  # skipped, which says nothing of the table that comes
+    with world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+
+    assert world.ingest(NW).row.status == "committed"
+    assert {str(one.partition): one.state for one in read_state(world.stream).partitions if one.objects} == {
+        "region=NW/date=2026-02-11": "committed",
+        "region=SW/date=2026-02-11": "missing",
+    }
+    assert set(look_at_landing(world.stream).waiting) == {world.partition(SW)}
+    assert plan(world.stream, world.partition(SW)).action == "replace the partition"
+    assert world.ingest(SW).row.status == "committed"
+    assert world.totals() == [1, 2]
+    assert world.ingest(SW).row.status == "skipped"
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) -> None:
+    for text in ("first", "ab\0zz", "last"):
+        world.land(NW, pa.table({"text": ["aa", text]}))
+        world.ingest(NW)
+    assert world.query("SELECT text FROM lake.sales ORDER BY ALL") == [("aa",), ("last",)]
+    world.land(SW, pa.table({"text": ["ab\0zz"]}))
+    world.ingest(SW)
+    assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        ({"sql": "SELECT nope FROM source"}, "nope"),
+        ({"sql": "SELEC"}, "refused by Spark"),
+        ({"function": "lake_assets_tests.transforms:absent"}, "cannot be imported"),
+        ({"function": "lake_assets_tests.transforms:no_frame"}, "returned int"),
+        ({"function": "lake_assets_tests.transforms:faulty"}, "faulty raised ZeroDivisionError: "),
+        ({"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"}, "result cannot be written"),
+    ],
+)
+def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dict[str, str], message: str) -> None:
+    local_world.options["transform"] = transform
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(TransformError, match=message) as raised:
+        local_world.ingest(NW)
+
+    assert "JVM" not in str(raised.value)
+    assert local_world.ledger()[0].status == "failed"
+
+
+def test_a_transform_may_not_move_rows_to_another_partition(local_world: World) -> None:
+    local_world.options["transform"] = {"sql": "SELECT id, total, 'SW' AS region, date FROM source"}
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(SchemaError, match="region='SW'"):
+        local_world.ingest(NW)
+
+
+def test_partition_columns_may_stand_in_the_files_too_if_they_agree(local_world: World) -> None:
+    inside = sales(1, 2).append_column("region", pa.array(["NW"] * 2))
+    inside = inside.append_column("date", pa.array(["2026-02-11"] * 2))
+    local_world.land(NW, inside)
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [1, 2]
+
+    local_world.land(NW, inside.set_column(2, "region", pa.array(["NW", "SW"])))
+    with pytest.raises(SchemaError, match="region='SW'"):
+        local_world.ingest(NW)
+    assert local_world.totals() == [1, 2]
+
+
+def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
+    """The ledger says that the partition is as the landing zone is; so the job is done again."""
+    local_world.land(NW, sales(1))
+    spark, late = local_world.sessions, iter([2.0])
+
+    def sessions() -> SparkSession:
+        for total in late:
+            local_world.land(NW, sales(total), "late.parquet")
+        return spark()
+
+    local_world.sessions = sessions
+    row = local_world.ingest(NW).row
+
+    assert local_world.totals() == [1, 2]
+    assert row.source_files == 2
+    local_world.sessions = lambda: pytest.fail("the fingerprint is not that of what was read")
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
+def test_a_partition_that_never_rests_is_refused_and_the_old_one_stays(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    spark, numbers = local_world.sessions, itertools.count()
+
+    def sessions() -> SparkSession:
+        local_world.land(NW, sales(next(numbers)))
+        return spark()
+
+    local_world.sessions = sessions
+    with pytest.raises(SourceChangedError, match=r"when their writer has finished|run it again"):
+        local_world.ingest(NW, force=True)
+
+    assert local_world.totals() == [1]
+    assert next(numbers) == TRIES
+
+
+def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match: str) -> None:
+    """A partition with good rows gets a bad object: the run fails by name, the ledger tells, the rows stay."""
+    world.land(NW, sales(1, 2))
+    world.ingest(NW)
+    uri = world.land(NW, bad, "batch_2.parquet")
+
+    with pytest.raises(error, match=match) as raised:
+        world.ingest(NW)
+
+    assert uri in str(raised.value)
+    row = world.ledger()[0]
+    assert row.status == "failed"
+    assert row.error is not None
+    assert uri in row.error
+    assert world.totals() == [1, 2]
+
+
+@ON_BOTH_STORAGES
+@pytest.mark.parametrize(
+    "bad",
+    [b"", b"PAR1", b"not parquet at all", b"PAR1" + b"\0" * 100 + b"PAR1"],
+    ids=["zero bytes", "cut", "text", "no footer"],
+)
+def test_a_damaged_object_is_named_and_the_partition_stays(world: World, bad: bytes) -> None:
+    good_then(world, bad, SourceError, "is empty|cannot be read as Parquet")
+
+
+def test_an_object_with_damaged_pages_is_named(local_world: World) -> None:
+    uri = local_world.land(SW, sales(*range(1000)), compression="zstd")
+    with open(uri, "rb") as file:  # noqa: PTH123
+        body = bytearray(file.read())
+    body[60:400] = b"\xff" * 340
+
+    good_then(local_world, bytes(body), SourceError, "cannot be read as Parquet")
+
+
+@pytest.mark.parametrize(
+    ("bad", "match"),
+    [
+        (sales(1).drop_columns(["total"]), "lacks 'total'"),
+        (sales(1).append_column("more", pa.array([1])), "has 'more'"),
+        (sales(1).set_column(1, "total", pa.array(["x"])), "'total'.*is string.*double"),
+        (sales(1).set_column(0, "id", pa.array([1.5])), "'id'.*is double.*int64"),
+    ],
+    ids=["lacks", "has more", "another type", "narrower"],
+)
+def test_a_file_that_does_not_fit_is_named_with_its_column(local_world: World, bad: pa.Table, match: str) -> None:
+    good_then(local_world, bad, SchemaError, match)
+
+
+def test_narrower_types_and_another_order_of_columns_fit(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    narrower = pa.table({"total": pa.array([2], pa.float32()), "ID": pa.array([5], pa.int16())})
+    local_world.land(NW, narrower)
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT id, total FROM lake.sales") == [(5, 2.0)]
+
+
+def test_a_plan_tells_what_ingest_then_does_and_writes_nothing(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    before = plan(local_world.stream, local_world.partition(NW))
+    assert not local_world.data_files()
+    assert (before.action, before.table_exists, before.rows_before) == ("replace the partition", False, 0)
+
+    result = local_world.ingest(NW)
+
+    assert result.manifest == before.manifest
+    assert result.row.source_fingerprint == before.fingerprint
+    assert result.row.files_written == before.files_written
+    assert result.destination == before.destination
+    after = plan(local_world.stream, local_world.partition(NW))
+    assert after.action.startswith("skip")
+    assert after.rows_before == 2
+
+
+def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
+    local_world.options["on_empty"] = "clear"
+    local_world.landing  # noqa: B018 - makes the folder
+
+    assert plan(local_world.stream, local_world.partition(NW)).action.startswith("skip")
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
+def test_a_plan_tells_the_files_of_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(4):
+        os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
+    for cores, files in ((1, 1), (4, 4), (64, 12)):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        assert plan(local_world.stream, local_world.partition(NW)).files_written == files
+
+
+def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows("CREATE TABLE lake.sales (region VARCHAR, total DOUBLE, date DATE, id BIGINT)")
+        lake.rows("INSERT INTO lake.sales VALUES ('NW', 5, '2026-02-11', 1), ('XX', 6, '2026-02-11', 1)")
+    local_world.land(NW, sales(1))
+
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [1, 6]
+
+
+def test_a_lake_whose_path_looks_like_a_pattern_registers_its_own_files_only(local_world: World) -> None:
+    path = local_world.storage["path"]
+    local_world.storage["path"] = f"{path}[12]*"
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [1]
+
+
+def test_a_table_whose_partition_column_has_another_type_is_refused(local_world: World) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows("CREATE TABLE lake.sales (region VARCHAR, total DOUBLE, date VARCHAR, id BIGINT)")
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(SchemaError, match=r"'date' of table main\.sales is VARCHAR"):
+        local_world.ingest(NW)

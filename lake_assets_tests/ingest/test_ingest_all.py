@@ -1,0 +1,282 @@
+"""Many partitions at once: one Spark job for all of them, and for each its own commit or its own failure."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.errors import (
+    EmptySourceError,
+    LakeAssetsError,
+    OutsidePartitionError,
+    SourceError,
+    SparkUnavailableError,
+)
+from lake_assets.ingest import api as ingest
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.partition_run import Outcome, passing_on_interrupts
+from lake_assets.ingest.replace import write_step as writing
+from lake_assets.parquet.job import Job, JobResult
+from lake_assets.report.state import read_state
+from lake_assets.spark.jobs import pass_through
+from lake_assets_tests.world import NW, SW, World, sales
+
+DATE = {"type": "date", "start": "2026-02-01"}
+NE = "region=NE,date=2026-02-11"
+TEXTS = [f"region=R{number},date=2026-02-1{day}" for number in range(6) for day in range(3)]
+
+
+def ingested(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
+    """The outcomes by the partition's text."""
+    by_partition = {world.partition(text): text for text in texts}
+    return {by_partition[o.partition]: o for o in ingest_all(world.stream, by_partition, world.sessions, **options)}
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many partitions each Spark job had."""
+    seen: list[int] = []
+
+    def counted(spark: Any, job: Job) -> list[JobResult]:
+        seen.append(len(job.partitions))
+        return pass_through(spark, job)
+
+    monkeypatch.setattr(writing, "pass_through", counted)
+    return seen
+
+
+@pytest.mark.parametrize("mode", ["replace", "index"])
+def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: World, mode: str) -> None:
+    local_world.options = {"mode": mode, "partitions": {"region": {"values": ["NW", "SW"]}, "date": DATE}}
+    local_world.land(NW, sales(1))
+    partitions = [local_world.partition(text) for text in (NW, NE)]
+
+    with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
+        list(ingest_all(local_world.stream, partitions, local_world.sessions))
+    with pytest.raises(OutsidePartitionError, match="region=NE is none of `values`"):
+        list(index_all(local_world.stream, partitions, run_id="x"))
+
+    assert not Path(local_world.catalog["path"]).exists()
+
+
+def test_all_partitions_go_through_one_job_and_commit_one_by_one(local_world: World, jobs: list[int]) -> None:
+    for number, text in enumerate(TEXTS):
+        local_world.land(text, sales(number, number + 0.5))
+
+    outcomes = ingested(local_world, *TEXTS)
+
+    assert jobs == [18]
+    snapshots = {o.result.row.snapshot_id for o in outcomes.values() if o.result}
+    assert len(snapshots) == 18
+    for number, text in enumerate(TEXTS):
+        assert local_world.totals(text) == [number, number + 0.5]
+    assert {row.run_id for row in local_world.ledger()} == {local_world.ledger()[0].run_id}
+
+
+def test_a_second_run_takes_only_what_has_changed(local_world: World, jobs: list[int]) -> None:
+    for text in TEXTS:
+        local_world.land(text, sales(1))
+    ingested(local_world, *TEXTS)
+    local_world.land(TEXTS[5], sales(7))
+    local_world.land(TEXTS[9], sales(9))
+
+    outcomes = ingested(local_world, *TEXTS)
+
+    assert jobs == [18, 2]
+    done = [text for text, o in outcomes.items() if o.result and o.result.row.status == "committed"]
+    assert sorted(done) == sorted([TEXTS[5], TEXTS[9]])
+    assert local_world.totals() == [1] * 16 + [7, 9]
+
+
+def test_a_bad_partition_fails_alone(local_world: World, jobs: list[int]) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"no Parquet")
+    local_world.land(TEXTS[0], sales(2))
+
+    outcomes = ingested(local_world, NW, SW, TEXTS[0], NE)
+
+    assert jobs == [3]
+    assert isinstance(outcomes[SW].error, SourceError)
+    assert isinstance(outcomes[NE].error, EmptySourceError)
+    assert local_world.totals() == [1, 2]
+    assert {row.load_partition: row.status for row in local_world.ledger()} == {
+        local_world.partition(NW).path: "committed",
+        local_world.partition(SW).path: "failed",
+        local_world.partition(TEXTS[0]).path: "committed",
+    }
+
+
+def test_the_first_object_that_can_be_read_makes_the_table(local_world: World) -> None:
+    local_world.land(NW, b"no Parquet")
+    local_world.land(SW, sales(2))
+
+    outcomes = ingested(local_world, NW, SW)
+
+    assert outcomes[NW].error is not None
+    assert local_world.totals() == [2]
+
+
+def test_a_job_that_fails_as_a_whole_is_done_again_one_by_one(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    bad = local_world.partition(SW)
+
+    def brought_down(spark: Any, job: Job) -> list[JobResult]:
+        if bad in [partition.partition for partition in job.partitions]:
+            raise SourceError("an executor was lost.")
+        return pass_through(spark, job)
+
+    monkeypatch.setattr(writing, "pass_through", brought_down)
+
+    outcomes = ingested(local_world, NW, SW)
+
+    assert str(outcomes[SW].error) == "an executor was lost."
+    assert local_world.totals() == [1]
+
+
+def test_without_spark_no_partition_is_tried_and_all_are_in_the_ledger(local_world: World) -> None:
+    texts = [f"region=R{number},date=2026-02-11" for number in range(3)]
+    for text in texts:
+        local_world.land(text, sales(1))
+    starts = []
+
+    def no_java() -> Any:
+        starts.append(1)
+        raise SparkUnavailableError("there is no Java.")
+
+    local_world.sessions = no_java
+    ingest_groups_of(1, lambda: ingested(local_world, *texts))
+
+    assert len(starts) == 1
+    assert [row.error for row in local_world.ledger()] == ["SparkUnavailableError: there is no Java."] * 3
+
+
+def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None:
+    texts = [f"region=R{number},date=2026-02-11" for number in range(3)]
+    for text in texts:
+        local_world.land(text, sales(1))
+    local_world.catalog = {"type": "sqlite", "path": "/proc/no/such/catalog.sqlite"}
+
+    outcomes = ingest_groups_of(1, lambda: ingested(local_world, *texts))
+
+    assert len({id(o.error) for o in outcomes.values()}) == 1
+    error = outcomes[texts[0]].error
+    assert error is not None
+    assert len(error.__notes__) == 1  # that no ledger row could be written, told once
+
+
+def test_what_a_checkpoint_raises_ends_the_run_and_only_what_has_begun_is_cancelled(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (NW, SW, NE):
+        local_world.land(text, sales(1))
+    monkeypatch.setattr(ingest, "GROUP_PARTITIONS", 2)
+    calls = []
+
+    def after_the_listing() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingested(local_world, NW, SW, NE, checkpoint=after_the_listing)
+
+    rows = {row.load_partition: (row.status, row.error) for row in local_world.ledger()}
+    assert rows == {local_world.partition(text).path: ("cancelled", None) for text in (NW, SW)}
+
+
+def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is away because Ctrl-C reached it too; the partition whose object is damaged has failed all the same."""
+    pressed = []
+
+    def away() -> Any:
+        pressed.append(1)
+        raise SparkUnavailableError("Spark has ended:", "start it again.")
+
+    def check() -> None:
+        if pressed:
+            raise KeyboardInterrupt
+
+    local_world.land(NW, sales(1))
+    local_world.land(SW, b"")
+    monkeypatch.setattr(local_world, "sessions", away)
+
+    with pytest.raises(KeyboardInterrupt):
+        ingested(local_world, NW, SW, checkpoint=check)
+
+    rows = {row.load_partition: row.status for row in local_world.ledger()}
+    assert rows == {local_world.partition(NW).path: "cancelled", local_world.partition(SW).path: "failed"}
+
+
+def test_a_cancelled_run_changes_nothing_of_what_is_known(local_world: World) -> None:
+    def cancel(text: str) -> None:
+        calls: list[int] = []
+
+        def second() -> None:
+            calls.append(1)
+            if len(calls) == 2:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            ingested(local_world, text, force=True, checkpoint=second)
+
+    local_world.land(NW, sales(1))
+    cancel(NW)
+    never = read_state(local_world.stream).partitions
+    local_world.ingest(NW)
+    cancel(NW)
+    after = read_state(local_world.stream).partitions
+
+    stand = (
+        {one.partition: one.state for one in never if one.objects},
+        {one.partition: one.state for one in after if one.objects},
+    )
+    assert stand == ({local_world.partition(NW): "missing"}, {local_world.partition(NW): "committed"})
+    assert [row.status for row in local_world.ledger()] == ["cancelled", "committed", "cancelled"]
+
+
+def ingest_groups_of(size: int, work: Callable[[], dict[str, Outcome]]) -> dict[str, Outcome]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "GROUP_PARTITIONS", size)
+        return work()
+
+
+def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.ingest.replace.run.GROUP_BYTES", 1)
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+
+    outcomes = ingested(local_world, NW, SW)
+
+    assert jobs == [1, 1]
+    assert not any(isinstance(o.error, LakeAssetsError) for o in outcomes.values())
+
+
+def test_an_interrupt_that_meets_whoever_asks_cancels_what_has_begun(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.ingest.replace.run.COMMITS", 1)
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    partitions = [local_world.partition(NW), local_world.partition(SW)]
+
+    outcomes = ingest_all(local_world.stream, partitions, local_world.sessions)
+
+    def ask() -> None:
+        with passing_on_interrupts(outcomes):
+            for _ in outcomes:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask()
+
+    assert sorted((row.load_partition, row.status) for row in local_world.ledger()) == [
+        (partitions[0].path, "committed"),
+        (partitions[1].path, "cancelled"),
+    ]

@@ -1,0 +1,279 @@
+"""Encrypted lakes, which take rows by INSERT: the same promises as elsewhere, and no plaintext in any storage."""
+
+import base64
+import datetime as dt
+import os
+import pickle
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import CatalogError, SourceError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.commit.replacement import Staged
+from lake_assets.maintenance.run import maintain
+from lake_assets.parquet import job as job_module
+from lake_assets.parquet.job import Job, StagingKey
+from lake_assets_tests.ingest.encrypted import (
+    NULL,
+    ODD,
+    assert_secret,
+    config_file,
+    nobody,
+    root,
+    rows_of,
+    staged,
+    stored,
+    telling,
+)
+from lake_assets_tests.world import NW, SW, World, sales
+
+# Each catalog and each storage; what is told apart by catalog does not depend on the storage.
+COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3"), ("sqlite", "s3")]
+
+everywhere = pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
+
+
+@everywhere
+def test_the_rows_are_the_sources_and_no_file_can_be_read_without_its_key(encrypted: World) -> None:
+    first, second = telling(1000), telling(500, seed=2)
+    encrypted.land(NW, first)
+    encrypted.land(SW, second)
+
+    row = encrypted.ingest(NW).row
+    encrypted.ingest(SW)
+
+    expected = [
+        (*values, region, "2026-02-11")
+        for region, table in (("NW", first), ("SW", second))
+        for values in zip(*table.to_pydict().values(), strict=True)
+    ]
+    assert rows_of(encrypted) == expected
+    assert_secret(encrypted, first, second)
+    assert staged(encrypted) == []
+    files = {key: len(body) for key, body in stored(encrypted)}
+    assert (row.row_count, row.rows_before, row.files_written) == (1000, 0, 1)
+    assert row.bytes_written in files.values()
+    assert len(files) == 2
+
+
+def test_the_reader_of_the_test_would_find_what_is_not_encrypted(local_world: World) -> None:
+    table = telling(1000)
+    local_world.land(NW, table)
+    local_world.ingest(NW)
+
+    ((key, body),) = stored(local_world)
+
+    assert body[:4] == b"PAR1"
+    assert any(text.encode() in body for text in table["text"].to_pylist()), key
+
+
+@pytest.mark.slow
+@everywhere
+def test_replaced_skipped_and_forced(encrypted: World) -> None:
+    encrypted.land(NW, sales(1, 2))
+    encrypted.ingest(NW)
+    assert encrypted.ingest(NW).row.status == "skipped"
+    forced = encrypted.ingest(NW, force=True).row
+    encrypted.land(NW, sales(3), "batch_2.parquet")
+
+    row = encrypted.ingest(NW).row
+
+    assert (forced.status, forced.rows_before) == ("committed", 2)
+    assert (row.status, row.rows_before, row.row_count) == ("committed", 2, 3)
+    assert encrypted.totals() == [1, 2, 3]
+    named = encrypted.query(
+        "SELECT r.run_id, s.snapshot_id FROM lake.snapshots() s "
+        "JOIN lake.ingest_runs r ON s.commit_message LIKE '%' || r.run_id AND r.status = 'committed'"
+    )
+    assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger() if r.status == "committed"}
+
+
+@pytest.mark.slow
+@everywhere
+def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
+    good = (NW, NULL, ODD)
+    for text in good:
+        encrypted.land(text, sales(1, 2))
+    encrypted.land(SW, b"no parquet")
+    partitions = [encrypted.partition(text) for text in (*good, SW)]
+
+    outcomes = {o.partition: o for o in ingest_all(encrypted.stream, partitions, encrypted.sessions)}
+
+    assert [outcomes[p].error is None for p in partitions] == [True, True, True, False]
+    for text in good:
+        assert encrypted.totals(text) == [1, 2]
+    assert encrypted.query("SELECT DISTINCT region FROM lake.sales ORDER BY 1 NULLS LAST") == [
+        ("NW",),
+        ("O'Hare / x",),
+        (None,),
+    ]
+    assert staged(encrypted) == []
+    assert outcomes[partitions[-1]].error is not None
+    assert [r.status for r in encrypted.ledger(SW)] == ["failed"]
+
+
+def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encrypted: World) -> None:
+    table = telling(500)
+    local_encrypted.land(NW, sales(1, 2))
+    local_encrypted.options = {"schema_policy": "evolve"}
+    local_encrypted.ingest(NW)
+    with local_encrypted.stream.lake.open() as lake:
+        lake.rows("ALTER TABLE lake.ingest_runs DROP COLUMN source_bytes")  # now no commit can tell what it read
+    local_encrypted.land(NW, table)
+
+    with pytest.raises(CatalogError, match="source_bytes"):
+        local_encrypted.ingest(NW)
+
+    assert local_encrypted.totals() == [1, 2]
+    assert staged(local_encrypted) == []
+    assert_secret(local_encrypted, table)
+
+
+@pytest.mark.slow
+def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
+    table = telling(200_000)
+    local_encrypted.land(NW, sales(1, 2))
+    local_encrypted.options = {"schema_policy": "evolve", "compression": "none"}
+    local_encrypted.ingest(NW)
+    local_encrypted.land(NW, table)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    config = config_file(local_encrypted, tmp_path)
+    script = Path(sys.executable).with_name("lake-assets")
+    command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
+
+    child = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=os.environ | {"TMPDIR": str(scratch)},
+    )
+    storage = Path(local_encrypted.storage["path"])
+    deadline = time.monotonic() + 120
+    while not is_staged(storage) and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    child.kill()
+    child.wait(timeout=60)
+
+    assert child.returncode == -signal.SIGKILL
+    assert local_encrypted.totals() == [1, 2]
+    left = [path for path in (*storage.rglob("*"), *scratch.rglob("*")) if path.is_file()]
+    assert any("_staging" in path.parts for path in left)
+    texts = [text.encode() for text in table["text"].to_pylist()[:50]]
+    assert [path for path in left if any(text in path.read_bytes() for text in texts)] == []
+    local_encrypted.ingest(NW)
+    assert len(local_encrypted.totals()) == 200_000
+    soon, later = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (0, 4))
+    assert maintain(local_encrypted.config, "test", local_encrypted.sessions, now=soon).orphans == ()
+    assert any("_staging" in o.key for o in maintain(local_encrypted.config, "test", nobody, now=later).orphans)
+    assert staged(local_encrypted) == []
+    assert len(local_encrypted.totals()) == 200_000
+
+
+def is_staged(storage: Path) -> bool:
+    """Whether a staged file holds rows; it may be gone as soon as it is seen."""
+    with suppress(FileNotFoundError):
+        return any(path.stat().st_size > 100_000 for path in storage.glob("_staging/*/*"))
+    return False
+
+
+def test_the_runs_key_is_told_and_kept_nowhere(
+    local_encrypted: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    key = b"sixteen planted!"
+    monkeypatch.setattr(secrets, "token_bytes", lambda count: key[:count])
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, b"no parquet")
+    with pytest.raises(SourceError) as raised:
+        local_encrypted.ingest(SW)
+
+    forms = (key, key.hex().encode(), base64.b64encode(key))
+    told = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
+    told += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(StagingKey(key))]
+    kept = [body for _, body in stored(local_encrypted)]
+    kept += [path.read_bytes() for path in Path(local_encrypted.catalog["path"]).parent.glob("catalog*")]
+    assert not any(form in text for form in forms for text in (*map(str.encode, told), *kept))
+
+
+def test_a_worker_that_knows_no_key_cannot_load_the_job(
+    local_encrypted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with an older version would take the job for another, and write plain files."""
+    storage = local_encrypted.config.lakes["test"].own_storage
+    job = Job("run", storage, storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
+    pickled = pickle.dumps(job)
+    assert pickle.loads(pickled) == job
+
+    monkeypatch.delattr(job_module, "StagingKey")
+
+    with pytest.raises(AttributeError, match="StagingKey"):
+        pickle.loads(pickled)
+
+
+def test_a_transform_is_staged_too(local_encrypted: World) -> None:
+    table = telling(300)
+    local_encrypted.options = {"transform": {"sql": "SELECT id, total * 2 AS total, text, region, date FROM source"}}
+    local_encrypted.land(NW, table)
+
+    assert local_encrypted.ingest(NW).row.row_count == 300
+
+    assert local_encrypted.totals() == [2.0 * n for n in range(300)]
+    assert_secret(local_encrypted, table)
+    assert staged(local_encrypted) == []
+
+
+def test_a_table_evolves(local_encrypted: World) -> None:
+    local_encrypted.options = {"schema_policy": "evolve"}
+    local_encrypted.land(NW, pa.table({"id": pa.array([1], pa.int32()), "total": [1.0]}))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, pa.table({"id": pa.array([2**40], pa.int64()), "note": ["new"]}))
+
+    local_encrypted.ingest(SW)
+
+    assert local_encrypted.query("SELECT id, total, note FROM lake.sales ORDER BY id") == [
+        (1, 1.0, None),
+        (2**40, None, "new"),
+    ]
+
+
+def test_a_partition_that_lost_its_rows_is_cleared(local_encrypted: World) -> None:
+    local_encrypted.options = {"on_empty": "clear"}
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.unland(NW)
+
+    row = local_encrypted.ingest(NW).row
+
+    assert (row.status, row.rows_before, row.row_count, row.files_written) == ("committed", 1, 0, 0)
+    assert local_encrypted.totals() == []
+
+
+def test_files_are_as_large_and_compressed_as_the_stream_says(local_encrypted: World) -> None:
+    rows = 200_000
+    local_encrypted.land(NW, sales(*range(rows)), row_group_size=10_000)
+    sizes = {}
+    for compression in ("none", "gzip"):
+        local_encrypted.options = {"target_file_size": "1MiB", "compression": compression}
+
+        row = local_encrypted.ingest(NW, force=True).row
+
+        live = local_encrypted.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+        files = {key: len(body) for key, body in stored(local_encrypted) if (f"{root(local_encrypted)}/{key}",) in live}
+        assert row.files_written == len(files) == len(live)
+        assert row.bytes_written == sum(files.values())
+        assert max(files.values()) < 2.5 * 2**20
+        sizes[compression] = files
+        assert len(local_encrypted.totals()) == rows
+    assert len(sizes["none"]) > 2
+    assert sum(sizes["none"].values()) > 1.5 * sum(sizes["gzip"].values())

@@ -1,0 +1,177 @@
+"""A lake that takes rows by INSERT over its life: compaction, clean-up, checks, plans, and what it refuses."""
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.doctor import examine
+from lake_assets.errors import CatalogError
+from lake_assets.ingest.dry_run import plan as plan_of
+from lake_assets.ingest.replace import staging
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.maintenance.compaction import compact
+from lake_assets.maintenance.run import maintain
+from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.store import Store
+from lake_assets_tests.faults.writer import make_table, put, write
+from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, config_file, nobody, stored, telling
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> None:
+    table = telling(50)
+    for text in (NW, NULL, ODD, SW):
+        local_encrypted.land(text, table)
+        local_encrypted.ingest(text)
+    for text in (NW, NULL, ODD):
+        partition = local_encrypted.partition(text)
+        with local_encrypted.stream.lake.open() as lake:
+            for number in range(3):
+                lake.rows(
+                    "INSERT INTO lake.sales (id, total, region, date) VALUES (?, ?, ?, ?)",
+                    [number, -1.0 - number, *partition.values],
+                )
+    before = local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL")
+
+    done = compact(local_encrypted.stream, 3, nobody)
+
+    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
+    assert local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL") == before
+    assert_secret(local_encrypted, table)
+    row = local_encrypted.ledger(NW)[0]
+    assert (row.mode, row.row_count, row.rows_before, row.files_written) == ("compact", 53, 53, 1)
+    assert compact(local_encrypted.stream, 3, nobody) == []
+    assert local_encrypted.ingest(NW).row.status == "skipped"
+
+
+def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encrypted: World) -> None:
+    """It would have the fingerprint of the rows that were there before."""
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    partition = local_encrypted.partition(NW)
+    with local_encrypted.stream.lake.open() as lake:
+        for total in (-1.0, -2.0):
+            lake.rows(
+                "INSERT INTO lake.sales (id, total, region, date) VALUES (0, ?, ?, ?)", [total, *partition.values]
+            )
+    local_encrypted.land(NW, sales(7, 8))
+
+    def meanwhile() -> None:
+        """Called after the fingerprint was read, and before the rows are."""
+        local_encrypted.ingest(NW)
+
+    (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)
+
+    assert left.files_after is None
+    assert "was committed anew meanwhile" in str(left.why)
+    assert local_encrypted.totals() == [7, 8]
+    assert [row.mode for row in local_encrypted.ledger(NW)] == ["replace", "replace"]
+    assert local_encrypted.ingest(NW).row.status == "skipped"
+
+
+def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(NW, sales(2))
+    local_encrypted.ingest(NW)
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+
+    done = maintain(local_encrypted.config, "test", nobody, now=later)
+
+    assert len(done.expired) > 1
+    assert len(done.cleaned.deleted) == 1
+    assert len(list(stored(local_encrypted))) == 1
+    assert local_encrypted.totals() == [2]
+
+
+def test_every_check_passes_and_a_file_that_is_gone_is_named(local_encrypted: World) -> None:
+    for text in (NW, SW):
+        local_encrypted.land(text, sales(1, 2))
+        local_encrypted.ingest(text)
+    stream = local_encrypted.stream
+
+    results = [run_check(stream, name, Scope()) for name in checks_of(stream)]
+
+    assert [result.name for result in results if not result.passed] == []
+    (key, *_) = [key for key, _ in stored(local_encrypted)]
+    Store(stream.lake_config.own_storage).delete((key,))
+    assert not run_check(stream, "data_files", Scope()).passed
+
+
+def test_the_plan_says_what_is_staged_and_inserted(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+
+    plan = plan_of(local_encrypted.stream, local_encrypted.partition(NW))
+
+    delete, insert = plan.statements
+    assert delete[0].startswith('DELETE FROM "lake"."main"."sales"')
+    assert insert[0].startswith('INSERT INTO "lake"."main"."sales"')
+    assert plan.destination == f"{local_encrypted.storage['path']}/main/sales/"
+    assert f"{local_encrypted.storage['path']}/_staging/<random>/<run id>-<random>.parquet" in insert[1][2]  # type: ignore[operator]
+
+
+def test_a_plain_file_is_refused_by_every_other_lane(local_encrypted: World) -> None:
+    make_table(local_encrypted)
+    row = write(local_encrypted, SW)
+    file = put(local_encrypted, NW, sales(1))
+    stream = local_encrypted.stream
+    replacement = Replacement(stream.table, local_encrypted.partition(NW), (file,), Manifest(()), row)
+    with stream.lake.open() as lake:
+        with pytest.raises(NotDirectError, match="INSERT only"):
+            replace_directly(lake, replacement)
+        with pytest.raises(CatalogError, match="INSERT only"):
+            replace_by_extension(lake, replacement)
+    assert local_encrypted.totals(NW) == []
+
+
+def test_a_lake_that_encrypts_and_one_that_does_not_are_told_apart(local_encrypted: World) -> None:
+    local_encrypted.land(NW, sales(1))
+    local_encrypted.ingest(NW)
+    local_encrypted.land(SW, sales(2))
+    local_encrypted.lake_options = {}
+
+    with pytest.raises(CatalogError, match=r"the lake is encrypted.*attach_options: \{encrypted: true\}"):
+        local_encrypted.ingest(SW)
+
+
+def test_a_plain_lake_does_not_become_an_encrypted_one(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.lake_options = ENCRYPTED
+
+    with pytest.raises(CatalogError, match=r"was made without encryption.*attach_options"):
+        local_world.ingest(NW, force=True)
+
+
+def test_rows_can_be_staged_in_another_place(
+    local_encrypted: World, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    local_encrypted.lake_options = ENCRYPTED | {"staging": s3_location()}
+    local_encrypted.land(NW, sales(1, 2))
+    seen: list[str] = []
+    stage = staging.Staging.clear
+
+    def clear(self: staging.Staging) -> None:
+        seen.extend(o.uri for o in Store(self.storage).list(self.folder))
+        stage(self)
+
+    with mock.patch.object(staging.Staging, "clear", clear):
+        local_encrypted.ingest(NW)
+
+    bucket = Store(local_encrypted.stream.lake_config.staging_storage)
+    assert local_encrypted.totals() == [1, 2]
+    assert len(seen) == 1
+    assert seen[0].startswith(f"{bucket.root}/_staging/")
+    assert bucket.list("_staging/") == ()
+    assert not (tmp_path / "data" / "_staging").exists()
+    findings = {finding.subject: finding for finding in examine(config_file(local_encrypted, tmp_path))}
+    assert findings["staging of test"].status == "ok"

@@ -1,0 +1,160 @@
+"""Lakes whose files MotherDuck manages. The service is out of a test's reach, so another DuckLake stands in for it.
+
+It is attached under the database's own name and never detached, as MotherDuck's are, with DuckLake's own retries on, as
+they are on a server. What MotherDuck's own extension does is not tested here, nor anywhere.
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.cli.app import main
+from lake_assets.config.models import Lake
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan as plan_of
+from lake_assets.lake import attach
+from lake_assets.lake import session as ducklake
+from lake_assets.lake.commit.insert import insert_statement
+from lake_assets.maintenance.compaction import compact
+from lake_assets.maintenance.run import maintain
+from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.servers.postgres import PostgresServer
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import database_on
+
+MANAGED: dict[str, Any] = {"catalog": {"type": "motherduck", "database": "retail"}}
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+
+
+@pytest.fixture
+def managed(local_world: World, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A managed lake, the server's part of which is a DuckLake on PostgreSQL."""
+    stand_in = Lake.model_validate({"catalog": database_on(postgres), "storage": str(tmp_path / "server")})
+    statement = attach.attach_statement(stand_in)
+    attached = statement.replace("ATTACH", "ATTACH IF NOT EXISTS", 1).replace(" AS lake ", " AS retail ")
+    monkeypatch.setattr(ducklake, "extensions", lambda _: (*attach.extensions(stand_in), "httpfs"))
+    monkeypatch.setattr(ducklake, "secret_statements", lambda _: attach.secret_statements(stand_in))
+    monkeypatch.setattr(ducklake, "attach_statement", lambda _, **__: attached)
+    local_world.catalog = MANAGED["catalog"]
+    local_world.lake_options = {"storage": None, "staging": str(tmp_path / "staging")}
+    return local_world
+
+
+def rows(world: World, sql: str) -> list[tuple[Any, ...]]:
+    with world.stream.lake.open() as lake:
+        return lake.rows(sql)
+
+
+def test_it_is_made_and_attached_as_motherducks_manual_says() -> None:
+    lake = Lake.model_validate(MANAGED)
+
+    assert attach.create_statements(lake) == (
+        "ATTACH 'md:'",
+        'CREATE DATABASE IF NOT EXISTS "retail" (TYPE DUCKLAKE)',
+    )
+    assert attach.attach_statement(lake) == "ATTACH IF NOT EXISTS 'md:retail'"
+    assert attach.extensions(lake) == ("ducklake", "motherduck", "httpfs")
+
+
+@pytest.mark.parametrize(("staging", "told"), [("/scratch", ""), ("s3://scratch", ", MD_RUN = LOCAL")])
+def test_staged_files_are_read_by_this_machine(local_world: World, staging: str, told: str) -> None:
+    lake = Lake.model_validate(MANAGED | {"staging": staging})
+    stream = local_world.stream
+
+    sql, parameters = insert_statement(stream.table, local_world.partition(NW), ["id"], ["a.parquet"], b"key", lake)
+
+    assert sql == (
+        'INSERT INTO "lake"."main"."sales" ("id", "region", "date") SELECT "id", ?, ? FROM read_parquet(?, '
+        f"hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{told})"
+    )
+    assert parameters[2:] == [["a.parquet"], b"key"]
+
+
+def test_its_bucket_for_staging_has_a_secret_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOTHERDUCK_TOKEN", "a token")
+    staging = {"type": "s3", "bucket": "scratch", "prefix": "x", "key_id": "AKIA1", "secret": "it's"}
+
+    assert attach.secret_statements(Lake.model_validate(MANAGED | {"staging": staging})) == (
+        "SET motherduck_token = 'a token'",
+        (
+            "CREATE OR REPLACE SECRET lake_staging (TYPE s3, SCOPE 's3://scratch/x/', KEY_ID 'AKIA1', "
+            "SECRET 'it''s', REGION 'us-east-1')"
+        ),
+    )
+
+
+def test_partitions_are_replaced_and_skipped(managed: World, tmp_path: Path) -> None:
+    for text in (NW, SW, NULL):
+        managed.land(text, sales(1, 2))
+    stream = managed.stream
+    partitions = [managed.partition(text) for text in (NW, SW, NULL)]
+    first = [outcome.result for outcome in ingest_all(stream, partitions, managed.sessions)]
+    managed.land(NW, sales(3), "batch_2.parquet")
+
+    again = {o.partition: o.result for o in ingest_all(stream, partitions, managed.sessions)}
+
+    assert all(result is not None and result.row.status == "committed" for result in first)
+    row = next(result.row for partition, result in again.items() if result and partition == partitions[0])
+    assert (row.rows_before, row.row_count, row.files_written, row.bytes_written) == (2, 3, None, None)
+    assert sorted(result.row.status for result in again.values() if result) == ["committed", "skipped", "skipped"]
+    assert rows(managed, "SELECT region, sum(total) FROM retail.sales GROUP BY 1 ORDER BY 1 NULLS LAST") == [
+        ("NW", 6.0),
+        ("SW", 3.0),
+        (None, 3.0),
+    ]
+    assert not list(tmp_path.glob("staging/**/*.parquet"))
+
+
+def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World) -> None:
+    """DuckLake's own retries are on here, and would let both pass."""
+    make_table(managed)
+
+    other = replace(managed, _opened=None)
+    row = write(managed, NW, overtaken_by=lambda: write(other, NW))
+
+    assert rows(managed, "SELECT count(*) FROM retail.sales") == [(ROWS,)]
+    assert row.rows_before == ROWS
+
+
+def test_its_columns_evolve(managed: World) -> None:
+    managed.options = {"schema_policy": "evolve"}
+    managed.land(NW, sales(1))
+    managed.ingest(NW)
+    managed.land(SW, sales(2).append_column("note", [["new"]]))
+    managed.ingest(SW)
+
+    assert rows(managed, "SELECT total, note FROM retail.sales ORDER BY total") == [(1.0, None), (2.0, "new")]
+
+
+def test_checks_plan_and_maintenance_know_what_is_motherducks(managed: World) -> None:
+    managed.land(NW, sales(1))
+    managed.ingest(NW)
+    stream = managed.stream
+
+    assert {"ledger", "data_files"}.isdisjoint(checks_of(stream))
+    assert [name for name in checks_of(stream) if not run_check(stream, name, Scope()).passed] == []
+    plan = plan_of(stream, managed.partition(NW), force=True)
+    assert (plan.destination, plan.rows_before) == ("md:retail.main.sales", 1)
+    assert plan.statements[1][0].startswith('INSERT INTO "retail"."main"."sales"')
+    assert compact(stream, 1, lambda: pytest.fail("Spark was asked for")) == []
+    assert maintain(managed.config, "test", lambda: pytest.fail("Spark was asked for")).cleaned.deleted == ()
+
+
+def test_the_command_line_ingests_and_queries_it(managed: World, tmp_path: Path) -> None:
+    managed.land(NW, sales(1, 2))
+    managed.ingest(NW)
+    config = tmp_path / "lake.yaml"
+    config.write_text(managed.config.model_dump_json(by_alias=True, exclude_none=True))
+
+    queried = CliRunner().invoke(
+        main, ["--config", str(config), "query", "--format", "csv", "SELECT sum(total) FROM sales"]
+    )
+    told = CliRunner().invoke(main, ["--config", str(config), "ledger"])
+
+    assert queried.output.splitlines()[-1] == "3.0", queried.output
+    assert "committed" in told.output

@@ -1,0 +1,71 @@
+"""The catalog's own database: its tables are found, also in a schema of their own, beside another lake's."""
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from lake_assets.config.models import Lake
+from lake_assets.lake.catalog.database import catalog_transaction
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets_tests.lake.commit.twins import Twin, row
+from lake_assets_tests.world_fixtures import database_on
+
+NW = "region=NW,date=2026-02-11"
+SCHEMA = "Shop"  # in mixed case, as one that is not quoted would not be found
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    if request.param == "postgres":
+        return database_on(request.getfixturevalue("postgres"))
+    return {"type": request.param, "path": str(tmp_path / "catalog")}
+
+
+def twin(catalog: dict[str, Any], folder: Path, options: dict[str, Any] | None = None) -> Twin:
+    lake = {"catalog": catalog, "storage": str(folder), "attach_options": options or {}}
+    return Twin(replace_directly, Lake.model_validate(lake), folder)
+
+
+def test_it_is_known_which_tables_there_are(catalog: dict[str, Any], tmp_path: Path) -> None:
+    with twin(catalog, tmp_path / "data").ducklake.open() as session, catalog_transaction(session) as database:
+        assert database.has_table("ducklake_snapshot")
+        assert not database.has_table("ducklake_inlined_delete_99")
+        assert database.rows("SELECT count(*) FROM ducklake_schema") == [(1,)]
+
+
+@pytest.mark.parametrize("catalog", ["duckdb", "postgres"], indirect=True)
+def test_a_lake_in_a_schema_of_its_own_is_written_by_both_lanes(catalog: dict[str, Any], tmp_path: Path) -> None:
+    lakes = {
+        "own": twin(catalog, tmp_path / "own", {"metadata_schema": SCHEMA}),
+        "default": twin(catalog, tmp_path / "default"),
+    }
+    for number, lake in enumerate(lakes.values()):
+        lake.replace(NW, [row(number)], lane=replace_by_extension)
+        lake.replace(NW, [row(10 + number)])
+        lake.replace("region=SW,date=2026-02-11", [row(20 + number), row(30 + number)])
+
+    for number, lake in enumerate(lakes.values()):
+        values = [(100 + 10 * number,), (200 + 10 * number,), (300 + 10 * number,)]
+        assert lake.query("SELECT i64 FROM lake.t ORDER BY ALL") == values
+        assert lake.query("SELECT count(*) FROM lake.ingest_runs WHERE status = 'committed'") == [(3,)]
+    assert snapshots_in(SCHEMA, catalog) == snapshots_in("default", catalog)
+
+
+def snapshots_in(schema: str, catalog: dict[str, Any]) -> int:
+    """How many snapshots a schema of the catalog's database holds, by a client that knows nothing of DuckLake."""
+    if catalog["type"] == "duckdb":
+        name = "main" if schema == "default" else schema
+        with duckdb.connect(catalog["path"], read_only=True) as client:
+            ((count,),) = client.execute(f'SELECT count(*) FROM "{name}".ducklake_snapshot').fetchall()
+            return int(count)
+    import psycopg  # noqa: PLC0415 - may not be installed
+
+    name = "public" if schema == "default" else schema
+    keys = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "dbname"}
+    with psycopg.connect(**{theirs: catalog[ours] for ours, theirs in keys.items()}) as connection:
+        found = connection.execute(f'SELECT count(*) FROM "{name}".ducklake_snapshot'.encode()).fetchone()
+    assert found is not None
+    return int(found[0])

@@ -1,0 +1,87 @@
+"""A catalog of another version of DuckLake's specification: its tables are neither read nor written."""
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import run_check
+from lake_assets.errors import CatalogError, SpecificationError
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
+from lake_assets.lake.catalog.transaction import Transaction
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.strategy import LANES
+from lake_assets.maintenance.run import maintain
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+@pytest.fixture
+def unknown(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    """A lake with a partition that was committed before its specification became unknown."""
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    monkeypatch.setattr(spec, "VERSIONS", frozenset({"0.9"}))
+    return local_world
+
+
+def test_the_extension_makes_the_commit_and_says_why(unknown: World, caplog: pytest.LogCaptureFixture) -> None:
+    unknown.land(NW, sales(2, 3))
+    unknown.land(SW, sales(10))
+    with caplog.at_level(logging.WARNING):
+        assert unknown.ingest(NW).row.status == "committed"
+    assert unknown.ingest(SW).row.rows_before == 0
+    assert unknown.ingest(SW).row.status == "skipped"
+    assert unknown.totals() == [2, 3, 10]
+    reason = "the catalog is of version 1.0 of DuckLake's specification, and lake_assets knows 0.9"
+    assert set(caplog.messages) == {f"DuckLake's extension makes this commit: {reason}."}
+
+
+def test_maintenance_is_refused_and_deletes_nothing(unknown: World) -> None:
+    unknown.ingest(NW, force=True)
+    before = unknown.data_files()
+    for dry_run in (True, False):
+        with pytest.raises(SpecificationError, match=r"lake test is not maintained.*version 1\.0.*knows 0\.9"):
+            maintain(unknown.config, "test", unknown.sessions, dry_run=dry_run)
+    assert unknown.data_files() == before
+    assert unknown.totals() == [1]
+
+
+def test_a_check_that_needs_the_tables_says_so(unknown: World) -> None:
+    with pytest.raises(SpecificationError, match=r"knows 0\.9"):
+        run_check(unknown.stream, "ledger", Scope())
+
+
+def test_no_transaction_of_the_catalog_is_begun(unknown: World) -> None:
+    with unknown.stream.lake.open() as lake:
+        assert replace_directly in LANES
+        with pytest.raises(NotDirectError, match=r"knows 0\.9"), catalog_transaction(lake):
+            pytest.fail("the catalog was opened")
+
+
+def test_a_catalog_that_was_migrated_while_the_lake_is_open_is_noticed(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"UPDATE {lake.metadata}.{spec.METADATA} SET value = '9.9' WHERE key = 'version'")
+        assert lake.unknown_specification is None  # as it was when the lake was opened
+        with pytest.raises(NotDirectError, match=r"version 9\.9"), catalog_transaction(lake) as database:
+            Transaction(database, lake.connection)
+
+
+def test_what_duckdb_refuses_to_attach_is_reported_with_the_way_to_migrate(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"UPDATE {lake.metadata}.{spec.METADATA} SET value = '0.4' WHERE key = 'version'")
+    with pytest.raises(CatalogError, match=r"is 0\.4, but .* requires version 1\.0.*attach_options"):
+        local_world.ingest(NW)
+
+
+def test_the_names_are_those_of_the_catalog(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    names: Sequence[str] = [name for key, name in vars(spec).items() if key.isupper() and isinstance(name, str)]
+    with local_world.stream.lake.open() as lake, catalog_transaction(lake) as database:
+        assert [name for name in names if " " not in name and not database.has_table(name)] == []

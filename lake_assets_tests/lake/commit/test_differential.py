@@ -1,0 +1,210 @@
+"""The direct lane against the extension: the same commits through both, and then catalogs that say the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lake_assets.config.models import Lake
+from lake_assets.duckdb_engine import literal
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.schema.types import sql_type
+from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, row
+from lake_assets_tests.world_fixtures import database_on
+
+NW = "region=NW,date=2026-02-11"
+SW = "region=SW,date=2026-02-11"
+
+Twins = tuple[Twin, Twin]
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
+    """Gives the config of a new catalog by a name."""
+    if request.param != "postgres":
+        return lambda name: {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
+    server = request.getfixturevalue("postgres")
+    return lambda _: database_on(server)
+
+
+@pytest.fixture
+def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
+    """A lake whose commits go by the extension, and one whose commits go directly; each has one partition already."""
+    direct, extension = (
+        Twin(lane, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name)
+        for name, lane in {"direct": replace_directly, "extension": replace_by_extension}.items()
+    )
+    for twin in (direct, extension):
+        twin.replace(NW, [row(5), row(6)], lane=replace_by_extension)
+    return direct, extension
+
+
+def agree(twins: Twins) -> None:
+    direct, extension = (twin.catalog() for twin in twins)
+    for title, expected in extension.items():
+        assert direct[title] == expected, title
+
+
+def both(twins: Twins, text: str, *files: Any, **options: Any) -> None:
+    direct, extension = (twin.replace(text, *files, **options) for twin in twins)
+    assert (direct.rows_before, direct.snapshot_id) == (extension.rows_before, extension.snapshot_id)
+
+
+def test_a_replaced_partition(twins: Twins) -> None:
+    both(twins, NW, [row(1), row(100)], [row(50)])
+    agree(twins)
+
+
+def test_a_new_partition_a_second_replacement_and_one_that_is_cleared(twins: Twins) -> None:
+    both(twins, SW, [row(n) for n in range(20)])
+    both(twins, NW, [row(7)])
+    both(twins, SW, [row(2)], [row(3)], [row(4)])
+    both(twins, NW)
+    both(twins, NW)
+    agree(twins)
+
+
+def test_several_row_groups_in_a_file(twins: Twins) -> None:
+    both(twins, NW, [row(n) for n in (30, 9, 100, 2, 77)], [NOTHING, row(8), row(11), NOTHING], row_group_size=2)
+    agree(twins)
+
+
+def test_columns_that_are_always_null(twins: Twins) -> None:
+    both(twins, SW, [NOTHING, NOTHING])
+    both(twins, SW, [row(1)])
+    agree(twins)
+
+
+def test_partition_values_that_paths_encode(twins: Twins) -> None:
+    values = ["a%2Fb", "O'Hare", "ünïcode", "N%2FA x", "a%3Db", "__HIVE_DEFAULT_PARTITION__", "[x]*"]
+    for value in values:
+        both(twins, f"region={value},date=2026-02-11", [row(1)])
+    for value in values[::2]:
+        both(twins, f"region={value},date=2026-02-11", [row(2), row(3)])
+    agree(twins)
+
+
+def test_every_value_is_found_by_every_column(twins: Twins) -> None:
+    """Statistics that lie make DuckLake pass over files that hold what is asked for."""
+    numbers = range(1, 60, 7)
+    both(twins, NW, *[[row(n), NOTHING] for n in numbers])
+    both(twins, SW, [row(n) for n in numbers], row_group_size=2)
+    names = ["i8", "i64", "u32", "f32", "f64", "text", "bytes", "id", "amount", "day", "clock", "local", "nanos"]
+    with twins[0].client() as client:
+        for name in names:
+            distinct = f"SELECT DISTINCT {name}::VARCHAR FROM lake.t WHERE {name} IS NOT NULL"
+            values = client.execute(distinct).fetchall()
+            assert len(values) == len(numbers)
+            for (text,) in values:
+                # A literal: what a parameter is, is not known yet when files are passed over.
+                value = f"{literal(text)}::{sql_type(SCHEMA.field(name).type, name)}"
+                found = client.execute(f"SELECT count(*) FROM lake.t WHERE {name} = {value}").fetchall()
+                assert found == [(2,)], (name, text)
+
+
+def test_time_travel_and_changes_are_the_same(twins: Twins) -> None:
+    both(twins, NW, [row(1)])
+    both(twins, NW, [row(2), row(3)])
+    last = twins[0].query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
+    for sql in [
+        *[f"SELECT i64 FROM lake.t AT (VERSION => {last - age}) ORDER BY ALL" for age in range(3)],
+        f"SELECT i64, rowid FROM ducklake_table_insertions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
+        f"SELECT i64, rowid FROM ducklake_table_deletions('lake', 'main', 't', {last - 1}, {last}) ORDER BY ALL",
+    ]:
+        direct, extension = (twin.query(sql) for twin in twins)
+        assert direct == extension
+        assert direct
+
+
+def test_the_extension_goes_on_where_the_direct_lane_stopped(twins: Twins) -> None:
+    both(twins, NW, [row(1), row(2)])
+    for twin in twins:
+        twin.replace(NW, [row(3)], [row(4)], lane=replace_by_extension)
+        twin.execute("DELETE FROM lake.t WHERE i64 = 30")
+        twin.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
+    direct, extension = twins
+    assert direct.query("SELECT rowid, * FROM lake.t ORDER BY ALL") == extension.query(
+        "SELECT rowid, * FROM lake.t ORDER BY ALL"
+    )
+
+
+def test_old_snapshots_expire_and_their_files_are_cleaned_up(twins: Twins) -> None:
+    both(twins, NW, [row(1)])
+    both(twins, NW, [row(2)])
+    direct, extension = twins
+    for twin in twins:
+        twin.execute("CALL ducklake_expire_snapshots('lake', older_than => now())")
+        twin.execute("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    names = [{file.name for file in twin.folder.rglob("*.parquet")} for twin in twins]
+    assert names[0] == names[1] == {"3-0.parquet"}
+    assert direct.query("SELECT i64 FROM lake.t") == extension.query("SELECT i64 FROM lake.t") == [(20,)]
+
+
+def refused(twin: Twin, reason: str) -> None:
+    before = twin.catalog()
+    with pytest.raises(NotDirectError, match=reason):
+        twin.replace(NW, [row(9)])
+    assert twin.catalog() == before
+
+
+def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) -> None:
+    direct, _ = twins
+    direct.replace(NW, [row(1), row(2)])
+    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    refused(direct, "rows were deleted")
+    direct.replace(NW, [row(1)], lane=replace_by_extension)
+    direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
+    direct.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NW', DATE '2026-02-11')")
+    refused(direct, "the catalog itself holds rows")
+    direct.execute("CALL ducklake_flush_inlined_data('lake')")
+    direct.replace(NW, [row(1)])
+    direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (date)")
+    refused(direct, "partitioned by date")
+    direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (region, year(date))")
+    refused(direct, "plain values")
+    direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (region, date)")
+    refused(direct, "another partitioning")
+
+
+def test_deletes_that_the_catalog_itself_holds_are_left_to_the_extension(twins: Twins) -> None:
+    direct, _ = twins
+    direct.replace(NW, [row(1), row(2)])
+    direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
+    direct.execute("DELETE FROM lake.t WHERE i64 = 10")
+    assert direct.query("SELECT count(*) FROM __ducklake_metadata_lake.ducklake_delete_file") == [(0,)]
+
+    refused(direct, "rows were deleted")
+
+
+def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension(twins: Twins) -> None:
+    direct, _ = twins
+    direct.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
+    refused(direct, "no file with the table's columns")
+    direct.replace(NW, [row(1)], lane=replace_by_extension)
+    direct.replace(NW, [row(2)])
+    direct.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+    refused(direct, "no file with the table's columns")
+
+
+def test_columns_that_were_added_or_widened(twins: Twins) -> None:
+    """Files of before lack the one and have the other narrower."""
+    for twin in twins:
+        twin.replace(SW, [row(1), row(50)], lane=replace_by_extension)
+        twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
+        for column, wide in {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}.items():
+            twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
+    for twin in twins:
+        twin.replace(NW, [row(7) | {"note": "b"}], lane=replace_by_extension)
+    both(twins, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
+    both(twins, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
+    agree(twins)
+    conditions = {
+        "note IS NULL": 4, "note = 'a'": 1, "note >= 'z'": 1, "i8 = 100000": 1, "i8 = 50": 1, "u32 > 4294967296": 1,
+        "f32 = 1e300": 1, "amount = 12.5": 1,
+    }  # fmt: skip
+    for condition, count in conditions.items():
+        for twin in twins:
+            assert twin.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition

@@ -1,0 +1,212 @@
+"""Two lakes that are given the same commits, one by each lane, and all that their catalogs say, side by side."""
+
+import dataclasses
+import datetime as dt
+import decimal
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.config.models import Lake
+from lake_assets.duckdb_engine import extension_file
+from lake_assets.lake.attach import attach_statement, extensions, secret_statements
+from lake_assets.lake.commit.candidates import look_at
+from lake_assets.lake.commit.registration import Registration
+from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
+from lake_assets.lake.schema.fitting import Keys
+from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
+from lake_assets.lake.session import DuckLake, LakeSession, TableName
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.store import LandedObject
+
+Lane = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
+
+TABLE = TableName("main", "t")
+COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
+NOON = dt.datetime(2026, 2, 11, 12, tzinfo=dt.UTC)
+
+SCHEMA = pa.schema(
+    [
+        ("i8", pa.int8()),
+        ("i64", pa.int64()),
+        ("u32", pa.uint32()),
+        ("f32", pa.float32()),
+        ("f64", pa.float64()),
+        ("flag", pa.bool_()),
+        ("text", pa.string()),
+        ("bytes", pa.binary()),
+        ("id", pa.uuid()),
+        ("amount", pa.decimal128(12, 2)),
+        ("day", pa.date32()),
+        ("clock", pa.time64("us")),
+        ("local", pa.timestamp("us")),
+        ("nanos", pa.timestamp("ns")),
+        ("instant", pa.timestamp("us", "UTC")),
+        ("tags", pa.list_(pa.string())),
+        ("shape", pa.struct([("x", pa.int32()), ("deep", pa.struct([("y", pa.list_(pa.float64()))]))])),
+        ("counts", pa.map_(pa.string(), pa.struct([("n", pa.int64())]))),
+    ]
+)
+
+
+def row(n: int) -> dict[str, Any]:
+    """A row of every type, that differs from others in all columns."""
+    return {
+        "i8": n % 100,
+        "i64": n * 10,  # as text 100 comes before 90
+        "u32": n,
+        "f32": n / 2,
+        "f64": n * 1e10,
+        "flag": n % 2 == 0,
+        "text": f"ü{n} 'quoted'",
+        "bytes": bytes([n % 256, 0, 255]),
+        "id": uuid.UUID(int=n).bytes,
+        "amount": decimal.Decimal(n) / 4,
+        "day": dt.date(2026, 1, 1) + dt.timedelta(days=n),
+        "clock": dt.time(n % 24, 1, 2, n),
+        "local": dt.datetime(2026, 1, 1, n % 24, 0, 0, n),  # noqa: DTZ001 - a column without a zone
+        "nanos": 1_700_000_000_000_000_000 + n,
+        "instant": NOON + dt.timedelta(seconds=n),
+        "tags": [f"t{n}", None],
+        "shape": {"x": n, "deep": {"y": [float(n), n + 0.5]}},
+        "counts": [(f"k{n}", {"n": n})],
+    }
+
+
+NOTHING: dict[str, Any] = dict.fromkeys(SCHEMA.names)
+
+
+@dataclass
+class Twin:
+    """One of the two lakes."""
+
+    lane: Lane
+    lake: Lake
+    folder: Path  # of the data
+
+    def __post_init__(self) -> None:
+        self.ducklake = DuckLake(self.lake)
+        self._commits = 0
+        with self.ducklake.open(create=True) as session:
+            create_ledger(session)
+            create_table(session, TABLE, SCHEMA, COLUMNS)
+            prepare_table(session, TABLE)
+
+    def write(self, partition: Partition, rows: Sequence[dict[str, Any]], name: str, row_group_size: int) -> str:
+        path = self.folder / "main" / "t" / partition.path / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self.ducklake.open() as session:
+            schema = data_schema(session, TABLE, COLUMNS)
+        keys = [*SCHEMA.names, *schema.names[len(SCHEMA) :]]  # by place: columns may be renamed, or added at the end
+        columns = [
+            pa.array([row.get(key) for row in rows], field.type) for key, field in zip(keys, schema, strict=True)
+        ]
+        table = pa.Table.from_arrays(columns, schema=schema)
+        pq.write_table(table, path, row_group_size=row_group_size)
+        return str(path)
+
+    def replace(
+        self, text: str, *files: Sequence[dict[str, Any]], lane: Lane | None = None, row_group_size: int = 1000
+    ) -> LedgerRow:
+        """Replace a partition by files with these rows."""
+        self._commits += 1
+        partition = Partition.parse(COLUMNS, text)
+        uris = [self.write(partition, rows, f"{self._commits}-{n}", row_group_size) for n, rows in enumerate(files)]
+        objects = tuple(LandedObject(f"/landed/{n}", f"{n}", "etag", 7, NOON) for n in range(len(files)))
+        ledger_row = dataclasses.replace(self._ledger_row(partition, "replace"), row_count=sum(map(len, files)))
+        with self.ducklake.open() as session:
+            return (lane or self.lane)(session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row))
+
+    def _ledger_row(self, partition: Partition, mode: str) -> LedgerRow:
+        return LedgerRow(
+            run_id=f"run {self._commits}",
+            run_at=NOON,
+            stream="s",
+            source_glob="/landed/*",
+            destination_table=str(TABLE),
+            partition_columns="region,date",
+            load_partition=partition.path,
+            mode=mode,
+            status="committed",
+            started_at=NOON,
+        )
+
+    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], lane: RegisterLane) -> list[LedgerRow]:
+        """Register a file of these rows in each partition, by one commit."""
+        self._commits += 1
+        candidates = []
+        for text, rows in files.items():
+            partition = Partition.parse(COLUMNS, text)
+            uri = self.write(partition, rows, f"{self._commits}-0", 1000)
+            size = Path(uri).stat().st_size
+            candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
+        with self.ducklake.open() as session:
+            schema = data_schema(session, TABLE, COLUMNS)
+            look = look_at(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
+            rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
+            assert not look.errors
+            return lane(session, Registration(TABLE, look.described, look.files, rows_of))
+
+    def execute(self, sql: str) -> None:
+        with self.ducklake.open() as session:
+            session.rows(sql)
+
+    def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        """What a client sees that knows nothing of us."""
+        with self.client() as client:
+            return client.execute(sql, parameters).fetchall()
+
+    @contextmanager
+    def client(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        with duckdb.connect(config={"threads": 1}) as client:
+            for name in extensions(self.lake):
+                client.execute(f"LOAD '{extension_file(name)}'")
+            for statement in secret_statements(self.lake):
+                client.execute(statement)
+            client.execute(attach_statement(self.lake))
+            client.execute("SET TimeZone = 'UTC'")
+            yield client
+
+    def catalog(self) -> dict[str, list[tuple[Any, ...]]]:
+        """All that the catalog says, but for what differs between any two lakes: times, UUIDs, and file ids."""
+        with self.client() as client:
+            return {
+                title: client.execute(sql.replace("META", "__ducklake_metadata_lake")).fetchall()
+                for title, sql in _CATALOG.items()
+            }
+
+
+_FILES = "META.ducklake_data_file"
+# The extension compares bytes as the texts that stand for them, and so takes 4D for less than 02.
+_BYTES = "SELECT column_id FROM META.ducklake_column WHERE column_name = 'bytes'"
+_CATALOG = {
+    "snapshots": "SELECT snapshot_id, schema_version, next_catalog_id FROM META.ducklake_snapshot ORDER BY ALL",
+    "changes": "SELECT snapshot_id, list_sort(string_split(changes_made, ',')), author, commit_message, "
+    "commit_extra_info FROM META.ducklake_snapshot_changes ORDER BY ALL",
+    "files": f"SELECT * EXCLUDE (data_file_id, path_is_relative), path_is_relative::BOOLEAN FROM {_FILES} ORDER BY ALL",
+    "partitions": "SELECT f.path, v.* EXCLUDE (data_file_id) FROM META.ducklake_file_partition_value v "
+    f"JOIN {_FILES} f USING (data_file_id) ORDER BY ALL",
+    "file statistics": "SELECT f.path, s.* EXCLUDE (data_file_id, contains_nan), s.contains_nan::BOOLEAN "
+    f"FROM META.ducklake_file_column_stats s JOIN {_FILES} f USING (data_file_id) "
+    f"WHERE column_id NOT IN ({_BYTES}) ORDER BY ALL",
+    "table statistics": "SELECT * FROM META.ducklake_table_stats ORDER BY ALL",
+    "column statistics": "SELECT * EXCLUDE (contains_null, contains_nan), contains_null::BOOLEAN, "
+    "contains_nan::BOOLEAN FROM META.ducklake_table_column_stats "
+    # The ledger's times are not the same.
+    "WHERE table_id = (SELECT table_id FROM META.ducklake_table WHERE table_name = 't') "
+    f"AND column_id NOT IN ({_BYTES}) ORDER BY ALL",
+    "mappings": "SELECT * FROM META.ducklake_name_mapping ORDER BY ALL",
+    "ledger": "SELECT rowid, * EXCLUDE (finished_at) FROM lake.ingest_runs ORDER BY ALL",
+    "manifest": "SELECT rowid, * FROM lake.ingest_files ORDER BY ALL",
+    "rows": "SELECT rowid, * FROM lake.t ORDER BY ALL",
+}

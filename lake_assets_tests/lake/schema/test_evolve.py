@@ -1,0 +1,94 @@
+"""Which changes make a table hold what landed, and runs that make them at once."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.config.models import Lake
+from lake_assets.errors import SchemaError
+from lake_assets.lake.schema.evolve import column_changes, evolve_table
+from lake_assets.lake.schema.tables import create_table, data_schema
+from lake_assets.lake.session import DuckLake, TableName
+from lake_assets.layout.partition import PartitionColumn
+from lake_assets.parquet.schema_fit import united
+from lake_assets_tests.world_fixtures import database_on
+
+REGION = (PartitionColumn("region", "string"),)
+TABLE = TableName("main", "t")
+SCHEMA = pa.schema([("id", pa.int32()), ("total", pa.float32()), ("text", pa.string())])
+
+
+def changes(*found: dict[str, pa.DataType]) -> list[str]:
+    given = [(f"object {number}", pa.schema(list(columns.items()))) for number, columns in enumerate(found)]
+    return [str(change) for change in column_changes(SCHEMA, given, REGION)]
+
+
+def test_what_fits_changes_nothing() -> None:
+    assert changes({"ID": pa.int8()}, {}, {"region": pa.int64()}, {"x": pa.null()}, {"text": pa.large_string()}) == []
+
+
+def test_the_widest_of_all_objects_is_taken_and_each_column_told_once() -> None:
+    assert changes({"id": pa.int64(), "n": pa.int16()}, {"n": pa.int64(), "id": pa.int32()}, {"n": pa.uint8()}) == [
+        "widened column id from INTEGER to BIGINT",
+        "added column n BIGINT",
+    ]
+
+
+def test_a_column_of_categories_has_the_type_of_its_values() -> None:
+    assert changes({"x": pa.dictionary(pa.int8(), pa.string())}, {"x": pa.string()}) == ["added column x VARCHAR"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"id": pa.float64()}, {"id": pa.uint32()}, {"text": pa.int8()}, {"total": pa.decimal128(9, 2)}],
+    ids=str,
+)
+def test_another_type_is_refused_by_object_and_column(columns: dict[str, pa.DataType]) -> None:
+    with pytest.raises(SchemaError, match=f"column '{next(iter(columns))}' of object 1 is .* and the table's is"):
+        changes({"id": pa.int64()} if "id" not in columns else {}, columns)
+
+
+def test_schemas_are_united_by_name() -> None:
+    one, other = pa.schema([("a", pa.int8()), ("b", pa.null())]), pa.schema([("B", pa.string()), ("A", pa.int64())])
+
+    assert united([("x", one), ("y", other)]) == pa.schema([("a", pa.int64()), ("b", pa.string())])
+    with pytest.raises(SchemaError, match="column 'a' of z is string, and that of another object is int8"):
+        united([("x", one), ("z", pa.schema([("a", pa.string())]))])
+
+
+@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], DuckLake]:
+    """Opens one lake, each time as another process would."""
+    catalog: dict[str, Any] = {"type": request.param, "path": str(tmp_path / "catalog")}
+    if request.param == "postgres":
+        catalog = database_on(request.getfixturevalue("postgres"))
+    config = Lake.model_validate({"catalog": catalog, "storage": str(tmp_path / "data")})
+    return lambda: DuckLake(config)
+
+
+def test_runs_that_change_the_table_at_once_all_do_and_each_change_is_made_once(
+    opened: Callable[[], DuckLake],
+) -> None:
+    with opened().open(create=True) as lake:
+        create_table(lake, TABLE, SCHEMA, REGION)
+
+    def change(number: int) -> list[str]:
+        found = pa.schema([("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
+        with opened().open() as lake:
+            return [str(c) for c in evolve_table(lake, TABLE, [("x", found)], REGION, f"run {number}")]
+
+    with ThreadPoolExecutor(4) as pool:
+        made = [change for changes in pool.map(change, range(4)) for change in changes]
+
+    assert sorted(made) == sorted(
+        ["widened column id from INTEGER to BIGINT", "added column common VARCHAR"]
+        + [f"added column own_{number} BOOLEAN" for number in range(4)]
+    )
+    with opened().open() as lake:
+        schema = data_schema(lake, TABLE, REGION)
+        assert schema.field("id").type == pa.int64()
+        assert set(schema.names) == {"id", "total", "text", "common", *(f"own_{number}" for number in range(4))}

@@ -1,0 +1,159 @@
+import datetime as dt
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lake_assets.errors import PartitionError
+from lake_assets.layout.hive import HIVE_NULL, escape
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
+
+REGION_AND_DATE = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
+
+
+def test_the_command_lines_text_gives_typed_values_and_hives_path() -> None:
+    partition = Partition.parse(REGION_AND_DATE, "date=2026-02-11,region=NW")
+
+    assert partition.values == ("NW", dt.date(2026, 2, 11))
+    assert partition.path == "region=NW/date=2026-02-11"
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "path"),
+    [
+        ("N/A x", "N/A x", "region=N%2FA x"),
+        ("a=b", "a=b", "region=a%3Db"),
+        ("O'Hare", "O'Hare", "region=O%27Hare"),
+        ("ünïcode", "ünïcode", "region=ünïcode"),
+        ("a%2Cb", "a,b", "region=a,b"),
+        ("..", "..", "region=%2E%2E"),
+        (HIVE_NULL, None, f"region={HIVE_NULL}"),
+    ],
+)
+def test_awkward_values_survive_text_and_path(text: str, value: str | None, path: str) -> None:
+    columns = REGION_AND_DATE[:1]
+    partition = Partition.parse(columns, f"region={text}")
+
+    assert partition.values == (value,)
+    assert partition.path == path
+    assert Partition.of(columns, partition.texts()) == partition
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1).filter(lambda v: v != HIVE_NULL))
+def test_any_string_value_survives_its_path(value: str) -> None:
+    column = PartitionColumn("region", "string")
+    text = column.text(value)
+
+    assert "/" not in text
+    assert column.parse(text) == value
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_a_value_is_shown_as_the_command_line_takes_it(value: str) -> None:
+    column = PartitionColumn("region", "string")
+
+    shown = column.shown(value)
+
+    assert Partition.parse((column,), f"region={shown}").values == (value,)
+    assert shown == value or set(value) & {",", "%"} or not value.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("columns", "text", "names"),
+    [
+        (REGION_AND_DATE, "region=NW,date=notadate", "date='notadate'"),
+        (REGION_AND_DATE, "region=NW,date=20260211", "YYYY-MM-DD"),
+        (REGION_AND_DATE, "region=NW", "region=…,date=…"),
+        (REGION_AND_DATE, "region=NW,date=2026-02-11,city=X", "region, date"),
+        (REGION_AND_DATE, "NW", "column=value"),
+        (REGION_AND_DATE, "region=NW,region=SW,date=2026-02-11", "each column once"),
+        (REGION_AND_DATE, "region=NW, region=SW,date=2026-02-11", "each column once"),
+        (REGION_AND_DATE, "region=,date=2026-02-11", HIVE_NULL),
+        ((PartitionColumn("year", "integer"),), "year=20x6", "year='20x6'"),
+        ((PartitionColumn("year", "integer"),), "year=9999999999999999999", "integer"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name(columns: tuple[PartitionColumn, ...], text: str, names: str) -> None:
+    with pytest.raises(PartitionError) as refused:
+        Partition.parse(columns, text)
+
+    assert names in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("year", "2026", 2026),
+        ("year", "0033", 33),
+        ("month", "2026-02", "2026-02"),
+        ("hour", "2026-02-11-07", "2026-02-11-07"),
+    ],
+)
+def test_times_of_other_lengths_are_written_in_one_way(kind: PartitionType, text: str, value: object) -> None:
+    column = PartitionColumn("t", kind)
+
+    assert column.parse(text) == value
+    assert column.text(column.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("year", "26"),
+        ("year", "12026"),
+        ("year", "x"),
+        ("month", "2026-2"),
+        ("month", "2026-13"),
+        ("month", "2026-02-11"),
+        ("hour", "2026-02-11"),
+        ("hour", "2026-02-11-24"),
+        ("hour", "2026-02-11-7"),
+    ],
+)
+def test_a_time_that_is_written_otherwise_is_refused_with_an_example(kind: PartitionType, text: str) -> None:
+    with pytest.raises(PartitionError, match="such as 2026"):
+        PartitionColumn("t", kind).parse(text)
+
+
+@pytest.mark.parametrize("region", ["NW", "a,b", "a/b", "O'Hare", "=", HIVE_NULL])
+def test_a_path_is_read_as_it_is_written(region: str) -> None:
+    partition = Partition.of(REGION_AND_DATE, {"region": escape(region), "date": "2026-02-11"})
+    assert Partition.at(REGION_AND_DATE, partition.path) == partition
+
+
+@pytest.mark.parametrize(
+    "path", ["", "region=NW", "date=2026-02-11/region=NW", "region=NW/date=2026-02-11/", "region=a%2Cb/date=2026-02-11"]
+)
+def test_another_path_is_refused(path: str) -> None:
+    with pytest.raises(PartitionError):
+        Partition.at(REGION_AND_DATE, path)
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 10**18, 0, -7])
+def test_every_integer_of_64_bits_is_a_value(value: int) -> None:
+    column = PartitionColumn("p", "integer")
+
+    assert column.parse(str(value)) == value
+    assert column.text(value) == str(value)
+
+
+@pytest.mark.parametrize(
+    "text", ["\uff11", "\u0661\u0662", "\u0967", "1\u0662", "\u00b2", "+1", " 1", "1 ", "1_0", "0x1", "1e3"]
+)
+def test_other_digits_and_forms_are_no_integers(text: str) -> None:
+    with pytest.raises(PartitionError, match="is not of type integer: write it in the digits 0 to 9"):
+        PartitionColumn("p", "integer").parse(text)
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 9999999999999999999])
+def test_an_integer_of_more_bits_is_refused_with_the_bounds(value: int) -> None:
+    with pytest.raises(PartitionError, match="write a number from -9223372036854775808 to 9223372036854775807, or use"):
+        PartitionColumn("p", "integer").parse(str(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("year", "\uff12026"[:4]), ("month", "2026-\uff10\uff12"), ("date", "2026-02-1\u0661")]
+)
+def test_times_take_no_other_digits_either(kind: PartitionType, text: str) -> None:
+    with pytest.raises(PartitionError, match=f"is not of type {kind}"):
+        PartitionColumn("p", kind).parse(text)

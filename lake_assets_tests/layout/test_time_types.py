@@ -1,0 +1,126 @@
+"""A partition column's type against the layout: hours work throughout, and what could never work is refused."""
+
+import datetime as dt
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.streams import Stream
+from lake_assets.detection.scan import look
+from lake_assets.layout.template import Template
+from lake_assets.layout.time_types import time_type
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import open_stream
+from lake_assets_tests.detection.bucket import NOW, Bucket
+
+HOURS = "{hour,,YY}/{hour,,MM}/{hour,,DD}/{hour,,HH}"
+LAYOUTS = [
+    HOURS,
+    "d={hour,,YYYY}-{hour,,MM}-{hour,,DD}/h={hour,,HH}",
+    {"template": HOURS.replace("YY", "YYYY"), "compat": "olake"},
+    "hour={now(),,YY}-{now(),,MM}-{now(),,DD}T{now(),,HH}",
+    "hour={hour}",
+]
+
+
+def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> Stream:
+    times = {"start": "2020-01-01"} if kind in {"year", "month", "date", "hour"} else {}
+    return Stream.model_validate(
+        {
+            "source": "s3://bucket",
+            "partitions": {column: {"type": kind} | times},
+            "destination": {"table": "sales"},
+            "layout": layout,
+            "sensor": {},
+        }
+        | options
+    )
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_a_sensor_finds_an_hour_in_any_layout_of_hours(layout: object) -> None:
+    hours = stream("hour", layout)
+    path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else NOW}, now=NOW)
+    found = look(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
+
+    assert found.strays == ()
+    assert [str(request.first) for request in found.requests] == [
+        "hour=2026-02-11-09" if layout == "hour={hour}" else "hour=2026-02-11-12"
+    ]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_plan_and_report_find_the_objects_of_an_hour(layout: object, tmp_path: Path) -> None:
+    hours = stream("hour", layout, source=str(tmp_path))
+    time = dt.datetime(2026, 2, 11, 9, 30, tzinfo=dt.UTC)
+    path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else time}, now=time)
+    (tmp_path / path).mkdir(parents=True)
+    (tmp_path / path / "a.parquet").write_bytes(b"some bytes")
+    lake = {"catalog": {"type": "sqlite", "path": str(tmp_path / "c")}, "storage": str(tmp_path / "lake")}
+    opened = open_stream(LakeConfig.model_validate({"lakes": {"test": lake}, "streams": {"sales": hours}}), "sales")
+
+    partition = hours.partition("hour=2026-02-11-09")
+    by_prefix = opened.manifest(partition)
+    by_partition, outside = list_landed(opened)
+
+    assert [landed.key for landed in by_prefix.objects] == [f"{path}/a.parquet"]
+    assert by_partition == {partition: by_prefix}
+    assert outside == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout", "message"),
+    [
+        ("date", "{c,,YY}/{c,,MM}", "values such as 2026-02, not 2026-02-09: write month"),
+        ("month", "{c,,YY}/{c,,MM}/{c,,DD}", "write date"),
+        ("year", "{c,,MM}", "write string, or other parts"),
+        ("hour", "{c,,YY}/{c,,MM}/{c,,DD}", "write date"),
+        ("date", HOURS.replace("hour", "c"), "write hour"),
+        ("date", "{c,,YY}/{c,,WW}", "hold values such as 2026-W07, not 2026-02-09: write string"),
+        ("month", "{c,,YY}/{c,,HH}", "write string"),
+        ("year", "c={now(),,YY}-{now(),,MM}", "write month"),
+        ("date", {"template": "{c,,YYYY}/{c,,MM}", "compat": "olake"}, "write month"),
+        ("integer", "{c,,YY}/{c,,MM}", "partitions.c.type is integer"),
+        ("integer", "{c,,MM}", "hold values such as 02: write string"),
+        ("hour", {"template": HOURS.replace("hour", "c"), "time_zone": "Europe/Berlin"}, "hours are those of UTC"),
+    ],
+)  # fmt: skip
+def test_a_type_that_the_paths_cannot_hold_is_refused(kind: str, layout: object, message: str) -> None:
+    with pytest.raises(ValidationError, match=re.escape(message)):
+        stream(kind, layout, "c")
+
+
+@pytest.mark.parametrize(
+    ("kind", "layout"),
+    [
+        ("string", "{c,,YY}/{c,,WW}"),
+        ("string", "{c,,MM}"),
+        ("integer", "{c,,YY}"),
+        ("year", "{c,,YY}"),
+        ("month", "y={c,,YY}/m={c,,MM}"),
+        ("date", {"template": "{c,,YY}/{c,,MM}/{c,,DD}", "time_zone": "Asia/Tokyo"}),
+        ("hour", {"template": "{c}", "time_zone": "Asia/Tokyo"}),
+        ("month", "{c}"),
+    ],
+)
+def test_a_type_that_they_hold_is_taken(kind: str, layout: object) -> None:
+    assert stream(kind, layout, "c").columns[0].type == kind
+
+
+@pytest.mark.parametrize(
+    ("layout", "kind"),
+    [
+        ("{c,,YYYY}", "year"),
+        ("{c,,YYYY}/{c,,MM}", "month"),
+        ("{c,,YYYY}-{c,,MM}-{c,,DD}", "date"),
+        ("{c,,YYYY}/{c,,MM}/{c,,DD}/{c,,HH}", "hour"),
+        ("{c,,YYYY}/{c,,WW}", None),
+        ("{c,,}", None),
+    ],
+)
+def test_the_parts_tell_the_type(layout: str, kind: str | None) -> None:
+    assert time_type(Template.parse(layout, compat="olake"), "c") == kind

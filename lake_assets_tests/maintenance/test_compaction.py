@@ -1,0 +1,245 @@
+"""Compaction: fewer files, the same rows, and never against another writer."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets.lake.catalog.table_files import live_files
+from lake_assets.maintenance.compaction import Compacted, compact
+from lake_assets.maintenance.run import maintain
+from lake_assets.report.state import read_state
+from lake_assets_tests.world import NW, SW, World, sales
+
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+ODD = "region=O'Hare %2F x,date=2026-02-11"
+COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("sqlite", "s3"), ("postgres", "s3")]
+
+
+def scatter(world: World, text: str, files: int) -> None:
+    """Let a partition have more data files, by another client's inserts of a row each: total -1, -2, …"""
+    partition = world.partition(text)
+    with world.stream.lake.open() as lake:
+        for number in range(1, files + 1):
+            lake.rows(
+                "INSERT INTO lake.sales (id, total, region, date) VALUES (?, ?, ?, ?)",
+                [number, -float(number), *partition.values],
+            )
+
+
+def files_of(world: World) -> list[str]:
+    with world.stream.lake.open() as lake:
+        return [file.uri for file in live_files(lake, world.stream.table)]
+
+
+def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted]:
+    return compact(world.stream, at_least, options.pop("sessions", world.sessions), **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
+def test_many_files_become_one_of_the_same_rows(world: World) -> None:
+    for text in (NW, NULL, ODD, SW):
+        world.land(text, sales(1, 2))
+        world.ingest(text)
+    for text in (NW, NULL, ODD):
+        scatter(world, text, 3)
+    before = world.query("SELECT * FROM lake.sales ORDER BY ALL")
+    snapshot = world.query("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")[0][0]
+    assert len(files_of(world)) == 13
+
+    done = compacted(world)
+
+    assert {one.partition for one in done} == {world.partition(text) for text in (NW, NULL, ODD)}
+    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
+    assert len(files_of(world)) == 4
+    assert world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
+    assert world.query(f"SELECT * FROM lake.sales AT (VERSION => {snapshot}) ORDER BY ALL") == before
+    assert compacted(world) == []
+
+
+def test_the_next_ingest_still_finds_its_source_unchanged(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    first = local_world.ingest(NW).row
+    scatter(local_world, NW, 3)
+    (one,) = compacted(local_world)
+
+    row = local_world.ledger(NW)[0]
+    assert (row.mode, row.status, row.row_count, row.rows_before) == ("compact", "committed", 5, 5)
+    assert (row.source_files, row.files_written) == (one.files_before, one.files_after)
+    assert row.source_fingerprint == first.source_fingerprint
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
+def test_a_failed_ingest_is_still_seen_after_a_compaction(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+    local_world.land(NW, b"no parquet")
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        local_world.ingest(NW)
+    compacted(local_world)
+
+    (state,) = [one for one in read_state(local_world.stream).partitions if one.rows]
+
+    assert state.state == "failed"
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
+    for text in (NW, SW):
+        world.land(text, sales(1))
+        world.ingest(text)
+        scatter(world, text, 3)
+    world.land(NW, sales(7, 8))
+    meanwhile: list[str] = []
+
+    def sessions() -> SparkSession:
+        # Called after the files were listed, and before they are read.
+        spark = world.sessions()
+        if not meanwhile:
+            meanwhile.append(world.ingest(NW).row.status)
+        return spark
+
+    left, done = sorted(compacted(world, sessions=sessions), key=lambda one: one.why is None)
+
+    assert meanwhile == ["committed"]
+    assert left.partition == world.partition(NW)
+    assert "was committed anew meanwhile" in str(left.why)
+    assert (done.partition, done.why) == (world.partition(SW), None)
+    assert world.totals(NW) == [7, 8]
+    assert world.totals(SW) == [-3, -2, -1, 1]
+    assert [row.mode for row in world.ledger(NW)] == ["replace", "replace"]
+
+
+def test_rows_that_were_deleted_do_not_come_back(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2, 3))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE total = 2")
+
+    (left,) = compacted(local_world)
+
+    assert left.why is not None
+    assert left.files_after is None
+    assert local_world.totals() == [-3, -2, -1, 1, 3]
+
+
+def test_files_of_other_columns_are_let_alone(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("ALTER TABLE lake.sales RENAME COLUMN id TO other")
+        lake.rows("ALTER TABLE lake.sales ADD COLUMN id BIGINT")
+    before = local_world.query("SELECT * FROM lake.sales ORDER BY ALL")
+
+    assert compacted(local_world) == []
+    assert local_world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
+
+
+def test_files_that_would_not_become_fewer_are_let_alone(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+
+    assert compacted(local_world, at_least=5) == []
+    # Three files of 1 MiB target each: as many as there are.
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = 1048576")
+    local_world.options["target_file_size"] = "1MiB"
+    assert compacted(local_world) == []
+    local_world.options["target_file_size"] = "4MiB"
+    assert len(compacted(local_world)) == 1
+
+
+def test_a_partition_is_compacted_once_however_many_cores_there_are(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.spark.jobs.spark_cores", lambda _: 16)
+    monkeypatch.setattr("lake_assets.parquet.job.MIN_SHARE", 500)  # bytes
+    for number in range(12):
+        local_world.land(NW, sales(number), f"{number}.parquet")
+    local_world.ingest(NW)
+    assert len(files_of(local_world)) == 12  # one a core, for the sake of speed
+
+    assert [one.files_after for one in compacted(local_world)] == [1]
+    assert compacted(local_world) == []
+
+
+def test_files_that_nearly_fill_their_size_are_not_written_anew_every_night(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 9)
+    # Ten files of two thirds of the target size: seven would hold them, and a rewrite may make ten again.
+    with local_world.stream.lake.open() as lake:
+        lake.rows("UPDATE __ducklake_metadata_lake.ducklake_data_file SET file_size_bytes = 700000")
+    local_world.options["target_file_size"] = "1MiB"
+
+    assert compacted(local_world, at_least=10) == []
+
+
+def test_a_data_file_that_is_gone_is_named_and_the_others_go_on(local_world: World) -> None:
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+        local_world.ingest(text)
+        scatter(local_world, text, 3)
+    gone = next(uri for uri in files_of(local_world) if "region=NW" in uri)
+    Path(gone).unlink()
+
+    left, done = sorted(compacted(local_world), key=lambda one: one.why is None)
+
+    assert f"the data file {gone} is part of main.sales, and is not there" in str(left.why)
+    assert (done.partition, done.files_after) == (local_world.partition(SW), 1)
+
+
+def test_without_small_files_there_is_no_spark(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    def none() -> SparkSession:
+        raise AssertionError("Spark was started")
+
+    assert compacted(local_world, at_least=2, sessions=none) == []
+    dry = maintain(local_world.config, "test", none, dry_run=True, now=dt.datetime.now(dt.UTC))
+    assert dry.compacted == ()
+
+
+def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 9)
+    files = files_of(local_world)
+
+    (one,) = maintain(local_world.config, "test", local_world.sessions, dry_run=True).compacted
+
+    assert (one.files_before, one.files_after, one.why) == (10, None, None)
+    assert files_of(local_world) == files
+
+
+def test_a_compaction_that_dies_before_its_commit_leaves_an_orphan_and_no_more(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    scatter(local_world, NW, 3)
+    live, stored = files_of(local_world), local_world.data_files()
+
+    def die(*_: object, **__: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lake_assets.maintenance.compaction.commit", die)
+        with pytest.raises(SystemExit):
+            compacted(local_world)
+
+    assert files_of(local_world) == live
+    assert local_world.totals() == [-3, -2, -1, 1]
+    (orphan,) = local_world.data_files() - stored
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=4)
+    done = maintain(local_world.config, "test", local_world.sessions, now=later)
+    assert [o.key for o in done.orphans] == [orphan]
+    assert local_world.data_files() == stored

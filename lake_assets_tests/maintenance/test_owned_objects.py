@@ -1,0 +1,208 @@
+"""Landed objects that the lake owns: maintenance deletes those that were registered, and no other."""
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.verify import repair_indexed
+from lake_assets.maintenance.cleaning import KeptObject
+from lake_assets.maintenance.run import Maintained, maintain
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.storage.store import Store
+from lake_assets_tests.ingest.index.indexing import lane
+from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["lane"]
+
+WORLDS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
+)
+ANOTHER = "it is another than the one that was registered"
+BACK = "it is there again, after it had vanished and was taken out of the table"
+UNKNOWN = "nothing tells whether it is what was registered"
+
+
+def owning(world: World) -> World:
+    """Two registered objects in each of two partitions."""
+    world.options = {"mode": "index", "owns_source": True}
+    for text in (NW, SW):
+        world.land(text, sales(1, 2), "a.parquet")
+        world.land(text, sales(3), "b.parquet")
+    assert all(outcome.error is None for outcome in index_all(world.stream))
+    return world
+
+
+@pytest.fixture
+def owner(local_world: World) -> World:
+    return owning(local_world)
+
+
+def delete_rows(world: World, region: str = "NW") -> None:
+    """As another client does it."""
+    with world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE region = ?", [region])
+
+
+def tidy(world: World, **options: Any) -> Maintained:
+    """Maintenance so much later that no snapshot needs what was deleted."""
+    now = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
+    return maintain(world.config, "test", world.sessions, now=now, **options)
+
+
+def landed(world: World) -> set[str]:
+    return {o.uri for o in Store(world.config.streams["sales"].source).list(files="*.parquet")}
+
+
+@WORLDS
+def test_an_object_under_the_name_of_a_registered_one_is_kept(world: World) -> None:
+    owning(world)
+    delete_rows(world)
+    other = world.land(NW, sales(7, 8, 9), "a.parquet")
+    before = landed(world)
+    registered = other.replace("/a.parquet", "/b.parquet")
+
+    tidy(world, dry_run=True)
+    assert landed(world) == before
+    done = tidy(world)
+
+    assert done.cleaned.others == (KeptObject(other, ANOTHER),)
+    assert done.cleaned.deleted == (registered,)
+    assert landed(world) == before - {registered}
+    # Nor will any other client's clean-up delete it: the catalog has forgotten it.
+    with world.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
+    assert other in landed(world)
+    assert tidy(world).cleaned.others == ()
+    assert world.totals() == [1, 2, 3]
+
+
+@WORLDS
+def test_an_object_that_comes_back_after_a_repair_is_kept_though_it_is_the_very_same(world: World) -> None:
+    owning(world)
+    store = Store(world.config.streams["sales"].source)
+    (found,) = (o for o in store.list() if o.key.endswith("a.parquet") and "NW" in o.key)
+    body = store.get(found.key, found.etag).to_bytes()
+    world.unland(NW, "a.parquet")
+    assert not repair_indexed(world.stream).errors
+    uri = world.land(NW, body, "a.parquet")
+
+    (outcome,) = index_all(world.stream)
+    done = tidy(world)
+
+    assert f"the object {uri} is there again, after it had vanished" in str(outcome.error)
+    assert done.cleaned.others == (KeptObject(uri, BACK),)
+    assert (done.cleaned.deleted, uri in landed(world)) == ((), True)
+
+
+def test_what_a_dry_run_tells_is_what_is_done(owner: World) -> None:
+    delete_rows(owner)
+    other = owner.land(NW, sales(7), "a.parquet")
+    with owner.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+
+    dry, done = tidy(owner, dry_run=True), tidy(owner)
+
+    assert dry.cleaned == done.cleaned
+    assert done.cleaned.others == (KeptObject(other, ANOTHER),)
+
+
+@pytest.mark.parametrize("table", ["ingest_files", "ingest_runs"])
+def test_an_object_of_which_nothing_is_noted_is_kept(owner: World, table: str) -> None:
+    before = landed(owner)
+    with owner.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM lake.{table}")
+    delete_rows(owner)
+
+    done = tidy(owner)
+
+    assert {one.why for one in done.cleaned.others} == {UNKNOWN}
+    assert len(done.cleaned.others) == 2
+    assert (landed(owner), done.cleaned.deleted) == (before, ())
+
+
+def test_an_object_that_another_client_registered_is_kept(owner: World) -> None:
+    uri = owner.land(NW, sales(5), "c.parquet")
+    with owner.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true)", [uri])
+    delete_rows(owner)
+
+    done = tidy(owner)
+
+    assert done.cleaned.others == (KeptObject(uri, UNKNOWN),)
+    assert len(done.cleaned.deleted) == 2
+
+
+def test_an_object_that_a_replacement_has_read_since_is_kept(owner: World) -> None:
+    """Its rows were in the lake's own files then, and it is their source."""
+    owner.options = {}
+    owner.ingest(NW, force=True)
+    owner.options = {"mode": "index", "owns_source": True}
+    before = landed(owner)
+
+    done = tidy(owner)
+
+    assert {one.why for one in done.cleaned.others} == {UNKNOWN}
+    assert (len(done.cleaned.others), done.cleaned.deleted) == (2, ())
+    assert landed(owner) == before
+    assert owner.totals(NW) == [1, 2, 3]
+
+
+def test_a_file_that_a_repair_described_anew_is_deleted_while_it_is_that(owner: World) -> None:
+    mended = owner.land(NW, sales(10, 20, 30), "a.parquet")
+    assert not repair_indexed(owner.stream).errors
+    delete_rows(owner)
+
+    assert mended in tidy(owner).cleaned.deleted
+
+
+def test_both_lanes_note_what_is_compared(local_world: World, lane: str) -> None:
+    assert lane
+    owner = owning(local_world)
+    delete_rows(owner)
+    other = owner.land(NW, sales(7), "a.parquet")
+
+    cleaned = tidy(owner).cleaned
+
+    assert (len(cleaned.deleted), cleaned.others) == (1, (KeptObject(other, ANOTHER),))
+
+
+def test_an_object_that_is_gone_is_no_fault(owner: World) -> None:
+    delete_rows(owner)
+    owner.unland(NW, "a.parquet")
+
+    cleaned = tidy(owner).cleaned
+
+    assert (len(cleaned.deleted), cleaned.others) == (2, ())
+
+
+def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: World) -> None:
+    local_world.source = {"type": "local", "path": str(Path(local_world.storage["path"], "main", "sales"))}
+    owner = owning(local_world)
+    refused = owner.land(NW, b"no Parquet yet", "late.parquet")
+
+    done = tidy(owner)
+
+    assert (done.orphans, Path(refused).exists()) == ((), True)
+    assert owner.totals() == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_dagster_run_names_what_it_kept(owner: World) -> None:
+    delete_rows(owner)
+    other = owner.land(NW, sales(7), "a.parquet")
+    data = owner.config.model_dump(by_alias=True)
+    rules = {"expire_older_than": 1e-9, "delete_older_than": 1e-9}
+    data["lakes"]["test"]["maintenance"] = rules
+    job = build_definitions(type(owner.config).model_validate(data)).resolve_job_def("maintain_test")
+
+    job.execute_in_process()  # the snapshots expire
+    done = job.execute_in_process()
+
+    (event,) = [event for event in done.all_events if event.is_successful_output]
+    metadata = event.step_output_data.metadata
+    assert metadata["objects_kept"].value == 1
+    assert metadata["objects_kept_are"] == dg.MarkdownMetadataValue(f"- `{other}`: {ANOTHER}")
+    assert Path(other).exists()

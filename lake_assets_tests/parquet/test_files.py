@@ -1,0 +1,162 @@
+"""INT96 timestamps are read as they are, or refused."""
+
+import base64
+import datetime as dt
+import io
+import zlib
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.parquet.files import ParquetRows
+
+MICROS = pa.timestamp("us")
+TIMES = [
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001 - INT96 has no zone
+    dt.datetime(1, 1, 1),  # noqa: DTZ001
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999999),  # noqa: DTZ001
+    dt.datetime(2026, 2, 11, 12, 30, 0, 1),  # noqa: DTZ001
+    None,
+]
+DEEP = pa.struct([("n", pa.int8()), ("x", pa.large_list(MICROS))])
+
+
+def opened(rows: pa.Table, **writer: Any) -> ParquetRows:
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, **{"use_deprecated_int96_timestamps": True} | writer)
+    return ParquetRows(pa.BufferReader(buffer.getvalue()), "the object x")
+
+
+def read(parquet: ParquetRows, *columns: str, nanos: Collection[str] = ()) -> pa.Table:
+    groups = range(parquet.parquet.num_row_groups)
+    return pa.Table.from_batches([b for group in groups for b in parquet.batches(2, group, columns, nanos=nanos)])
+
+
+NESTED = {
+    "plain": pa.array(TIMES, MICROS),
+    "with.dot": pa.array(TIMES, MICROS),
+    "list": pa.array([[time, None] for time in TIMES], pa.list_(MICROS)),
+    "pairs": pa.array([[time, time] for time in TIMES], pa.list_(MICROS, 2)),
+    "map": pa.array([[("k", time)] for time in TIMES], pa.map_(pa.string(), MICROS)),
+    "deep": pa.array([{"n": 1, "x": [time]} for time in TIMES], DEEP),
+}
+
+
+@pytest.mark.parametrize("writer", [{}, {"flavor": "spark"}, {"store_schema": False}, {"row_group_size": 3}], ids=str)
+def test_int96_is_read_as_microseconds_however_far_and_deep(writer: dict[str, Any]) -> None:
+    table = pa.table({"id": range(5), **NESTED})
+    parquet = opened(table, **writer)
+
+    found = read(parquet, *parquet.schema.names)
+
+    assert found.schema == parquet.schema
+    assert len(parquet.int96) == len(NESTED)
+    assert "id" not in parquet.int96
+    assert found.to_pylist() == table.rename_columns(found.schema.names).to_pylist()
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])
+def test_int96_has_no_zone_as_duckdb_reads_it(zone: str | None) -> None:
+    assert opened(pa.table({"t": pa.array(TIMES, pa.timestamp("us", zone))})).schema.field("t").type == MICROS
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_finer_values_are_refused_by_column(name: str) -> None:
+    kind = NESTED[name].type
+    fine = pa.array([1_000, -999], pa.timestamp("ns"))
+    nested = {
+        "list": [[None, t] for t in fine.to_pylist()],
+        "pairs": [[t, t] for t in fine.to_pylist()],
+        "map": [[("k", t)] for t in fine.to_pylist()],
+        "deep": [{"n": 1, "x": [t]} for t in fine.to_pylist()],
+    }
+    as_nanos = {
+        "list": pa.list_(pa.timestamp("ns")),
+        "pairs": pa.list_(pa.timestamp("ns"), 2),
+        "map": pa.map_(pa.string(), pa.timestamp("ns")),
+        "deep": pa.struct([("n", pa.int8()), ("x", pa.large_list(pa.timestamp("ns")))]),
+    }
+    rows = pa.array(nested[name], as_nanos[name]) if pa.types.is_nested(kind) else fine
+    parquet = opened(pa.table({"id": [1, 2], name: rows}))
+
+    assert read(parquet, "id").num_rows == 2
+    with pytest.raises(SchemaError, match=rf"column '{name}' of the object x is INT96 .* less than a microsecond"):
+        read(parquet, name)
+    assert read(parquet, name, nanos=[name]).column(name).combine_chunks().cast(rows.type).equals(rows)
+
+
+def test_a_column_of_nanoseconds_gets_those_of_its_own_years_only() -> None:
+    parquet = opened(pa.table({"t": pa.array(TIMES, MICROS)}))
+
+    with pytest.raises(SchemaError, match="'t' of the object x is INT96 and has a value outside the years 1677 to"):
+        read(parquet, "t", nanos=["t"])
+
+
+def test_a_year_that_no_timestamp_has_is_refused() -> None:
+    parquet = opened(pa.table({"t": pa.array([2**52], pa.timestamp("s"))}))
+
+    with pytest.raises(SchemaError, match="column 't' of the object x is INT96 and has a value of a year"):
+        read(parquet, "t")
+
+
+def test_other_timestamps_of_a_nested_column_are_left_alone() -> None:
+    """INT64 nanoseconds in the same struct as an INT96: only the latter is looked at."""
+    parquet = opened(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), use_deprecated_int96_timestamps=False)
+
+    assert not parquet.int96
+    assert read(parquet, "t").column("t").cast(pa.int64()).to_pylist() == [1]
+
+
+def test_a_file_that_is_registered_as_it_is_has_no_int96() -> None:
+    opened(pa.table({"t": pa.array(TIMES, MICROS)}), use_deprecated_int96_timestamps=False).refuse_int96()
+    with pytest.raises(SchemaError, match=r"column 'deep' of the object x is an INT96 .*outputTimestampType.*replace"):
+        opened(pa.table({"id": range(5), "deep": NESTED["deep"]})).refuse_int96()
+
+
+def renamed(rows: pa.Table, old: bytes, new: bytes) -> ParquetRows:
+    """A file in whose schema a group has another name of the same length."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, store_schema=False, compression="none")
+    return ParquetRows(pa.BufferReader(buffer.getvalue().replace(old, new)), "the object x")
+
+
+LISTS = {
+    "plain": pa.array([[1, None]]),
+    "struct": pa.array([{"a.b": 1, "x": [[1]]}]),
+    "map": pa.array([[("k", [{"y": 1}])]], pa.map_(pa.string(), pa.list_(pa.struct([("y", pa.int64())])))),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_whose_group_is_not_called_list_are_refused_where_ducklake_reads_them(name: str) -> None:
+    rows = pa.table({"a.b": [1], name: LISTS[name]})
+    with pytest.raises(SchemaError, match=rf"column '{name}' of the object x has a list in .* old form \(.*bagg"):
+        renamed(rows, b"list", b"bagg").refuse_old_lists()
+
+    renamed(rows, b"element", b"my_item").refuse_old_lists()
+    renamed(rows, b"key_value", b"map_items").refuse_old_lists()
+    opened(rows, use_compliant_nested_type=False).refuse_old_lists()
+
+
+# SELECT 1L AS id, array(struct(1 AS y)) AS v, as Spark writes it with writeLegacyFormat, compressed by zlib.
+OF_SPARK = (
+    "eNqFU81q20AQHm0co0MoKXgXLehgRG1iUIXlP6XGBJpTMSUE01tbyspeuyKS7EiyizF+gdJDDz30kGOPzVv0KXrqpS/QJ+hIcmyXlkaI1ew33/"
+    "fN7Cy6fDqwKdBjWqK/ft78eKBTgluVqgCqrkD+IFKmj+jX2/e3JCcUaRHguEcweQDZqqRk/pBwTb2T7YWUcLZJFzJi/slgXkUDrjOVnjPIoj4d"
+    "sDz76tlRPBPR1Zt4+FYGghaAFiqgEW8EbdCUBTZTfN5DbrugHYooEktKUIcUZQmMcJ2bVdBpgVdA5amMEkbYGTuvqr1dd7uIwck/UOyJpkMggK"
+    "XYR0JL7EahZ5BaE14pAj9VFnl5ZZlVuGCDar+XHzJf0Xlvt+dYS48P7Evq+l2hHWAfFEaqKvuklJBnato0mlhiJnACVjYMayGj2JuG2mHLalg2"
+    "aLW/GPG1b2FwPZeJFU3fWYFMxEgkQvtMVkaynEmja8RJNB8mhmmMPemPYqP7cmWEIkhT3gjhDc2fhhPchXPfF66PyFj4sTSNO0uju1qvza10sV"
+    "VuC2WDQVj6MpBh8uLP7H/aWO668MJETmR0byOv16YxnIaJ8ML4Apkb1vp+HWj9zcQeB1F5M+KybdmOVS+fuHPPH5XHYlgfOq1Ou9mQdrPpSvdJ"
+    "41Q4445wZNtx23bdbTmOsGvc1AHwhW94uZf4j/0G51i+9Q=="
+)
+
+
+def test_a_list_of_structs_without_a_group_between_is_refused_where_ducklake_reads_it() -> None:
+    parquet = ParquetRows(pa.BufferReader(zlib.decompress(base64.b64decode(OF_SPARK))), "the object x")
+
+    assert read(parquet, "v").to_pylist() == [{"v": [{"y": 1}]}]
+    with pytest.raises(SchemaError, match=r"column 'v' of the object x has a list in .* old form \(v.array.y\)"):
+        parquet.refuse_old_lists()

@@ -1,0 +1,250 @@
+import datetime as dt
+import decimal
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import SchemaError
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
+from lake_assets.parquet.schema_fit import Fitter, widens
+
+NW = Partition.of(
+    (PartitionColumn("region", "string"), PartitionColumn("date", "date")), {"region": "NW", "date": "2026-02-11"}
+)
+NULL = Partition.of((PartitionColumn("region", "string"),), {"region": "__HIVE_DEFAULT_PARTITION__"})
+
+
+def fit(batch: pa.RecordBatch, target: pa.Schema, partition: Partition = NW) -> pa.RecordBatch:
+    fitter = Fitter(batch.schema, target, partition, "the object x")
+    return fitter.fit(batch.select([*fitter.columns, *fitter.partition_columns]))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int16(), pa.int64()),
+        (pa.uint8(), pa.int16()),
+        (pa.float32(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(12, 2)),
+        (pa.decimal128(9, 2), pa.decimal128(12, 3)),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string()),
+        (pa.large_string(), pa.string()),
+        (pa.timestamp("s"), pa.timestamp("us")),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us", "UTC")),
+        (pa.date64(), pa.date32()),
+        (pa.time32("s"), pa.time64("us")),
+        (pa.null(), pa.string()),
+        (pa.json_(), pa.string()),
+        (pa.list_(pa.int16()), pa.list_(pa.int32())),
+        (pa.struct([("b", pa.int8()), ("a", pa.string())]), pa.struct([("a", pa.string()), ("b", pa.int64())])),
+        (pa.map_(pa.string(), pa.int8()), pa.map_(pa.string(), pa.int16())),
+    ],
+    ids=str,
+)
+def test_a_type_that_the_target_can_hold_fits(source: pa.DataType, target: pa.DataType) -> None:
+    assert widens(source, target)
+    batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["x"])
+
+    assert fit(batch, pa.schema([("x", target)])).schema.field("x").type == target
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (pa.int64(), pa.int32()),
+        (pa.int8(), pa.uint8()),
+        (pa.uint64(), pa.int64()),
+        (pa.float64(), pa.float32()),
+        (pa.int64(), pa.float64()),
+        (pa.decimal128(9, 2), pa.decimal128(9, 3)),
+        (pa.decimal128(9, 3), pa.decimal128(9, 2)),
+        (pa.string(), pa.int64()),
+        (pa.int64(), pa.string()),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC")),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us")),
+        (pa.date32(), pa.timestamp("us")),
+        (pa.struct([("a", pa.int8()), ("b", pa.int8())]), pa.struct([("a", pa.int8())])),
+        (pa.list_(pa.int64()), pa.list_(pa.int32())),
+    ],
+    ids=str,
+)
+def test_a_type_that_the_target_cannot_hold_is_refused_by_column(source: pa.DataType, target: pa.DataType) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["x"])
+
+    with pytest.raises(SchemaError, match="column 'x' of the object x"):
+        fit(batch, pa.schema([("x", target)]))
+
+
+def test_columns_are_matched_by_name_not_by_position() -> None:
+    batch = pa.RecordBatch.from_pydict({"b": [1], "a": [2]})
+
+    assert fit(batch, pa.schema([("a", pa.int64()), ("b", pa.int64())])).to_pylist() == [{"a": 2, "b": 1}]
+
+
+def test_a_value_between_the_units_is_refused_and_not_rounded() -> None:
+    batch = pa.RecordBatch.from_arrays([pa.array([1], pa.timestamp("ns"))], ["x"])
+
+    with pytest.raises(SchemaError, match="'x' of the object x has a value"):
+        fit(batch, pa.schema([("x", pa.timestamp("us"))]))
+
+
+@pytest.mark.parametrize("dates", [["2026-02-11"], [dt.date(2026, 2, 11)], [dt.datetime(2026, 2, 11)]])  # noqa: DTZ001 - without a zone
+def test_partition_columns_in_the_rows_are_checked_and_left_out(dates: list[object]) -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1], "Region": ["NW"], "date": dates})
+
+    assert fit(batch, pa.schema([("a", pa.int64())])).to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("region", ["SW", None])
+def test_a_row_of_another_partition_is_refused(region: str | None) -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [1, 2], "region": pa.array(["NW", region], pa.string())})
+
+    with pytest.raises(SchemaError, match="belongs to region=NW"):
+        fit(batch, pa.schema([("a", pa.int64())]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "good", "bad"),
+    [
+        ("date", "2026-02-11", dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 1)),  # noqa: DTZ001 - without a zone
+        ("integer", "7", 7.0, 7.5),
+        ("integer", "7", "7", "07"),
+        ("integer", "7", decimal.Decimal("7.00"), decimal.Decimal("7.50")),
+        ("year", "2026", 2026.0, 2025.0),
+    ],
+)
+def test_a_value_is_the_partitions_whatever_its_type(kind: PartitionType, text: str, good: object, bad: object) -> None:
+    partition = Partition.of((PartitionColumn("key", kind),), {"key": text})
+    target = pa.schema([("a", pa.int64())])
+
+    assert fit(pa.RecordBatch.from_pydict({"a": [1], "key": [good]}), target, partition).num_rows == 1
+    for wrong in ([good, bad], [good, None]):
+        with pytest.raises(SchemaError, match=f"belongs to key={text}"):
+            fit(pa.RecordBatch.from_pydict({"a": [1, 2], "key": wrong}), target, partition)
+
+
+def test_a_type_that_cannot_hold_the_partitions_value_has_no_row_of_it() -> None:
+    partition = Partition.of((PartitionColumn("key", "integer"),), {"key": "300"})
+    batch = pa.RecordBatch.from_pydict({"a": [1], "key": pa.array([30], pa.int8())})
+
+    with pytest.raises(SchemaError, match="key='30', and belongs to key=300"):
+        fit(batch, pa.schema([("a", pa.int64())]), partition)
+
+
+def test_in_the_null_partition_only_null_belongs() -> None:
+    target = pa.schema([("a", pa.int64())])
+    fit(pa.RecordBatch.from_pydict({"a": [1], "region": pa.array([None], pa.string())}), target, NULL)
+
+    with pytest.raises(SchemaError, match="region='NW'"):
+        fit(pa.RecordBatch.from_pydict({"a": [1], "region": ["NW"]}), target, NULL)
+
+
+def test_columns_that_sql_cannot_tell_apart_are_refused() -> None:
+    batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
+    with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
+        fit(batch, pa.schema([("total", pa.float64())]))
+
+
+def chosen(column: PartitionColumn, text: str, values: pa.Array) -> list[int]:
+    """The numbers of the rows that are chosen as those of a partition."""
+    source = pa.RecordBatch.from_arrays([pa.array(range(len(values))), values], ["n", "Key"])
+    partition = Partition.of([column], {column.name: text})
+    fitter = Fitter(source.schema, pa.schema([("n", pa.int64())]), partition, "the object x", selects=True)
+    assert fitter.partition_columns == ["Key"]
+    numbers: list[int] = fitter.fit(source).column("n").to_pylist()
+    return numbers
+
+
+MIDNIGHT, NOON = dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 12)  # noqa: DTZ001 - without a zone
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "values"),
+    [
+        ("string", "NW", pa.array(["NW", "SW", None, "NW "])),
+        ("string", "NW", pa.array(["NW", "SW", None]).dictionary_encode()),
+        ("string", "NW", pa.array(["NW", "SW"], pa.large_string())),
+        ("string", "7", pa.array([7, 70, None], pa.int8())),
+        ("string", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12)])),
+        ("integer", "7", pa.array([7, 8, None], pa.uint8())),
+        ("integer", "7", pa.array(["7", "8", None])),
+        ("integer", "7", pa.array(["07", "8"])),
+        ("integer", "7", pa.array([7.0, 8.0, None])),
+        ("integer", "7", pa.array([decimal.Decimal("7.00"), decimal.Decimal("8.00")])),
+        ("integer", "-7", pa.array([-7, 7])),
+        ("year", "2026", pa.array([2026, 2025, None], pa.int32())),
+        ("year", "0033", pa.array([33, 3])),
+        ("month", "2026-02", pa.array(["2026-02", "2026-03", None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT.date(), dt.date(2026, 2, 12), None]).cast(pa.date64())),
+        ("date", "2026-02-11", pa.array(["2026-02-11", "2026-02-12", None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT, MIDNIGHT + dt.timedelta(days=1), None])),
+        ("date", "2026-02-11", pa.array([MIDNIGHT, None], pa.timestamp("ns"))),
+        ("hour", "2026-02-11-13", pa.array(["2026-02-11-13", "2026-02-11-14"])),
+        ("string", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "", "x"])),
+        ("integer", "__HIVE_DEFAULT_PARTITION__", pa.array([None, 0])),
+        ("date", "__HIVE_DEFAULT_PARTITION__", pa.array([None, "2026-02-11"])),
+        ("date", "__HIVE_DEFAULT_PARTITION__", pa.nulls(1)),
+    ],
+    ids=str,
+)
+def test_the_rows_of_a_value_are_chosen_whatever_type_the_source_has(
+    kind: PartitionType, text: str, values: pa.Array
+) -> None:
+    assert chosen(PartitionColumn("key", kind, in_rows=True), text, values) == [0]
+
+
+def test_none_of_the_rows_may_be_the_partitions() -> None:
+    column = PartitionColumn("key", "integer", in_rows=True)
+    assert chosen(column, "7", pa.nulls(3)) == []
+    assert chosen(column, "7", pa.array([8, None])) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "message"),
+    [
+        ("integer", pa.array(["seven"]), "has a value that is no int64"),
+        ("integer", pa.array([7.5]), "has a value that is no int64"),
+        ("date", pa.array(["11.2.2026"]), "has a value that is no date32"),
+        ("date", pa.array([NOON]), r"has a value that is no date32\[day\]: a time of day:"),
+        ("date", pa.array([NOON], pa.timestamp("us", "UTC")), "by which no partition of type date is found"),
+        ("date", pa.array([20495]), "is int64, by which no partition of type date"),
+        ("year", pa.array([MIDNIGHT.date()]), "is date32.* by which no partition of type year"),
+        ("month", pa.array([MIDNIGHT.date()]), "by which no partition of type month"),
+        ("hour", pa.array([NOON]), "by which no partition of type hour"),
+        ("string", pa.array([NOON]), "by which no partition of type string"),
+        ("string", pa.array([1.5]), "by which no partition of type string"),
+        ("string", pa.array([["x"]]), "by which no partition of type string"),
+    ],
+    ids=str,
+)
+def test_a_value_that_is_none_of_the_columns_type_is_refused(
+    kind: PartitionType, values: pa.Array, message: str
+) -> None:
+    with pytest.raises(SchemaError, match=f"column 'Key' of the object x .*{message}"):
+        chosen(PartitionColumn("key", kind, in_rows=True), "__HIVE_DEFAULT_PARTITION__", values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "endless"),
+    [
+        (pa.timestamp("ns"), -9_223_286_400_000_000_000, None),
+        (pa.timestamp("us"), -9_223_372_022_400_000_000, -(2**63) + 1),
+        (pa.timestamp("us", "UTC"), -9_223_372_022_400_000_000, -(2**63) + 1),
+        (pa.date32(), -(2**31) + 2, -(2**31) + 1),
+    ],
+    ids=str,
+)
+def test_a_time_before_the_first_that_duckdb_reads_is_refused_by_column(
+    kind: pa.DataType, first: int, endless: int | None
+) -> None:
+    width = pa.int32() if kind == pa.date32() else pa.int64()
+
+    def column(*stored: int | None) -> pa.RecordBatch:
+        return pa.record_batch({"x": pa.ListArray.from_arrays([0, len(stored)], pa.array(stored, width).view(kind))})
+
+    good = column(first, None, *([] if endless is None else [endless]))
+    assert fit(good, good.schema).equals(good)
+    bad = column(0, first - 2 if endless == first - 1 else first - 1)
+    with pytest.raises(SchemaError, match=r"column 'x' of the object x has a time before .*, the first that DuckDB's"):
+        fit(bad, bad.schema)

@@ -1,0 +1,74 @@
+"""Statistics of data files: where a column has a NaN, which Arrow's leave out, the file has none of it."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.config.storages import LocalStorage
+from lake_assets.parquet import write
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.write import write_files
+
+NAN = float("nan")
+
+
+def written(folder: Path, *groups: pa.RecordBatch) -> list[pq.FileMetaData]:
+    storage = LocalStorage(path=str(folder))
+    job = Job("run", storage, storage, groups[0].schema, "zstd", 2**20, ())
+    return [pq.read_metadata(file.uri) for file in write_files(groups, job, "x/")]
+
+
+def silent(metadata: pq.FileMetaData) -> list[set[str]]:
+    """The columns without statistics of each row group."""
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    return [
+        {c.path_in_schema for c in map(group.column, range(group.num_columns)) if not c.is_stats_set}
+        for group in groups
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "GROUP_ROWS", 2)
+
+
+def batch(*values: float) -> pa.RecordBatch:
+    return pa.record_batch({"id": range(len(values)), "v": pa.array(values, pa.float32())})
+
+
+def test_a_column_without_nan_has_statistics(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, batch(1, 2), batch(3, 4))
+    assert silent(file) == [set(), set()]
+
+
+def test_a_column_with_nan_has_none_in_all_row_groups_of_its_file(tmp_path: Path) -> None:
+    (file,) = written(tmp_path, batch(1, NAN), batch(3, 4))
+    assert silent(file) == [{"v"}, {"v"}]
+
+
+def test_a_nan_that_comes_later_begins_a_new_file(tmp_path: Path) -> None:
+    files = written(tmp_path, batch(1, 2), batch(3, 4), batch(NAN, 5), batch(6, 7))
+    assert [silent(file) for file in files] == [[set(), set()], [{"v"}, {"v"}]]
+    assert [file.num_rows for file in files] == [4, 4]
+
+
+def test_a_nan_is_found_in_nested_columns(tmp_path: Path) -> None:
+    rows = {
+        "list": [[1.0, NAN], []],
+        "other": [[1.0], [2.0]],
+        "deep": [{"a": 1.0, "b": [{"c": NAN, "d": 2.0}]}, None],
+        "map": pa.array([[("k", NAN)], None], pa.map_(pa.string(), pa.float64())),
+        "half": pa.array([NAN, 1.0], pa.float16()),
+    }
+    (file,) = written(tmp_path, pa.record_batch(rows))
+    assert silent(file) == [{"list.list.element", "deep.b.list.element.c", "map.key_value.value", "half"}]
+
+
+def test_a_nan_beside_uuids_and_json_in_nested_columns(tmp_path: Path) -> None:
+    """Arrow makes no empty array of a list of either."""
+    texts = pa.StructArray.from_arrays([pa.array(["{}"], pa.json_())], ["j"])
+    rows = {"v": [NAN], "ids": pa.nulls(1, pa.list_(pa.uuid())), "texts": texts}
+    (file,) = written(tmp_path, pa.record_batch(rows))
+    assert silent(file) == [{"v"}]

@@ -1,0 +1,269 @@
+"""What a task or a job that fails has written is removed at once, and nothing else."""
+
+import resource
+import secrets
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
+from lake_assets.errors import CatalogError, SourceChangedError, StorageError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.maintenance.run import maintain
+from lake_assets.parquet.encrypted import stage_files
+from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.write import write_files
+from lake_assets.spark.cleanup import discarding
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+SCHEMA = pa.schema([("a", pa.string())])
+MIB = 2**20
+
+
+@pytest.fixture(autouse=True)
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.parquet.write.GROUP_ROWS", 1000)
+
+
+def batches(count: int, rows: int = 1000, *, fails: bool = False) -> Iterator[pa.RecordBatch]:
+    """Batches of a row group each, with 100 bytes a row that nothing compresses."""
+    for _ in range(count):
+        yield pa.RecordBatch.from_pydict({"a": [secrets.token_hex(50) for _ in range(rows)]}, schema=SCHEMA)
+    if fails:
+        raise RuntimeError("the source failed")
+
+
+def job_on(storage: AnyStorage, target: int = MIB, key: bytes | None = None) -> Job:
+    return Job("run", storage, storage, SCHEMA, "none", target, (), key=None if key is None else StagingKey(key))
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(path=str(tmp_path))
+
+
+def files(storage: AnyStorage) -> set[str]:
+    return {o.uri for o in Store(storage).list()}
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["written", "staged"])
+def test_a_writer_that_fails_removes_all_that_it_has_written_and_no_other_attempts(
+    local: LocalStorage, key: bytes | None
+) -> None:
+    write = write_files if key is None else stage_files
+    job = job_on(local, 100_000, key)
+    others = {file.uri for file in write(batches(3), job, "main/t/")}
+    assert files(local) == others
+    writer = iter(write(batches(3, fails=True), job, "main/t/"))
+    first = next(writer)
+    assert first.uri in files(local)
+
+    with pytest.raises(RuntimeError, match="the source failed"):
+        list(writer)
+
+    assert files(local) == others
+
+
+def test_a_full_storage_is_as_full_as_before(local: LocalStorage) -> None:
+    """Here a file may not grow, which Arrow meets as it does a disk that is full."""
+    job = job_on(local, 1000)
+    with no_file_larger_than(60_000), pytest.raises(StorageError, match="File too large"):
+        list(write_files((b for count in (100, 100, 1000) for b in batches(1, count)), job, "main/t/"))
+    assert files(local) == set()
+
+
+@pytest.mark.parametrize("key", [None, b"0123456789abcdef"], ids=["written", "staged"])
+def test_a_storage_that_does_not_take_a_file_is_named_with_it(
+    local: LocalStorage, tmp_path: Path, key: bytes | None
+) -> None:
+    write = write_files if key is None else stage_files
+    (tmp_path / "main").write_bytes(b"")  # no folder
+
+    with pytest.raises(
+        StorageError, match=rf"^{tmp_path}/main/t/.+\.parquet was not written by the folder {tmp_path}: "
+    ):
+        list(write(batches(1), job_on(local, key=key), "main/t/"))
+
+
+def test_a_temporary_folder_that_is_full_is_named(local: LocalStorage) -> None:
+    with (
+        no_file_larger_than(60_000),
+        pytest.raises(StorageError, match="cannot be encrypted in the temporary folder /"),
+    ):
+        list(stage_files(batches(1), job_on(local, key=b"0123456789abcdef"), "main/t/"))
+    assert files(local) == set()
+
+
+def test_a_writer_that_is_given_up_removes_its_files(local: LocalStorage) -> None:
+    writer = write_files(batches(5), job_on(local, 100_000), "main/t/")
+    next(iter(writer))
+    assert isinstance(writer, Generator)
+    writer.close()
+    assert files(local) == set()
+
+
+def test_what_a_task_told_before_it_failed_is_removed(local: LocalStorage) -> None:
+    """A task writes for several partitions; when it fails at the second, Spark forgets what it told of the first."""
+    job = job_on(local)
+    kept = {file.uri for file in write_files(batches(1), job, "main/t/")}
+
+    def task(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for fails in (False, True):
+            for file in write_files(batches(2, fails=fails), job, "main/t/"):
+                yield pa.RecordBatch.from_pylist([{"uri": file.uri}])
+
+    with pytest.raises(RuntimeError, match="the source failed"):
+        list(discarding(local, task)(iter(())))
+
+    assert files(local) == kept
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", ["part", "completion", "source"])
+def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
+    storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
+    client = s3_proxy.s3.client()
+    client.create_multipart_upload(Bucket=storage.bucket, Key="some/prefix/main/t/anothers.parquet")
+
+    def fails(request: Request) -> bool:
+        if at == "part":
+            return request.method == "PUT" and request.query.get("partNumber") == "2"
+        return at == "completion" and request.method == "POST" and "uploadId" in request.query
+
+    s3_proxy.inject(Rule("status", fails, times=1000, status=500))
+    with pytest.raises((StorageError, RuntimeError)):
+        list(write_files(batches(300, fails=at == "source"), job_on(storage, 100 * MIB), "main/t/"))
+
+    assert [r for r in s3_proxy.requests("POST") if "uploads" in r.query], "the file is too small for parts"
+    assert files(storage) == set()
+    uploads = client.list_multipart_uploads(Bucket=storage.bucket).get("Uploads", [])
+    assert [upload["Key"] for upload in uploads] == ["some/prefix/main/t/anothers.parquet"]
+
+
+def test_a_small_object_that_fails_is_not_written_later(s3_proxy: S3Proxy) -> None:
+    storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))
+    rule = s3_proxy.inject(Rule("status", lambda r: r.method == "PUT" and bool(r.key), times=1000, status=500))
+
+    with pytest.raises(StorageError) as raised:
+        list(write_files(batches(1), job_on(storage), "main/t/"))
+    rule.times = 0
+    raised.value.__traceback__ = None
+    del raised
+
+    assert files(storage) == set()
+
+
+def ingest_both(world: World) -> list[Outcome]:
+    partitions = [world.partition(NW), world.partition(SW)]
+    by_partition = {outcome.partition: outcome for outcome in ingest_all(world.stream, partitions, world.sessions)}
+    return [by_partition[partition] for partition in partitions]
+
+
+def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(local_world: World) -> None:
+    """One partition cannot be written: its folder is a file. The other is written by a second job of its own."""
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    blocked = Path(local_world.storage["path"], "main", "sales", "region=SW")
+    blocked.parent.mkdir(parents=True)
+    blocked.write_bytes(b"")
+
+    outcomes = ingest_both(local_world)
+
+    assert [outcome.error is None for outcome in outcomes] == [True, False]
+    assert len(local_world.data_files()) == 1
+    assert local_world.totals() == [1]
+
+
+def test_the_files_of_a_partition_of_which_one_object_fails_are_removed(local_world: World) -> None:
+    local_world.options = {"target_file_size": "1MiB", "compression": "none"}
+    for name in ("a", "b", "c"):
+        local_world.land(NW, sales(*range(100_000)), f"{name}.parquet", compression="none", use_dictionary=False)
+    damaged = local_world.land(NW, b"PAR1" + secrets.token_bytes(1_600_000) + b"PAR1", "d.parquet")
+    local_world.land(SW, sales(2))
+
+    failed, done = ingest_both(local_world)
+
+    assert damaged in str(failed.error)
+    assert done.error is None
+    assert len(local_world.data_files()) == 1
+
+
+def test_the_files_of_a_partition_that_changed_under_the_job_are_removed(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    tries = []
+
+    def moved(*_: object) -> None:
+        tries.append(len(local_world.data_files()))
+        raise SourceChangedError("it changed.")
+
+    monkeypatch.setattr("lake_assets.ingest.partition_run.PartitionRun.refuse_moved_source", moved)
+
+    with pytest.raises(SourceChangedError):
+        local_world.ingest(NW)
+
+    assert tries == [1, 1, 1]
+    assert local_world.data_files() == set()
+
+
+def test_files_whose_commit_failed_stay_for_maintenance(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to a commit may have been lost: the files may be the table's."""
+
+    def lost(*_: object) -> None:
+        raise CatalogError("no answer.")
+
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", lost)
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(CatalogError, match="no answer"):
+        local_world.ingest(NW)
+
+    assert len(local_world.data_files()) == 1
+
+
+def test_the_files_of_a_compaction_that_came_too_late_are_removed(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.lake_options = {"maintenance": {"compact": 2}}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("INSERT INTO lake.sales VALUES (2, 2.0, 'NW', '2026-02-11')")
+    before = local_world.data_files()
+
+    def late(*_: object) -> None:
+        raise NotDirectError("rows were deleted")
+
+    monkeypatch.setattr("lake_assets.maintenance.compaction.replace_directly", late)
+    done = maintain(local_world.config, "test", local_world.sessions)
+
+    assert len(done.left) == 1
+    assert local_world.data_files() == before
+
+
+def test_the_names_of_two_jobs_of_a_run_never_begin_alike(local: LocalStorage) -> None:
+    job = job_on(local)
+    same, other = replace(job), job_on(local)
+    assert same.file_prefix == job.file_prefix != other.file_prefix
+    assert job.file_key("f/") != job.file_key("f/")
+    assert job.file_key("f/").startswith(f"f/run-{job.token}")
