@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo ui test quick lint format bench lock clean
+.PHONY: help install demo ui test quick kills lint format bench lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,11 +33,14 @@ ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
 	  $(CURDIR)/$(BIN)/dagster dev -w $(CURDIR)/workspace.yaml
 
-test: $(STAMP)  ## all tests; each worker has a Spark session and servers of its own
-	$(PYTEST) $(WORKERS)
+test: $(STAMP)  ## all tests but `kills`; each worker has a Spark session and servers of its own
+	$(PYTEST) $(WORKERS) -m 'not kill_all'
 
-quick: $(STAMP)  ## the tests that take no real servers, kills or subprocesses
-	$(PYTEST) $(WORKERS) -m 'not slow'
+quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
+	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long)'
+
+kills: $(STAMP)  ## a commit killed at each statement of each strategy; for changes of lake/commit
+	$(PYTEST) $(WORKERS) -m kill lake_assets_tests/faults/test_kill.py
 
 lint: $(STAMP)  ## ruff and mypy, no findings
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest
 
 import os
 
+import pytest
 from hypothesis import settings
 
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
@@ -42,6 +43,23 @@ __all__ = [
     "web",
     "world",
 ]
+
+
+# What a test that needs a server asks for; of the worlds, the pairs with one of these.
+SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "stoppable_postgres"}
+SERVED = {"postgres", "s3", "r2"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark `servers` all tests whose fixtures start one."""
+    for item in items:
+        if isinstance(item, pytest.Function) and _needs_server(item):
+            item.add_marker(pytest.mark.servers)
+
+
+def _needs_server(item: pytest.Function) -> bool:
+    pair = item.callspec.params.get("world") if hasattr(item, "callspec") else None
+    return not SERVERS.isdisjoint(item.fixturenames) or (isinstance(pair, tuple) and not SERVED.isdisjoint(pair))
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -17,7 +17,7 @@ from lake_assets_tests.spark.processes import run_python
 from lake_assets_tests.world import NW, STREAM, World, sales
 from lake_assets_tests.world_fixtures import bucket_on, database_on
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 # Everything that is told to standard error. Without a level of its own for pyspark's main class Spark filters it.
 LOG4J = """\

@@ -1,4 +1,4 @@
-"""Fixtures that make worlds: `local_world` on files alone, `world` on every catalog and storage there is."""
+"""Fixtures that make worlds: `local_world` on files alone, `world` on pairs that cover every catalog and storage."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from lake_assets_tests.servers.postgres import PostgresServer
     from lake_assets_tests.servers.s3 import S3Server
 
-COMBINATIONS = [
+# Every pair of catalog and storage: `end_to_end/test_every_pair.py` runs one whole life of a stream on each.
+PAIRS = [
     ("sqlite", "local"),
     ("duckdb", "local"),
     ("postgres", "local"),
@@ -23,6 +24,8 @@ COMBINATIONS = [
     ("postgres", "s3"),
     ("postgres", "r2"),
 ]
+# Pairs that have every catalog and every storage once, for the tests of one subject each.
+COVERING = [("sqlite", "local"), ("duckdb", "s3"), ("postgres", "local"), ("postgres", "r2")]
 
 
 def bucket_on(server: "S3Server") -> dict[str, Any]:
@@ -80,8 +83,9 @@ def s3_location(request: pytest.FixtureRequest) -> Callable[[], dict[str, Any]]:
     return lambda: bucket_on(server)
 
 
-@pytest.fixture(params=COMBINATIONS, ids="-".join)
+@pytest.fixture(params=COVERING, ids="-".join)
 def world(request: pytest.FixtureRequest, local_world: World, tmp_path: Path) -> World:
+    """A world on each covering pair, or on the pairs that a test is parametrized with (`indirect=True`)."""
     catalog, storage = request.param
     if storage == "s3":
         location = request.getfixturevalue("s3_location")

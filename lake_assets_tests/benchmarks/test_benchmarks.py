@@ -6,7 +6,7 @@ import sys
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_benchmark_prints_its_ratios() -> None:
     command = [sys.executable, "-m", "lake_assets_tests.benchmarks", "--quick", "--only", "small"]
 

@@ -234,7 +234,7 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_runs_as_a_stranger_would_run_it(tmp_path: Path) -> None:
     script = str(Path(sys.executable).with_name("lake-assets"))
     for _ in range(2):  # the second from what the first has left
@@ -259,7 +259,7 @@ def test_the_demo_runs_as_a_stranger_would_run_it(tmp_path: Path) -> None:
     assert runs == {"committed": 25, "skipped": 6}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_demo_leaves_a_strangers_folder_alone(tmp_path: Path) -> None:
     mine = tmp_path / "demo" / "mine.txt"
     mine.parent.mkdir()

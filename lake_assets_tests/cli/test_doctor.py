@@ -156,7 +156,6 @@ def test_a_full_disk_fails_and_a_nearly_full_one_warns(monkeypatch: pytest.Monke
         assert findings(tmp_path)["disk for Spark"].status == status
 
 
-@pytest.mark.slow
 def test_a_bucket_of_many_objects_is_probed_by_one_request(s3_proxy: S3Proxy) -> None:
     location = bucket_on(s3_proxy.s3)
     store = Store(S3Storage.model_validate(location))

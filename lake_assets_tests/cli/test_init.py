@@ -123,7 +123,7 @@ def environment() -> dict[str, str]:
     return kept | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment: dict[str, str]) -> None:
     assert init(tmp_path).exit_code == 0
     commands = [line for block in blocks(tmp_path / "README.md") for line in block.splitlines()]
@@ -149,7 +149,7 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment:
     assert not re.search(r"^✗", outputs[0, commands[0]], re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.dagster
 def test_dagster_starts_as_the_readme_says(tmp_path: Path, environment: dict[str, str]) -> None:
     assert init(tmp_path).exit_code == 0
     (port,) = free_ports(1)
@@ -185,7 +185,7 @@ def wait_for(url: str, process: "subprocess.Popen[bytes]") -> str:
     return f"no answer, exit code {process.poll()}"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     source = tmp_path / "source"

@@ -15,7 +15,7 @@ from lake_assets_tests.world import STREAM, World, sales
 
 PARTITIONS = [f"region=NW,date=2026-02-{day:02}" for day in range(1, 29)]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.kill
 
 
 def start(world: World, folder: Path) -> "subprocess.Popen[str]":

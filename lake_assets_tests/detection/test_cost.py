@@ -10,7 +10,7 @@ from lake_assets.detection.digest_ranges import MOST
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 REGIONS = ("MW", "NE", "NW", "SE", "SW")
 DAYS = 1000

@@ -20,7 +20,6 @@ def azure_world(request: pytest.FixtureRequest, azure: AzureServer, local_world:
     return local_world
 
 
-@pytest.mark.slow
 def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world: World) -> None:
     azure_world.land(NW, sales(1, 2))
     azure_world.land(SW, sales(5))
@@ -40,7 +39,6 @@ def test_a_partition_is_ingested_replaced_and_read_by_a_plain_client(azure_world
     assert azure_world.ingest(NW).row.status == "skipped"
 
 
-@pytest.mark.slow
 def test_a_part_of_an_object_is_read(azure_world: World) -> None:
     azure_world.land(NW, sales(*range(1000)))
     (listed,) = azure_world.stream.source.list()

@@ -26,7 +26,7 @@ from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.dagster, pytest.mark.timeout(900)]
 
 DAYS = ("2026-02-11", "2026-02-12")
 STREAMS = {  # besides those of the demo; each with a table of its own, for one test
@@ -94,6 +94,8 @@ class Site:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    if importlib.util.find_spec("dagster_webserver") is None:
+        absent("no Dagster web server: the package dagster-webserver is not installed")
     folder = tmp_path_factory.mktemp("demo")
     path = prepare(folder)
     config = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -115,6 +117,7 @@ def chromium() -> str:
     return found
 
 
+@pytest.mark.browser
 def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
     from playwright.sync_api import expect, sync_playwright  # noqa: PLC0415 - may not be installed
 

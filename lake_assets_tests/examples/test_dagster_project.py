@@ -1,6 +1,7 @@
 """The example of a Dagster project: `dg` takes it, and a run goes from landed files to the file downstream."""
 
 import csv
+import importlib.util
 import os
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
+
+from lake_assets_tests.servers.absent import absent
 
 PARTITION = "2026-02-11|NW"
 
@@ -47,9 +50,10 @@ def test_the_asset_downstream_reads_what_the_stream_ingested(project: Path, spar
     assert sum(float(row["total_sum"]) for row in rows) == pytest.approx(9280.68 + 9608.73)
 
 
-@pytest.mark.slow
+@pytest.mark.dagster
 def test_dg_checks_the_project(project: Path, tmp_path: Path) -> None:
-    pytest.importorskip("dagster_dg_cli", reason="`dg` is absent: pip install dagster-dg-cli")
+    if importlib.util.find_spec("dagster_dg_cli") is None:
+        absent("no `dg`: the package dagster-dg-cli is not installed")
     environment = os.environ | {
         "PYTHONPATH": str(project / "src"),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -10,7 +10,7 @@ from lake_assets_tests.faults.test_kill import start
 from lake_assets_tests.faults.writer import LANES, ROWS, make_table, write
 from lake_assets_tests.world import NW, SW, World
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.kill
 
 CATALOGS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True

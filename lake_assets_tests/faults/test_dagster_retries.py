@@ -17,7 +17,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["outage"]
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("spark")]
 
 RANGE = "dagster/asset_partition_range"
 UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY

@@ -11,7 +11,7 @@ import pytest
 from lake_assets.ingest.index.run import index_all
 from lake_assets_tests.world import NW, SW, World, sales
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.kill
 
 STATEMENTS = {
     "extension": [

@@ -53,7 +53,7 @@ session.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 def test_partitions_of_a_run_that_lost_spark_say_so(local_world: World, tmp_path: Path) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))
@@ -72,7 +72,7 @@ def test_partitions_of_a_run_that_lost_spark_say_so(local_world: World, tmp_path
     assert local_world.totals() == [1]
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 def test_a_session_whose_jvm_was_killed_is_stopped_without_an_error_and_replaced(
     local_world: World, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def kills(frame):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_failed(
     local_world: World, tmp_path: Path
 ) -> None:

@@ -45,7 +45,6 @@ def large() -> pa.Table:
     return pa.table({"id": pa.array(range(rows), pa.int64()), "total": np.random.default_rng(1).random(rows)})
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("what", ["written", "committed", "read", "read in parts"])
 def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], what: str
@@ -65,7 +64,6 @@ def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
     assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(rows.num_rows, rows.num_rows)]
 
 
-@pytest.mark.slow
 def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
 ) -> None:
@@ -84,7 +82,6 @@ def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
     assert local_world.totals() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.slow
 def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], capfd: pytest.CaptureFixture[str]
 ) -> None:

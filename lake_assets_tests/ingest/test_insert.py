@@ -37,7 +37,7 @@ from lake_assets_tests.ingest.encrypted import (
 from lake_assets_tests.world import NW, SW, World, sales
 
 # Each catalog and each storage; what is told apart by catalog does not depend on the storage.
-COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3"), ("sqlite", "s3")]
+COMBINATIONS = [("sqlite", "local"), ("duckdb", "s3"), ("postgres", "local")]
 
 everywhere = pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
 
@@ -76,7 +76,6 @@ def test_the_reader_of_the_test_would_find_what_is_not_encrypted(local_world: Wo
     assert any(text.encode() in body for text in table["text"].to_pylist()), key
 
 
-@pytest.mark.slow
 @everywhere
 def test_replaced_skipped_and_forced(encrypted: World) -> None:
     encrypted.land(NW, sales(1, 2))
@@ -97,7 +96,6 @@ def test_replaced_skipped_and_forced(encrypted: World) -> None:
     assert dict(named) == {r.run_id: r.snapshot_id for r in encrypted.ledger() if r.status == "committed"}
 
 
-@pytest.mark.slow
 @everywhere
 def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
     good = (NW, NULL, ODD)
@@ -138,7 +136,7 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
     assert_secret(local_encrypted, table)
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
     table = telling(200_000)
     local_encrypted.land(NW, sales(1, 2))

@@ -122,7 +122,7 @@ def test_a_wrong_option_is_named_by_its_field(config: Callable[..., Path]) -> No
     assert "streams.sales.landing.columns.id: 'int' is no column type: use boolean" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     config: Callable[..., Path], tmp_path: Path, number: signal.Signals
@@ -146,7 +146,7 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
     assert landed_ids(tmp_path / "landing") == list(range(1500))
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 @pytest.mark.parametrize("form", ["jsonl", "arrow"])
 def test_generate_into_land_is_a_live_edge(config: Callable[..., Path], tmp_path: Path, form: str) -> None:
     generate = [

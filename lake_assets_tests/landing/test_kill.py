@@ -33,7 +33,7 @@ for first in range(0, 1_000_000, 10):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.kill
 @pytest.mark.parametrize("after", [1, 7, 40])
 def test_what_a_killed_writer_had_flushed_arrives_once(tmp_path: Path, after: int) -> None:
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
@@ -113,7 +113,6 @@ def test_what_is_being_put_is_not_taken_for_broken_off(tmp_path: Path) -> None:
     assert [batch.key for batch in buffer.pending("one")] == ["a"]
 
 
-@pytest.mark.slow
 def test_drains_beside_each_other_upload_each_batch_once(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")}, retries=20)

@@ -59,7 +59,6 @@ def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:
     return rules
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("buffered", [True, False], ids=["buffer", "direct"])
 def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
     local_world: World, s3_proxy: S3Proxy, tmp_path: Path, buffered: bool
@@ -87,7 +86,6 @@ def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
     ]
 
 
-@pytest.mark.slow
 def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
     local_world: World, s3_proxy: S3Proxy, tmp_path: Path
 ) -> None:
@@ -127,7 +125,6 @@ def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
     assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(expected, expected)]
 
 
-@pytest.mark.slow
 def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
@@ -144,7 +141,6 @@ def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy,
         assert len(keys(bucket)) == 5
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_ridden_out(s3_proxy: S3Proxy, fault: Fault) -> None:
     bucket = bucket_on(s3_proxy.s3)
@@ -158,7 +154,6 @@ def test_each_fault_is_ridden_out(s3_proxy: S3Proxy, fault: Fault) -> None:
     assert len(keys(bucket)) == 1
 
 
-@pytest.mark.slow
 def test_uploads_are_conditional_and_at_most_so_many_at_a_time(s3_proxy: S3Proxy) -> None:
     bucket = bucket_on(s3_proxy.s3)
     s3_proxy.inject(Rule("slow", when=is_upload, times=1000, seconds=0.2))
@@ -172,7 +167,6 @@ def test_uploads_are_conditional_and_at_most_so_many_at_a_time(s3_proxy: S3Proxy
     assert {r.method for r in s3_proxy.requests() if r.bucket == bucket["bucket"]} == {"PUT"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 6 * 2**20], ids=["whole", "in parts"])
 def test_an_object_that_is_there_is_not_written_again(s3: S3Server, size: int) -> None:
     store = Store(S3Storage.model_validate(bucket_on(s3)))
@@ -186,7 +180,6 @@ def test_an_object_that_is_there_is_not_written_again(s3: S3Server, size: int) -
     assert bytes(store.get(found.key, found.etag)) == b"1" * size
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["lose_answer", "hang_up", "status"])
 def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault) -> None:
     bucket = bucket_on(s3_proxy.s3)
@@ -207,7 +200,6 @@ def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault)
     assert found.size == writer.landed().bytes > 5 * 2**20
 
 
-@pytest.mark.slow
 def test_an_output_that_is_away_does_not_hold_up_the_other(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(

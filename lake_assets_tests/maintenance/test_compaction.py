@@ -15,7 +15,6 @@ from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 ODD = "region=O'Hare %2F x,date=2026-02-11"
-COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("sqlite", "s3"), ("postgres", "s3")]
 
 
 def scatter(world: World, text: str, files: int) -> None:
@@ -38,8 +37,6 @@ def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted
     return compact(world.stream, at_least, options.pop("sessions", world.sessions), **options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
 def test_many_files_become_one_of_the_same_rows(world: World) -> None:
     for text in (NW, NULL, ODD, SW):
         world.land(text, sales(1, 2))

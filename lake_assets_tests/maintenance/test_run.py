@@ -18,7 +18,6 @@ from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 
 DAY = dt.timedelta(days=1)
-COMBINATIONS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local"), ("sqlite", "s3"), ("postgres", "s3")]
 
 
 def tidy(world: World, days: float = 0, **options: Any) -> Maintained:
@@ -39,8 +38,6 @@ def orphan(world: World, key: str) -> str:
     return store.uri(key)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
 def test_what_expired_is_deleted_and_the_rest_is_as_it_was(world: World) -> None:
     for total in (1, 2, 3):
         world.land(NW, sales(total))
@@ -167,7 +164,6 @@ def drop_rows(world: World) -> None:
         lake.rows("DELETE FROM lake.sales")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
 def test_a_landed_object_is_never_deleted_though_the_lake_owned_it(world: World) -> None:
     if world.storage["type"] == "s3":  # DuckDB's secret is for the lake's bucket

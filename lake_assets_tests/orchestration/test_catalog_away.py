@@ -102,7 +102,6 @@ def stoppable(local_world: World, stoppable_postgres: StoppablePostgres) -> Stop
     return stoppable_postgres
 
 
-@pytest.mark.slow
 def test_a_server_that_is_stopped_has_the_step_tried_again(
     materialize: Materialize, local_world: World, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
 ) -> None:
@@ -117,7 +116,6 @@ def test_a_server_that_is_stopped_has_the_step_tried_again(
     assert {row.status for row in local_world.ledger()} == {"committed"}  # no others could be written
 
 
-@pytest.mark.slow
 def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
     materialize: Materialize,
     local_world: World,
@@ -144,7 +142,6 @@ def test_a_server_that_stops_before_the_commits_has_the_step_tried_again(
     assert local_world.totals() == [1, 2]
 
 
-@pytest.mark.slow
 def test_a_server_that_stays_away_is_one_error_for_all_partitions(
     materialize: Materialize, stoppable: StoppablePostgres, runs: list[Callable[[], object]]
 ) -> None:

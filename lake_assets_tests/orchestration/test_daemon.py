@@ -54,7 +54,7 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
     return runs
 
 
-@pytest.mark.slow
+@pytest.mark.dagster
 @pytest.mark.timeout(600)
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:
     local_world.land(f"region=NW,date={TODAY}", sales(1))

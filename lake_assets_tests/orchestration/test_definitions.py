@@ -87,7 +87,7 @@ def test_a_config_error_stands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert raised.value.__suppress_context__
 
 
-@pytest.mark.slow
+@pytest.mark.dagster
 def test_the_workspace_loads_and_says_what_is_wrong_when_it_does_not(
     local_world: World, tmp_path: Path, dagster: Any
 ) -> None:
@@ -119,7 +119,7 @@ def source_rows(world: World, partition: str) -> list[tuple[Any, ...]]:
     return sorted((row["id"], row["total"], region, date) for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.dagster
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
 def test_a_user_materializes_a_partition_from_the_command_line(world: World, tmp_path: Path, dagster: Any) -> None:
     world.options["partitions"] = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}}

@@ -11,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        importlib.util.find_spec("dagster_dg_cli") is None, reason="`dg` is absent: pip install dagster-dg-cli"
-    ),
-]
+from lake_assets_tests.servers.absent import absent
+
+pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("dg_command")]
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def dg_command() -> None:
+    if importlib.util.find_spec("dagster_dg_cli") is None:
+        absent("no `dg`: the package dagster-dg-cli is not installed")
+
 
 PROJECT = """\
 [project]

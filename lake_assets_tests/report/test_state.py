@@ -154,7 +154,6 @@ def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
     assert states(local_world)[region("NW")].state == "stale"
 
 
-@pytest.mark.slow
 def test_a_state_is_the_same_on_every_catalog_and_storage(world: World) -> None:
     for text in (NW, SW):
         world.land(text, sales(1, 2))

@@ -1,9 +1,14 @@
 """What a test needs and this machine lacks: a skip with the reason, and a failure in CI."""
 
 import os
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 import pytest
+
+from lake_assets_tests.servers.process import ServerStartError
+
+T = TypeVar("T")
 
 
 def absent(reason: str) -> NoReturn:
@@ -15,3 +20,16 @@ def absent(reason: str) -> NoReturn:
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"{reason}; under CI=true nothing is skipped for that", pytrace=False)
     pytest.skip(reason)
+
+
+def started(server: str, start: Callable[[], T]) -> T:
+    """What `start` gives; where the server does not start, the test ends as by `absent`, with the end of its output.
+
+    Args:
+        server: what does not start, for the reason.
+        start: starts it.
+    """
+    try:
+        return start()
+    except ServerStartError as error:
+        absent(f"no {server}: {error}")

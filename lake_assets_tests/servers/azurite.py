@@ -18,6 +18,7 @@ import pytest
 
 from lake_assets.config.storages import AzureStorage
 from lake_assets.storage.arrow import filesystem
+from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 ACCOUNT = "devstoreaccount1"
@@ -102,6 +103,6 @@ def azure() -> Iterator[AzureServer]:
     """One Blob service for all tests of a run."""
     program = shutil.which("azurite-blob")
     if program is None:
-        pytest.skip("no Azure: azurite-blob is not on the path (npm install -g azurite)")
-    with azurite(program) as server:
-        yield server
+        absent("no Azure: azurite-blob is not on the path (npm install -g azurite)")
+    with ExitStack() as stack:
+        yield started("Azure", lambda: stack.enter_context(azurite(program)))

@@ -1,5 +1,6 @@
 """moto: S3 whose notifications go to SQS, which no real server that could be had does. All within the process."""
 
+import importlib.util
 import json
 import uuid
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from typing import Any
 
 import boto3
 import pytest
+
+from lake_assets_tests.servers.absent import absent
 
 REGION = "us-east-1"
 KEYS = {"region": REGION, "key_id": "moto", "secret": "moto-secret"}
@@ -55,6 +58,9 @@ class Moto:
 @pytest.fixture
 def moto() -> Iterator[Moto]:
     """An AWS of its own for one test."""
-    mock = pytest.importorskip("moto", reason="the package moto[s3,sqs] is not installed")
-    with mock.mock_aws():
+    if importlib.util.find_spec("moto") is None:
+        absent("no AWS: the package moto[s3,sqs] is not installed")
+    from moto import mock_aws  # noqa: PLC0415 - may not be installed
+
+    with mock_aws():
         yield Moto()

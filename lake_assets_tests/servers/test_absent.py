@@ -1,13 +1,19 @@
 """A machine that lacks something: what can be found is found, and else the reason is given once and plainly."""
 
 import pwd
+import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+from _pytest.fixtures import FixtureFunctionDefinition
 
 from lake_assets_tests.servers import postgres as room
-from lake_assets_tests.servers.absent import absent
-from lake_assets_tests.servers.postgres import SystemUserError, ensure_system_user
+from lake_assets_tests.servers.absent import absent, started
+from lake_assets_tests.servers.azurite import azure
+from lake_assets_tests.servers.postgres import SystemUserError, ensure_system_user, postgres, stoppable_postgres
+from lake_assets_tests.servers.process import ServerStartError
+from lake_assets_tests.servers.s3 import s3
 
 
 @pytest.fixture
@@ -71,3 +77,37 @@ def test_what_is_absent_skips_and_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="no server here; under CI=true"):
         absent("no server here")
+
+
+def broken(_: object = None) -> NoReturn:
+    raise ServerStartError("weed ended with 1; it said:\nno ports left")
+
+
+def test_a_server_that_does_not_start_skips_with_its_output_and_fails_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match=r"no S3 server: weed ended with 1(?s:.*)no ports left"):
+        started("S3 server", broken)
+
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="no S3 server: weed ended with 1"):
+        started("S3 server", broken)
+
+
+@pytest.mark.parametrize(
+    ("fixture", "starts", "server"),
+    [
+        (s3, "s3.seaweedfs", "S3 server"),
+        (postgres, "postgres.pgserver", "PostgreSQL"),
+        (stoppable_postgres, "postgres.start_with_retry", "PostgreSQL"),
+        (azure, "azurite.azurite", "Azure"),
+    ],
+)
+def test_every_server_that_does_not_start_skips(
+    monkeypatch: pytest.MonkeyPatch, fixture: FixtureFunctionDefinition, starts: str, server: str
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(f"lake_assets_tests.servers.{starts}", broken)
+    monkeypatch.setattr(shutil, "which", lambda _: "/bin/azurite-blob")
+
+    with pytest.raises(pytest.skip.Exception, match=f"no {server}: weed ended with 1"):
+        next(fixture._get_wrapped_function()())

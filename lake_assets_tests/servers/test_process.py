@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets_tests.servers.process import ServerStartError, free_ports, running, start_with_retry
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.kill
 
 
 def test_a_server_ends_and_its_folder_goes_though_the_tests_are_killed(tmp_path: Path) -> None:

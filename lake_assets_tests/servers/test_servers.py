@@ -20,7 +20,7 @@ from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.servers.proxy import Fault, Rule, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.servers
 
 ODD_KEY = "t/region=N%2FA x/date=2026-02-11/ü+'100%'.bin"
 BIG = os.urandom(1 << 20) * 24

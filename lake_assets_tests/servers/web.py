@@ -89,7 +89,7 @@ def plain_web_server(
         server.shutdown()
 
 
-@pytest.fixture(params=["plain", "ranges"])
+@pytest.fixture(params=["plain", pytest.param("ranges", marks=pytest.mark.servers)])
 def web(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WebServer]:
     """A web server, of each kind in turn."""
     if request.param == "plain":

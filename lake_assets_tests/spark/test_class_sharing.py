@@ -203,7 +203,7 @@ print(session.range(10).mapInArrow(lambda batches: batches, "id bigint").count()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_real_archive_is_used_and_a_damaged_one_is_not(tmp_path: Path) -> None:
     java = find_java()

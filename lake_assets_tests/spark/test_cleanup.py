@@ -137,7 +137,6 @@ def test_what_a_task_told_before_it_failed_is_removed(local: LocalStorage) -> No
     assert files(local) == kept
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("at", ["part", "completion", "source"])
 def test_an_upload_in_parts_that_fails_leaves_nothing_in_the_bucket(s3_proxy: S3Proxy, at: str) -> None:
     storage = S3Storage.model_validate(bucket_on(s3_proxy.s3))

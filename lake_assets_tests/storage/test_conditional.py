@@ -27,7 +27,7 @@ def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
     return found
 
 
-@pytest.fixture(params=["local", "s3", "r2", "azure"])
+@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2", "azure"))])
 def storage(request: pytest.FixtureRequest, tmp_path: object) -> AnyStorage:
     if request.param == "local":
         return LocalStorage(path=str(tmp_path))

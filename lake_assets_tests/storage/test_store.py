@@ -19,7 +19,7 @@ KEYS = [
 ]
 
 
-@pytest.fixture(params=["local", "s3", "r2"])
+@pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2"))])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AnyStorage:
     if request.param == "local":
         return LocalStorage(path=str(tmp_path))

@@ -28,7 +28,7 @@ from lake_assets_tests.world import NW, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 ROWS = 5
 _ASKED = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "0"))

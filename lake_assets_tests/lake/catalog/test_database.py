@@ -17,7 +17,7 @@ NW = "region=NW,date=2026-02-11"
 SCHEMA = "Shop"  # in mixed case, as one that is not quoted would not be found
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     if request.param == "postgres":
         return database_on(request.getfixturevalue("postgres"))

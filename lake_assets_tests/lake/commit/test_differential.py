@@ -21,7 +21,7 @@ SW = "region=SW,date=2026-02-11"
 Twins = tuple[Twin, Twin]
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
     """Gives the config of a new catalog by a name."""
     if request.param != "postgres":

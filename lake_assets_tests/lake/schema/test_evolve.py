@@ -60,7 +60,7 @@ def test_schemas_are_united_by_name() -> None:
         united([("x", one), ("z", pa.schema([("a", pa.string())]))])
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "postgres"])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], DuckLake]:
     """Opens one lake, each time as another process would."""
     catalog: dict[str, Any] = {"type": request.param, "path": str(tmp_path / "catalog")}

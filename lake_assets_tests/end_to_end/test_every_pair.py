@@ -1,0 +1,44 @@
+"""The life of a stream on every pair of catalog and storage: refreshed, checked, compacted, cleaned and read back."""
+
+import datetime as dt
+
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of, run_check
+from lake_assets.maintenance.run import maintain
+from lake_assets.report.state import read_state
+from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world_fixtures import PAIRS
+
+
+@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> None:
+    world.lake_options = {"maintenance": {"compact": 2}}
+    for text in (NW, SW):
+        world.land(text, sales(1, 2))
+        world.ingest(text)
+    world.land(NW, sales(3), "batch_2.parquet")
+
+    replaced = world.ingest(NW).row
+
+    assert (replaced.status, replaced.rows_before, replaced.row_count) == ("committed", 2, 3)
+    assert world.ingest(NW).row.status == "skipped"
+    assert (world.totals(NW), world.totals(SW)) == ([1, 2, 3], [1, 2])
+    results = [run_check(world.stream, name, Scope()) for name in checks_of(world.stream)]
+    assert [result for result in results if not result.passed] == []
+    partitions = read_state(world.stream, dt.datetime.now(dt.UTC)).partitions
+    assert [one.state for one in partitions if one.objects] == ["committed", "committed"]
+
+    with world.stream.lake.open() as lake:  # another client adds a file
+        lake.rows("INSERT INTO lake.sales SELECT * REPLACE (9 AS total) FROM lake.sales WHERE region = 'SW' LIMIT 1")
+    days = [dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (30, 60)]
+    compacted, *_ = [maintain(world.config, "test", world.sessions, now=now).compacted for now in days]
+
+    assert [(one.partition, one.files_before, one.files_after) for one in compacted] == [(world.partition(SW), 2, 1)]
+    assert world.totals() == [1, 1, 2, 2, 3, 9]
+    named = {
+        uri.rpartition("/")[2] for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+    }
+    assert {key.rpartition("/")[2] for key in world.data_files()} == named
+    assert len(named) == 2
