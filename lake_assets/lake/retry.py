@@ -1,19 +1,15 @@
 """How the catalog is written beside other writers: under the lock, and again where one was faster or has locked it."""
 
 from collections.abc import Callable
-from functools import partial
 from itertools import count
-from typing import TypeVar
 
 import duckdb
-import tenacity
 
 from lake_assets.errors import CatalogError, CatalogLockedError, CommitConflictError
 from lake_assets.lake import conflicts
 from lake_assets.lake.conflicts import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.session import LakeSession
-
-Done = TypeVar("Done")
+from lake_assets.retrying import Done, Limit, pause_up_to, retry
 
 
 def under_lock(
@@ -37,12 +33,6 @@ def under_lock(
         CatalogUnreachableError: the catalog's server is away.
         CatalogError: the catalog refuses.
     """
-    retrying = tenacity.Retrying(
-        retry=tenacity.retry_if_exception(is_conflict),
-        stop=partial(_has_tried_enough, retries=session.config.commit_retries),
-        wait=tenacity.wait_random_exponential(multiplier=0.05, max=2),
-        reraise=True,
-    )
     tries = count()
 
     def one_try() -> Done:
@@ -53,8 +43,13 @@ def under_lock(
                     return done
             return work()
 
+    def limit(error: BaseException) -> Limit:
+        if is_locked(error):
+            return Limit(seconds=conflicts.BUSY)
+        return Limit(retries=session.config.commit_retries)
+
     try:
-        return retrying(one_try)
+        return retry(one_try, passes=is_conflict, limit=limit, pause=pause_up_to(0.05, 2))
     except (CatalogError, duckdb.Error) as error:
         if not is_conflict(error):
             raise
@@ -69,10 +64,3 @@ def _exhausted(error: BaseException, what: str, tries: int) -> CommitConflictErr
     return CommitConflictError(
         f"{what} was not written: other writers were faster {tries} times:", "run it again, or raise commit_retries."
     )
-
-
-def _has_tried_enough(state: tenacity.RetryCallState, *, retries: int) -> bool:
-    error = state.outcome.exception() if state.outcome is not None else None
-    if error is not None and is_locked(error):
-        return (state.seconds_since_start or 0) >= conflicts.BUSY
-    return state.attempt_number > retries

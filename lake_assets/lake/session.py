@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import tenacity
 
 from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
@@ -33,6 +32,7 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.conflicts import is_locked, locked
 from lake_assets.lake.locks import commit_lock
+from lake_assets.retrying import Limit, pause_between, retry
 
 AUTHOR = "lake_assets"  # of snapshots
 
@@ -312,14 +312,8 @@ class DuckLake:
     def _patiently(self, statement: str) -> None:
         """Execute an ATTACH, again while another process holds the catalog's file."""
         assert self._engine is not None  # noqa: S101 - _attach made it
-        for attempt in tenacity.Retrying(
-            retry=tenacity.retry_if_exception(is_locked),
-            stop=tenacity.stop_after_delay(ATTACH_PATIENCE),
-            wait=tenacity.wait_random(0.02, 0.2),
-            reraise=True,
-        ):
-            with attempt:
-                self._engine.execute(statement)
+        execute = partial(self._engine.execute, statement)
+        retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
 
     @property
     def place(self) -> str:

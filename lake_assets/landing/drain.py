@@ -1,6 +1,5 @@
 """Uploading what a buffer holds: oldest first, once each."""
 
-import random
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,9 +11,10 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import LakeAssetsError, LandingError, StorageUnreachableError
 from lake_assets.landing.buffer import Buffer, Pending
 from lake_assets.landing.outputs import Output, open_outputs
+from lake_assets.retrying import pause_around, poll
 
 _REFUSALS = 10  # batches that an output may refuse before the others are not tried any more
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  # seconds between tries of an output that is away
+_PAUSE = pause_around(0.5, 60.0)  # between tries of an output that is away
 _DAY = 86_400.0
 
 
@@ -157,19 +157,18 @@ class Uploader:
         self._thread.join()
 
     def _run(self) -> None:
-        pause = _FIRST_PAUSE
         while True:
             self._more.clear()  # before the look at `closing`, which is set before `more` is
-            last = self._closing.is_set()
-            # The buffer is what tries again and again; an upload need only ride out a lost answer.
-            sent, errors = drain_output(self._buffer, self._output, retries=1)
-            self.uploaded += sent
-            self.error = errors[0] if errors else None
-            if last:
+            if self._closing.is_set():
+                self._drain()
                 return
-            if errors:
-                self._closing.wait(pause * random.uniform(0.5, 1))  # noqa: S311 - jitter
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                pause = _FIRST_PAUSE
-                self._more.wait()
+            poll(self._drain, pause=_PAUSE, stopped=self._closing)
+            self._more.wait()
+
+    def _drain(self) -> bool:
+        """Upload what is pending; whether nothing failed."""
+        # The buffer is what tries again and again; an upload need only ride out a lost answer.
+        sent, errors = drain_output(self._buffer, self._output, retries=1)
+        self.uploaded += sent
+        self.error = errors[0] if errors else None
+        return not errors

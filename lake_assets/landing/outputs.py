@@ -2,19 +2,20 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from lake_assets.config.landing import Landing
 from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, StorageUnreachableError
 from lake_assets.landing.buffer import output_name
+from lake_assets.retrying import Limit, pause_from, retry
 from lake_assets.storage.store import Store
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.2, 10.0  # seconds
+_PAUSE = pause_from(0.2, 10.0)
 
 
 class Output:
@@ -33,7 +34,6 @@ class Output:
         self.name = output_name(store.root)
         self.in_flight = options.max_in_flight
         self._options = options
-        self._attempts = _attempts(options.retries)
         self._pool = ThreadPoolExecutor(options.max_in_flight, f"land-{self.name}")
         if isinstance(store.storage, LocalStorage):
             try:
@@ -58,9 +58,9 @@ class Output:
             StorageUnreachableError: it still failed after the retries.
             StorageError: the store refuses it.
         """
-        attempts = self._attempts if retries is None else _attempts(retries)
-        threshold = self._options.multipart_threshold
-        return attempts(self.store.put_new, key, bytes(body), multipart_above=threshold)
+        limit = Limit(retries=self._options.retries if retries is None else retries)
+        put = partial(self.store.put_new, key, bytes(body), multipart_above=self._options.multipart_threshold)
+        return retry(put, passes=StorageUnreachableError, limit=limit, pause=_PAUSE)
 
     def submit(self, key: str, body: pa.Buffer | bytes) -> "Future[bool]":
         """`send` in the background, with as many others as `max_in_flight` says."""
@@ -73,15 +73,6 @@ class Output:
     def close(self) -> None:
         """End the threads, when what was submitted is done."""
         self._pool.shutdown()
-
-
-def _attempts(retries: int) -> Retrying:
-    return Retrying(
-        stop=stop_after_attempt(1 + retries),
-        wait=wait_exponential(_FIRST_WAIT, _LONGEST_WAIT) + wait_random(0, _FIRST_WAIT),
-        retry=retry_if_exception_type(StorageUnreachableError),
-        reraise=True,
-    )
 
 
 def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:

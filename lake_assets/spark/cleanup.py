@@ -3,7 +3,6 @@
 Only names are removed that the job itself made. What a killed process leaves is removed by maintenance later.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,14 +17,15 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import StorageError
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import Job, JobResult
+from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _LISTINGS = 16  # in parallel: a listing mostly waits for the store
-_PATIENCE = 10.0  # seconds until the tasks of a job that failed have ended; Spark kills their processes after two
-_TICK = 0.1  # seconds
+_PATIENCE = Limit(seconds=10.0)  # for the tasks of a job that failed; Spark kills their processes after two
+_TICK = pause_between(0.1, 0.1)
 
 
 def discarding(storage: AnyStorage, task: Task) -> Task:
@@ -74,9 +74,11 @@ def discard_job(spark: SparkSession, job: Job) -> None:
 
 def _await_tasks(spark: SparkSession) -> None:
     """Let the tasks end that are at work. Those of other jobs of the session are waited for too, but not long."""
-    end = time.monotonic() + _PATIENCE
     # A client of Spark Connect cannot ask, and of a JVM that has ended there is nothing to wait for.
     with suppress(Py4JError, PySparkException, ConnectionError, AttributeError):
         tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - Python's own has no such call
-        while time.monotonic() < end and any(info.numRunningTasks() for info in tracker.getExecutorInfos()):
-            time.sleep(_TICK)
+        poll(
+            lambda: not any(info.numRunningTasks() for info in tracker.getExecutorInfos()),
+            pause=_TICK,
+            limit=_PATIENCE,
+        )

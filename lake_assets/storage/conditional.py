@@ -6,16 +6,18 @@ has the credentials, and sent from here.
 
 import datetime as dt
 import http
+from functools import partial
 
 import obstore
 import requests
-import tenacity
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import S3Store
 
+from lake_assets.retrying import Limit, pause_up_to, retry
+
 _VALID = dt.timedelta(minutes=5)  # of a signature
 _TIMEOUT = (5, 60)  # seconds: to connect, to answer
-_TRIES = 5
+_RETRIES = Limit(retries=4)
 _DONE = {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT, http.HTTPStatus.NOT_FOUND}
 # The second is S3's answer where another request is at work on the same name.
 _ANOTHER = {http.HTTPStatus.PRECONDITION_FAILED, http.HTTPStatus.CONFLICT}
@@ -44,7 +46,8 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
         OSError: the store is unreachable or fails.
     """
     try:
-        status = _send(client, key, etag)
+        send = partial(_send, client, key, etag)
+        status = retry(send, passes=_FailedError, limit=_RETRIES, pause=pause_up_to(0.2, 5))
     except ObstoreError:  # a client without keys cannot sign
         return None
     except _FailedError as error:
@@ -59,12 +62,6 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
     raise refused(f"the deletion of {key} was refused, status code: {status}")
 
 
-@tenacity.retry(
-    retry=tenacity.retry_if_exception_type(_FailedError),
-    stop=tenacity.stop_after_attempt(_TRIES),
-    wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
-    reraise=True,
-)
 def _send(client: S3Store, key: str, etag: str) -> int:
     url = obstore.sign(client, "DELETE", key, _VALID)
     try:

@@ -1,0 +1,110 @@
+"""Calls that are repeated: on which errors, how often or for how long, and with which pauses between them."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import tenacity
+from tenacity import RetryCallState, wait_exponential, wait_random, wait_random_exponential
+
+Done = TypeVar("Done")
+Pause = Callable[[RetryCallState], float]
+"""Seconds between a call and the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """When a call is no longer repeated; the limit that is reached first counts, and None is no limit."""
+
+    retries: int | None = None  # calls after the first one
+    seconds: float | None = None  # since the first call began
+
+    def is_reached(self, state: RetryCallState) -> bool:
+        """Whether another call would exceed the limit."""
+        if self.retries is not None and state.attempt_number > self.retries:
+            return True
+        return self.seconds is not None and (state.seconds_since_start or 0) >= self.seconds
+
+
+def pause_between(least: float, most: float) -> Pause:
+    """A random pause, whatever the number of calls. Seconds."""
+    return wait_random(least, most)
+
+
+def pause_up_to(first: float, longest: float) -> Pause:
+    """A random pause from zero to a bound that doubles with each call, for writers that compete. Seconds."""
+    return wait_random_exponential(multiplier=first, max=longest)
+
+
+def pause_from(first: float, longest: float) -> Pause:
+    """A pause that doubles with each call, and a random part of the first one on top. Seconds."""
+    return wait_exponential(multiplier=first, max=longest) + wait_random(0, first)
+
+
+def pause_around(first: float, longest: float) -> Pause:
+    """A random pause from the half to the whole of a bound that doubles with each call. Seconds."""
+    return wait_exponential(multiplier=first / 2, max=longest / 2) + wait_random_exponential(
+        multiplier=first / 2, max=longest / 2
+    )
+
+
+def retry(
+    work: Callable[[], Done],
+    *,
+    passes: type[Exception] | Callable[[BaseException], bool],
+    limit: Limit | Callable[[BaseException], Limit],
+    pause: Pause,
+) -> Done:
+    """Call `work` until it returns, again after each error that passes.
+
+    Args:
+        work: what is called.
+        passes: the errors after which it is called again.
+        limit: how often, or for how long; it may depend on the last error.
+        pause: between two calls.
+
+    Returns:
+        What `work` returns.
+
+    Raises:
+        Exception: the last error of `work`, if it does not pass or the limit is reached.
+    """
+
+    def is_enough(state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome is not None else None
+        found = limit if isinstance(limit, Limit) or error is None else limit(error)
+        return isinstance(found, Limit) and found.is_reached(state)
+
+    condition = (
+        tenacity.retry_if_exception_type(passes) if isinstance(passes, type) else tenacity.retry_if_exception(passes)
+    )
+    return tenacity.Retrying(retry=condition, stop=is_enough, wait=pause, reraise=True)(work)
+
+
+def poll(
+    is_done: Callable[[], bool],
+    *,
+    pause: Pause,
+    limit: Limit = Limit(),
+    stopped: threading.Event | None = None,
+) -> bool:
+    """Call `is_done` until it returns True.
+
+    Args:
+        is_done: what is called.
+        pause: between two calls.
+        limit: how often, or for how long.
+        stopped: if it is set, the pause ends at once, and no other call follows.
+
+    Returns:
+        Whether it was done within the limit, and before `stopped` was set.
+    """
+    event = stopped or threading.Event()
+    return tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda done: not (done or event.is_set())),
+        stop=limit.is_reached,
+        wait=pause,
+        sleep=tenacity.sleep_using_event(event),
+        retry_error_callback=lambda _: False,
+    )(lambda: not event.is_set() and is_done())

@@ -1,0 +1,104 @@
+"""Calls that are repeated: which errors pass, when it ends, and how long the pauses are."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from tenacity import RetryCallState, Retrying
+
+from lake_assets.retrying import Limit, Pause, pause_around, pause_between, pause_from, pause_up_to, poll, retry
+
+NONE = pause_between(0, 0)
+
+
+class Busy:
+    """Fails so many times before it returns."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors: Iterator[Exception] = iter(errors)
+        self.calls = 0
+
+    def __call__(self) -> int:
+        self.calls += 1
+        for error in self.errors:
+            raise error
+        return self.calls
+
+
+def test_an_error_that_passes_is_tried_again() -> None:
+    assert retry(Busy(OSError(), OSError()), passes=OSError, limit=Limit(retries=2), pause=NONE) == 3
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_the_last_error_is_raised_when_the_limit_is_reached(retries: int) -> None:
+    busy = Busy(*(OSError(number) for number in range(9)))
+    with pytest.raises(OSError, match=str(retries)):
+        retry(busy, passes=OSError, limit=Limit(retries=retries), pause=NONE)
+    assert busy.calls == retries + 1
+
+
+def test_any_other_error_is_raised_at_once() -> None:
+    busy = Busy(KeyError("other"))
+    with pytest.raises(KeyError):
+        retry(busy, passes=lambda error: "passes" in str(error), limit=Limit(), pause=NONE)
+    assert busy.calls == 1
+
+
+def test_seconds_limit_a_call_too() -> None:
+    busy, began = Busy(*[OSError("away")] * 10**4), time.monotonic()
+    with pytest.raises(OSError, match="away"):
+        retry(busy, passes=OSError, limit=Limit(seconds=0.1), pause=pause_between(0.01, 0.02))
+    assert 0.1 <= time.monotonic() - began < 2
+
+
+def test_the_limit_may_depend_on_the_error() -> None:
+    def limit(error: BaseException) -> Limit:
+        return Limit(retries=0) if isinstance(error, KeyError) else Limit(retries=5)
+
+    busy = Busy(OSError(), OSError(), KeyError())
+    with pytest.raises(KeyError):
+        retry(busy, passes=lambda _: True, limit=limit, pause=NONE)
+    assert busy.calls == 3
+
+
+def test_polling_ends_when_it_is_done_or_the_limit_is_reached() -> None:
+    answers = iter([False, False, True])
+    assert poll(lambda: next(answers), pause=NONE)
+    assert not poll(lambda: False, pause=NONE, limit=Limit(retries=3))
+
+
+def test_a_stopped_pause_ends_at_once_and_nothing_is_called_any_more() -> None:
+    stopped, calls = threading.Event(), []
+
+    def is_done() -> bool:
+        calls.append(1)
+        threading.Timer(0.05, stopped.set).start()
+        return False
+
+    began = time.monotonic()
+    assert not poll(is_done, pause=pause_between(60, 60), stopped=stopped)
+    assert time.monotonic() - began < 10
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    ("pause", "least", "most"),
+    [
+        (pause_between(1, 3), lambda _: 1, lambda _: 3),
+        (pause_up_to(1, 20), lambda _: 0, lambda bound: bound),
+        (pause_from(1, 20), lambda bound: bound, lambda bound: bound + 1),
+        (pause_around(1, 20), lambda bound: bound / 2, lambda bound: bound),
+    ],
+    ids=["between", "up_to", "from", "around"],
+)
+def test_pauses_have_their_bounds(
+    pause: Pause, least: Callable[[float], float], most: Callable[[float], float]
+) -> None:
+    state = RetryCallState(Retrying(), None, (), {})
+    for number in (1, 2, 3, 8, 5000):
+        state.attempt_number = number
+        bound = min(2.0 ** min(number - 1, 60), 20)
+        found = [pause(state) for _ in range(200)]
+        assert least(bound) <= min(found) <= max(found) <= most(bound)
+        assert len(set(found)) > 1
