@@ -1,5 +1,7 @@
 """What PostgreSQL's server and client say: of a server that is away, and of one that refuses."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import duckdb
@@ -124,6 +126,27 @@ def test_a_lock_whose_session_ends_fails_nobody_who_had_it(local_world: World, p
     catalog = database_on(postgres)
     with commit_lock(lake_on(catalog, local_world).config):
         end_sessions(postgres, catalog["database"])
+
+
+def test_a_session_that_ends_while_the_lock_is_awaited_is_an_absence(
+    local_world: World, postgres: PostgresServer
+) -> None:
+    catalog = database_on(postgres)
+    config = lake_on(catalog, local_world).config
+
+    def end_the_one_that_waits() -> None:
+        with postgres.connect() as other:
+            waits = "datname = %s AND wait_event = 'advisory'"
+            while not other.execute(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {waits}".encode(), (catalog["database"],)
+            ).fetchall():
+                time.sleep(0.05)
+
+    with commit_lock(config), ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(end_the_one_that_waits)
+        with pytest.raises(CatalogUnreachableError, match="unreachable: terminating connection"), commit_lock(config):
+            pass
+        ended.result()
 
 
 def test_a_server_that_is_stopped_is_one_error_everywhere(

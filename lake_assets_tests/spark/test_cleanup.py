@@ -9,17 +9,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
-from lake_assets.errors import CatalogError, SourceChangedError, StorageError
+from lake_assets.errors import CatalogError, SourceChangedError, StorageError, TransformError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.maintenance.run import maintain
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.job import Job, PartitionJob, StagingKey
 from lake_assets.parquet.write import write_files
-from lake_assets.spark.cleanup import discarding
+from lake_assets.spark.cleanup import discard_job, discarding
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -177,8 +178,8 @@ def ingest_both(world: World) -> list[Outcome]:
     return [by_partition[partition] for partition in partitions]
 
 
-def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(local_world: World) -> None:
-    """One partition cannot be written: its folder is a file. The other is written by a second job of its own."""
+def test_the_files_of_a_partition_that_cannot_be_written_are_removed(local_world: World) -> None:
+    """Its folder is a file."""
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     blocked = Path(local_world.storage["path"], "main", "sales", "region=SW")
@@ -190,6 +191,44 @@ def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(local_world: Worl
     assert [outcome.error is None for outcome in outcomes] == [True, False]
     assert len(local_world.data_files()) == 1
     assert local_world.totals() == [1]
+
+
+def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of one object fail in Spark's own code, after other tasks have written theirs."""
+    left = []
+
+    def discard(spark: SparkSession, job: Job) -> None:
+        left.append(len(local_world.data_files()))
+        discard_job(spark, job)
+
+    monkeypatch.setattr("lake_assets.spark.jobs.discard_job", discard)
+    local_world.options = {
+        "target_file_size": "1MiB",
+        "transform": {"sql": "SELECT id, 1 / (total + 1) AS total, region, date FROM source"},
+    }
+    for name in ("a", "b", "c"):
+        rows = sales(*range(100_000))
+        local_world.land(NW, rows, f"{name}.parquet", compression="none", use_dictionary=False)
+    local_world.land(NW, sales(*range(100_000), -1), "d.parquet", compression="none", use_dictionary=False)
+
+    with pytest.raises(TransformError, match="Division by zero"):
+        local_world.ingest(NW)
+
+    assert local_world.data_files() == set()
+    assert left[0] > 0
+
+
+def test_the_files_of_all_tasks_of_a_job_are_removed_and_no_others(local: LocalStorage, local_world: World) -> None:
+    partition = PartitionJob(local_world.partition(NW), (), "main/t/")
+    job = replace(job_on(local), partitions=(partition,))
+    others = {file.uri for file in write_files(batches(1), job_on(local), "main/t/")}
+    list(write_files(batches(2), job, "main/t/"))
+
+    discard_job(local_world.sessions(), job)
+
+    assert files(local) == others
 
 
 def test_the_files_of_a_partition_of_which_one_object_fails_are_removed(local_world: World) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lake_assets.errors import CatalogError, EmptySourceError, StorageError
+from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
 from lake_assets.ingest.index.run import index_all
@@ -310,3 +310,19 @@ def test_objects_of_a_table_that_was_dropped_are_named_by_every_run(indexed_worl
     for _ in range(2):
         ((_, outcome),) = index(indexed_world).items()
         assert "a.parquet was registered before and has ended" in str(outcome.error)
+
+
+def test_a_catalog_that_is_lost_before_the_policy_is_known_is_the_partitions_error(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> None:
+        raise CatalogUnreachableError("the catalog is unreachable:", "start it.")
+
+    monkeypatch.setattr("lake_assets.ingest.decide.partitions_in_ledger", lost)
+    indexed_world.land(NW, sales(1))
+    index(indexed_world, NW)
+
+    outcomes = index(indexed_world, NW, SW)
+
+    assert {type(outcome.error) for outcome in outcomes.values()} == {CatalogUnreachableError}
+    assert [row.status for row in indexed_world.ledger(SW)] == ["failed"]
