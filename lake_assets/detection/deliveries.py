@@ -9,18 +9,19 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.config.storages import S3Storage
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import identity
-from lake_assets.detection.digests import Mark
-from lake_assets.detection.locator import Admission
+from lake_assets.detection.digests import FolderDigest
 from lake_assets.detection.notifications import Event, parse
 from lake_assets.detection.packing import packed, unpacked
-from lake_assets.detection.prefixes import Route
-from lake_assets.detection.reading import Stray
-from lake_assets.detection.run_plan import Batch, Change, Request
+from lake_assets.detection.prefixes import TimePrefix
+from lake_assets.detection.reading import UnmatchedKey
+from lake_assets.detection.run_plan import ChangedFolder, RunPlan, RunTarget
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
 from lake_assets.storage.names import is_data
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.locator import PartitionLocator
 
 MOST_SEEN = 1000  # events that are remembered, so that one that is delivered again is known
-MOST_TOLD = 1000  # strays that are remembered; as many as folders that may wait
+MOST_REMEMBERED = 1000  # unmatched keys that are remembered; as many as folders that may wait
 MOST_WAITING = 500  # folders whose events wait because of too many runs; above that no message is received
 MOST_FUTURE = 500  # folders whose time has not come that are remembered; of others the queue alone knows
 
@@ -44,7 +45,7 @@ class QueueCursor:
         seen: hashes of the last events, oldest first.
         waiting: a key and an event's hash for each folder that waits because too many runs were asked for.
         future: the same for each folder whose time has not come.
-        told: hashes of the last strays that were told, oldest first.
+        reported: hashes of the last unmatched keys that were reported, oldest first.
     """
 
     stream: str
@@ -52,7 +53,7 @@ class QueueCursor:
     seen: list[int] = field(default_factory=list)
     waiting: list[tuple[str, int]] = field(default_factory=list)
     future: list[tuple[str, int]] = field(default_factory=list)
-    told: list[int] = field(default_factory=list)
+    reported: list[int] = field(default_factory=list)
 
     @classmethod
     def load(cls, text: str | None, stream: Stream) -> "QueueCursor":
@@ -72,7 +73,7 @@ class QueueCursor:
                 "seen": self.seen[-MOST_SEEN:],
                 "waiting": self.waiting,
                 "future": self.future,
-                "told": self.told[-MOST_TOLD:],
+                "told": self.reported[-MOST_REMEMBERED:],
             }
         )
 
@@ -82,14 +83,14 @@ class Deliveries:
     """What the messages of a tick come to.
 
     Attributes:
-        requests: the runs to ask for.
-        strays: messages and objects that were not told before.
+        targets: the runs to ask for.
+        unmatched: messages and objects that were not reported before.
         cursor: for the next tick, once the requests are recorded.
         summary: one sentence.
     """
 
-    requests: tuple[Request, ...]
-    strays: tuple[Stray, ...]
+    targets: tuple[RunTarget, ...]
+    unmatched: tuple[UnmatchedKey, ...]
     cursor: str
     summary: str
 
@@ -119,12 +120,12 @@ class _Sorting:
         self.stream = stream
         self.source = stream.source
         self.cursor = cursor
-        self.route = Route.of(stream)
-        self.floor = self.route.floor(stream, now)
-        self.admission = Admission(stream, now)
-        self.batch = Batch(stream.columns, stream.sensor.max_runs)
+        self.time_prefix = TimePrefix.of(stream)
+        self.active_from = self.time_prefix.active_from(stream, now)
+        self.locator = PartitionLocator(stream, Calendar(stream, now))
+        self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs)
         self.seen = set(cursor.seen)
-        self.strays: list[Stray] = []
+        self.unmatched: list[UnmatchedKey] = []
         # By folder; which event of it is all the same, for all of the folder is ingested.
         self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
@@ -142,25 +143,25 @@ class _Sorting:
         cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._waits, events))]
         cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
         # The events themselves name the state: none happens twice.
-        requests = self.batch.requests(0)
-        strays = tuple(self._new(self.strays))
+        targets = self.run_plan.targets(0)
+        unmatched = tuple(self._new(self.unmatched))
         summary = (
-            f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.batch):,} partitions "
+            f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.run_plan):,} partitions "
             f"have changed, {len(self.waiting) + len(self.future):,} wait."
         )
-        return Deliveries(requests, strays, cursor.dump(), summary)
+        return Deliveries(targets, unmatched, cursor.dump(), summary)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
         """The message's events; None if it must stay in the queue."""
         try:
             events = parse(message.body)
         except NotificationError as error:
-            self.strays.append(Stray(f"message {message.id}", str(error)))
+            self.unmatched.append(UnmatchedKey(f"message {message.id}", str(error)))
             return None
         if all(event.bucket == self.source.bucket and event.key.startswith(self._start) for event in events):
             return events
-        self.strays.append(
-            Stray(
+        self.unmatched.append(
+            UnmatchedKey(
                 f"message {message.id}",
                 f"it tells of an object outside {self.source.root}: give each stream a queue of its own, filled by the "
                 "notifications of its prefix. The message stays in the queue.",
@@ -176,8 +177,12 @@ class _Sorting:
         if event.hash in self.seen:
             return
         key = event.key.removeprefix(self._start)
-        folder = "".join(f"{name}/" for name in key.split("/")[: self.route.depth])
-        if event.is_removal and self.floor is not None and not self.route.is_active(folder, self.floor):
+        folder = "".join(f"{name}/" for name in key.split("/")[: self.time_prefix.depth])
+        if (
+            event.is_removal
+            and self.active_from is not None
+            and not self.time_prefix.is_active(folder, self.active_from)
+        ):
             return  # old objects expire; the lake keeps what they were
         self._take(key, event.hash)
         if len(self.future) <= MOST_FUTURE or not self._waits(event):
@@ -196,24 +201,24 @@ class _Sorting:
         if not is_data(key.split("/"), self.stream.files):
             return
         try:
-            partition = self.admission.of(key)
+            partition = self.locator.of(key)
         except FuturePartitionError as error:
             if number not in self.seen:
-                self.strays.append(Stray(key, str(error)))
+                self.unmatched.append(UnmatchedKey(key, str(error)))
             self.future[_folder(key)] = key, number
         except LakeAssetsError as error:
-            self.strays.append(Stray(key, str(error)))
+            self.unmatched.append(UnmatchedKey(key, str(error)))
         else:
-            if not self.batch.take([Change(key, Mark(number, 1), (partition,))]):
+            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (partition,))]):
                 self.waiting[_folder(key)] = key, number
 
-    def _new(self, strays: Iterable[Stray]) -> Iterable[Stray]:
-        told = set(self.cursor.told)
-        for stray in strays:
-            if stray.hash not in told:
-                told.add(stray.hash)
-                self.cursor.told.append(stray.hash)
-                yield stray
+    def _new(self, unmatched: Iterable[UnmatchedKey]) -> Iterable[UnmatchedKey]:
+        reported = set(self.cursor.reported)
+        for item in unmatched:
+            if item.hash not in reported:
+                reported.add(item.hash)
+                self.cursor.reported.append(item.hash)
+                yield item
 
 
 def _folder(key: str) -> str:

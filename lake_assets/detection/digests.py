@@ -1,4 +1,4 @@
-"""A mark: what is remembered of a set of objects, whatever their number."""
+"""The digest of a set of objects: its size does not depend on their number."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 
 from lake_assets.storage.store import LandedObject
 
-_BITS = 40  # a change goes unseen once in 2^40; the cursor holds thousands of marks
+_BITS = 40  # a change goes unseen once in 2^40; the cursor holds thousands of digests
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class FolderDigest:
     """The sum of the objects' hashes and their number.
 
-    A sum, so that it does not depend on their order, can be taken over several ticks, and that the mark of several
-    folders is the sum of their marks.
+    A sum, so that it does not depend on their order, can be taken over several ticks, and that the digest of several
+    folders is the sum of theirs.
     """
 
-    digest: int = 0
+    hash_sum: int = 0
     objects: int = 0
 
-    def plus(self, other: "Mark") -> "Mark":
-        """The mark of both sets together."""
-        return Mark((self.digest + other.digest) % 2**_BITS, self.objects + other.objects)
+    def plus(self, other: "FolderDigest") -> "FolderDigest":
+        """The digest of both sets together."""
+        return FolderDigest((self.hash_sum + other.hash_sum) % 2**_BITS, self.objects + other.objects)
 
 
-NOTHING = Mark()
+NOTHING = FolderDigest()
 
 
 def hash_of(*parts: object, bits: int = _BITS) -> int:
@@ -34,11 +34,11 @@ def hash_of(*parts: object, bits: int = _BITS) -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
 
 
-def mark_of(objects: Iterable[LandedObject]) -> Mark:
-    """The mark of these objects: of their keys, ETags and sizes, by which a rewritten object is another one.
+def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
+    """The digest of these objects: of their keys, ETags and sizes, by which a rewritten object is another one.
 
     Their times do not count: clocks differ, a multipart upload bears the time of its beginning, and a moved file its
     old one. A time stands in where a store gives no ETag.
     """
     hashes = [hash_of(o.key, o.etag or o.last_modified.timestamp(), o.size) for o in objects]
-    return Mark(sum(hashes) % 2**_BITS, len(hashes))
+    return FolderDigest(sum(hashes) % 2**_BITS, len(hashes))

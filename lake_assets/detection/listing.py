@@ -1,4 +1,4 @@
-"""What the look for arrivals asks of a store; `Store` has it, and tests have a store of a million keys in memory."""
+"""What a scan needs of a store; `Store` has it, and tests have a store of a million keys in memory."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol

@@ -15,8 +15,8 @@ from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
 from lake_assets.layout.timestamps import Granularity
 
-# Each branch is a request a tick.
-MOST_BRANCHES = 2000
+# Each prefix is a request a tick.
+MOST_PREFIXES = 2000
 
 # After which part of a time a finer one may follow, so that names sort as times do.
 _FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingProxyType(
@@ -25,14 +25,14 @@ _FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingPro
 
 
 @dataclass(frozen=True)
-class Route:
+class TimePrefix:
     """Where in a layout's paths time begins.
 
     Attributes:
         depth: folders of a path that are looked at as one; a partition has one or several of them.
         leads: the folders before the first that begins with a time, such as `region={region}`.
         times: that folder and what follows, as far as names sort as times do; empty where the layout has no such
-            place, so that nothing tells new objects from old ones but a look at all of them.
+            folder, so that nothing tells new objects from old ones but a scan of all of them.
     """
 
     template: Template
@@ -41,8 +41,8 @@ class Route:
     times: tuple[Part, ...]
 
     @classmethod
-    def of(cls, stream: Stream) -> "Route":
-        """The route of a stream's layout."""
+    def of(cls, stream: Stream) -> "TimePrefix":
+        """The time prefix of a stream's layout."""
         template = stream.template
         segments = _segments(template.parts)
         # OLake's paths leave folders out; all that lies in a first folder is then looked at as one.
@@ -57,8 +57,8 @@ class Route:
                     return cls(template, depth, tuple(segments[:number]) if times else (), times)
         return cls(template, depth, (), ())
 
-    def floor(self, stream: Stream, now: dt.datetime) -> str | None:
-        """The least text below a branch that belongs to the active partitions; None where the layout has no times.
+    def active_from(self, stream: Stream, now: dt.datetime) -> str | None:
+        """The least text below a prefix that belongs to the active partitions; None where the layout has no times.
 
         Args:
             stream: whose `lookback` and `end` say which are active.
@@ -71,11 +71,11 @@ class Route:
             if isinstance(part, Static):
                 text += part.text
             else:
-                assert part.name is not None  # noqa: S101 - the route was made of partition columns
+                assert part.name is not None  # noqa: S101 - the time prefix was made of partition columns
                 text += self.template.value_text(part, _first_active(stream, part.name, now))
         return text
 
-    def branches(self, listing: Listing) -> list[str]:
+    def prefixes(self, listing: Listing) -> list[str]:
         """The folders that have folders of times in them, each with a slash at its end; the root is the empty text.
 
         Raises:
@@ -84,31 +84,31 @@ class Route:
         found = [""]
         for lead in self.leads:
             if isinstance(lead[0], Static) and len(lead) == 1:
-                found = [f"{branch}{lead[0].text}/" for branch in found]
+                found = [f"{prefix}{lead[0].text}/" for prefix in found]
                 continue
             pattern = codec.pattern(lead, nested=False)
             found = [
                 f"{folder}/"
-                for branch in found
-                for folder in listing.folders(branch)
+                for prefix in found
+                for folder in listing.folders(prefix)
                 if pattern.fullmatch(folder.rpartition("/")[2])
             ]
-            if len(found) > MOST_BRANCHES:
+            if len(found) > MOST_PREFIXES:
                 raise StorageError(
                     f"the layout {self.template.text!r} has {len(found):,} folders above those of its times:",
-                    f"put the time before them in the layout; a sensor watches {MOST_BRANCHES:,} at most.",
+                    f"put the time before them in the layout; a sensor watches {MOST_PREFIXES:,} at most.",
                 )
         return found
 
-    def branch_of(self, folder: str) -> str:
-        """The branch that holds a folder of `depth` parts."""
+    def prefix_of(self, folder: str) -> str:
+        """The prefix that holds a folder of `depth` parts."""
         return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
 
-    def is_active(self, folder: str, floor: str | None) -> bool:
+    def is_active(self, folder: str, active_from: str | None) -> bool:
         """Whether a folder of `depth` parts, with a slash at its end, is one of the active partitions'."""
-        if floor is None:
+        if active_from is None:
             return False
-        return folder[len(self.branch_of(folder)) :] > floor
+        return folder[len(self.prefix_of(folder)) :] > active_from
 
 
 def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
@@ -148,7 +148,7 @@ def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
 def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:
     """The time column's text for the earliest active partition."""
     field = stream.partitions[column]
-    assert stream.sensor is not None  # noqa: S101 - whoever looks has a sensor
+    assert stream.sensor is not None  # noqa: S101 - only sensors scan
     today = now.astimezone(dt.UTC if field.type == "hour" else ZoneInfo(stream.time_zone))
     if field.end is not None and field.end < today.date():
         today = dt.datetime.combine(field.end, dt.time(), today.tzinfo)

@@ -1,11 +1,11 @@
-"""The partitions that one look found changed, and the runs that are asked for them."""
+"""The partitions that one scan found changed, and the runs that are asked for them."""
 
 import datetime as dt
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lake_assets.detection.digests import Mark, hash_of
+from lake_assets.detection.digests import FolderDigest, hash_of
 from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
 
 # How far apart two partitions of one range may lie, tried in turn: what lies between costs one listing each.
@@ -13,13 +13,13 @@ _GAPS = (1, 7, 31)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunTarget:
     """A run that is asked for: of one partition, or of all from one to another that differ in their time alone.
 
     Attributes:
         first: the first partition.
         last: the last; the first again where it is one.
-        state: names what was found in hexadecimal digits: the same for the same look, another for any other.
+        state: names what was found in hexadecimal digits: the same for the same scan, another for any other.
     """
 
     first: Partition
@@ -28,56 +28,56 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangedFolder:
     """A folder that is not as it was.
 
     Attributes:
-        folder: its path.
-        mark: what it holds now; `NOTHING` where it is gone.
+        path: its path.
+        digest: what it holds now; `NOTHING` where it is gone.
         partitions: to which its objects belong.
     """
 
-    folder: str
-    mark: Mark
+    path: str
+    digest: FolderDigest
     partitions: tuple[Partition, ...]
 
 
-class Batch:
-    """What one look found, as much of it as can go in so many runs.
+class RunPlan:
+    """What one scan found, as much of it as can go in so many runs.
 
     Args:
         columns: of the stream; partitions that differ in the first that is a time may go in one run.
-        max_runs: runs that a look may ask for.
+        max_runs: runs that a scan may ask for.
     """
 
     def __init__(self, columns: Sequence[PartitionColumn], max_runs: int) -> None:
         self._time = next((number for number, column in enumerate(columns) if column.type in TIME_FORMATS), None)
         self._max_runs = max_runs
-        self._found: dict[Partition, list[Change]] = {}
+        self._changed: dict[Partition, list[ChangedFolder]] = {}
         self._steps: dict[tuple[PartitionValue, ...], list[int]] = {}
         self._runs = 0
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._changed)
 
-    def take(self, changes: Iterable[Change]) -> bool:
+    def take(self, folders: Iterable[ChangedFolder]) -> bool:
         """Take changed folders in; False, and nothing taken, if that would ask for too many runs.
 
         The first are always taken, however many they are, or they would wait for ever.
         """
-        changes = tuple(changes)
-        new = {partition for change in changes for partition in change.partitions if partition not in self._found}
+        folders = tuple(folders)
+        new = {partition for folder in folders for partition in folder.partitions if partition not in self._changed}
         runs = self._runs
         for partition in new:
             self._runs += self._insert(partition)
-        if self._runs > self._max_runs and self._found:
+        if self._runs > self._max_runs and self._changed:
             for partition in new:
                 self._steps[self._group(partition)].remove(self._step(partition))
             self._runs = runs
             return False
-        for change in changes:
-            for partition in change.partitions:
-                self._found.setdefault(partition, []).append(change)
+        for folder in folders:
+            for partition in folder.partitions:
+                self._changed.setdefault(partition, []).append(folder)
         return True
 
     def _insert(self, partition: Partition) -> int:
@@ -92,29 +92,29 @@ class Batch:
         were_joined = bool(before and behind) and behind[0] - before[0] <= _GAPS[-1]
         return 1 - sum(joins) + were_joined
 
-    def requests(self, look: int) -> tuple[Request, ...]:
+    def targets(self, scan: int) -> tuple[RunTarget, ...]:
         """The runs: one a partition, or, if these would be too many, one for each stretch of time in a group.
 
         Args:
-            look: the number of the look. A state that comes back must be sent again, and Dagster drops a run key
-                that it has seen; a look that is repeated has the same number.
+            scan: the number of the scan. A state that comes back must be sent again, and Dagster drops a run key
+                that it has seen; a scan that is repeated has the same number.
         """
-        if len(self._found) <= self._max_runs or self._time is None:
-            return tuple(self._request([partition], look) for partition in self._found)
+        if len(self._changed) <= self._max_runs or self._time is None:
+            return tuple(self._target([partition], scan) for partition in self._changed)
         stretches: list[list[Partition]] = []
         for gap in _GAPS:
             stretches = self._stretches(gap)
             if len(stretches) <= self._max_runs:
                 break
-        return tuple(self._request(stretch, look) for stretch in stretches)
+        return tuple(self._target(stretch, scan) for stretch in stretches)
 
-    def _request(self, partitions: Sequence[Partition], look: int) -> Request:
-        found = sorted(
-            f"{partition.path}\n{change.folder}\n{change.mark.digest}\n{change.mark.objects}"
+    def _target(self, partitions: Sequence[Partition], scan: int) -> RunTarget:
+        texts = sorted(
+            f"{partition.path}\n{folder.path}\n{folder.digest.hash_sum}\n{folder.digest.objects}"
             for partition in partitions
-            for change in self._found[partition]
+            for folder in self._changed[partition]
         )
-        return Request(partitions[0], partitions[-1], f"{hash_of(look, *found, bits=64):016x}")
+        return RunTarget(partitions[0], partitions[-1], f"{hash_of(scan, *texts, bits=64):016x}")
 
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
@@ -122,7 +122,7 @@ class Batch:
     def _stretches(self, gap: int) -> list[list[Partition]]:
         """The partitions by group and time, cut where more than so many steps lie between two."""
         stretches: list[list[Partition]] = []
-        for partition in sorted(self._found, key=lambda p: (str(self._group(p)), self._step(p))):
+        for partition in sorted(self._changed, key=lambda p: (str(self._group(p)), self._step(p))):
             before = stretches[-1][-1] if stretches else None
             if (
                 before is not None

@@ -201,7 +201,7 @@ class Partition:
         return partition
 
     @property
-    def place(self) -> "Partition":
+    def path_part(self) -> "Partition":
         """What the landing zone's paths say of it: the partition without the columns that are in the rows."""
         said = [(c, v) for c, v in zip(self.columns, self.values, strict=True) if not c.in_rows]
         return Partition(tuple(column for column, _ in said), tuple(value for _, value in said))

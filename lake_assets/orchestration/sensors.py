@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 import dagster as dg
 
 from lake_assets.config.sensors import ObjectSensor, SensorBase
-from lake_assets.detection.reading import Stray
-from lake_assets.detection.run_plan import Request
-from lake_assets.detection.scan import look
+from lake_assets.detection.reading import UnmatchedKey
+from lake_assets.detection.run_plan import RunTarget
+from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import TIME_FORMATS, Partition
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
 from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
 from lake_assets.streams.stream import OpenStream
 
-NAMED_STRAYS = 10
+NAMED_KEYS = 10
 
 
 def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
@@ -32,13 +32,15 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
     )
     def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
-            found = look(stream.config, stream.source, context.cursor, looked_at=context.last_tick_completion_time)
+            found = scan(stream.config, stream.source, context.cursor, scanned_at=context.last_tick_completion_time)
         except LakeAssetsError as error:
-            raise told(error) from None
-        tell_strays(context, stream, found.strays)
-        if found.untold:
-            context.log.warning(f"below {stream.source.root}: {found.untold:,} more objects belong to no partition")
-        return result(context, stream, asset.key, found.requests, found.cursor, found.summary)
+            raise without_traceback(error) from None
+        log_unmatched(context, stream, found.unmatched)
+        if found.unremembered:
+            context.log.warning(
+                f"below {stream.source.root}: {found.unremembered:,} more objects belong to no partition"
+            )
+        return result(context, stream, asset.key, found.targets, found.cursor, found.summary)
 
     return objects
 
@@ -53,7 +55,7 @@ def default_status(config: SensorBase) -> dg.DefaultSensorStatus:
     return dg.DefaultSensorStatus.RUNNING if config.status == "running" else dg.DefaultSensorStatus.STOPPED
 
 
-def told(error: LakeAssetsError) -> LakeAssetsError:
+def without_traceback(error: LakeAssetsError) -> LakeAssetsError:
     """The error without where it came from: Dagster shows the tick's error with all that led to it."""
     return error.with_traceback(None)
 
@@ -62,23 +64,23 @@ def result(
     context: dg.SensorEvaluationContext,
     stream: OpenStream,
     asset: dg.AssetKey,
-    requests: Sequence[Request],
+    targets: Sequence[RunTarget],
     cursor: str,
     summary: str,
 ) -> dg.SensorResult:
     """What a tick returns: the runs, the dynamic partitions that they need, and the cursor."""
     context.log.info(summary)
-    if not requests:
+    if not targets:
         return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
-    partitions = [partition for request in requests for partition in (request.first, request.last)]
+    partitions = [partition for request in targets for partition in (request.first, request.last)]
     return dg.SensorResult(
-        run_requests=[run_request(asset, request) for request in requests],
+        run_requests=[run_request(asset, request) for request in targets],
         cursor=cursor,
         dynamic_partitions_requests=_new_keys(context.instance, stream, partitions),
     )
 
 
-def run_request(asset: dg.AssetKey, request: Request) -> dg.RunRequest:
+def run_request(asset: dg.AssetKey, request: RunTarget) -> dg.RunRequest:
     """The run of one partition, or of the range between two.
 
     Its run key names the partition and what was found there, so that a tick that is repeated starts nothing twice.
@@ -96,14 +98,14 @@ def run_request(asset: dg.AssetKey, request: Request) -> dg.RunRequest:
     )
 
 
-def tell_strays(context: dg.SensorEvaluationContext, stream: OpenStream, strays: Sequence[Stray]) -> None:
+def log_unmatched(context: dg.SensorEvaluationContext, stream: OpenStream, unmatched: Sequence[UnmatchedKey]) -> None:
     """Name the objects that belong to no partition, in the tick's log."""
     by_reason: dict[str, list[str]] = {}
-    for stray in strays:
-        by_reason.setdefault(stray.reason, []).append(stray.key)
+    for item in unmatched:
+        by_reason.setdefault(item.reason, []).append(item.key)
     for reason, keys in by_reason.items():
-        named = ", ".join(keys[:NAMED_STRAYS])
-        more = f" and {len(keys) - NAMED_STRAYS:,} more" if len(keys) > NAMED_STRAYS else ""
+        named = ", ".join(keys[:NAMED_KEYS])
+        more = f" and {len(keys) - NAMED_KEYS:,} more" if len(keys) > NAMED_KEYS else ""
         context.log.warning(f"below {stream.source.root}: {named}{more}: {reason}")
 
 
@@ -112,7 +114,7 @@ def _new_keys(
 ) -> list[dg.AddDynamicPartitionsRequest]:
     """What must be added before these partitions can be run."""
     partitions = list(partitions)
-    requests = []
+    targets = []
     for column in stream.config.columns:
         field = stream.config.partitions[column.name]
         if column.type in TIME_FORMATS or field.values is not None:
@@ -120,5 +122,5 @@ def _new_keys(
         name = dynamic_name(stream.name, column.name)
         keys = sorted({dimension_key(partition.texts()[column.name]) for partition in partitions})
         if new := [key for key in keys if not instance.has_dynamic_partition(name, key)]:
-            requests.append(dg.AddDynamicPartitionsRequest(name, new))
-    return requests
+            targets.append(dg.AddDynamicPartitionsRequest(name, new))
+    return targets

@@ -6,7 +6,7 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, sort_out
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.queues import Queue
-from lake_assets.orchestration.sensors import default_status, result, sensor_name, tell_strays, told
+from lake_assets.orchestration.sensors import default_status, log_unmatched, result, sensor_name, without_traceback
 from lake_assets.streams.stream import OpenStream
 
 
@@ -38,8 +38,8 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
             messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
             found = sort_out(stream.config, messages, cursor)
         except LakeAssetsError as error:
-            raise told(error) from None
-        tell_strays(context, stream, found.strays)
-        return result(context, stream, asset.key, found.requests, found.cursor, found.summary)
+            raise without_traceback(error) from None
+        log_unmatched(context, stream, found.unmatched)
+        return result(context, stream, asset.key, found.targets, found.cursor, found.summary)
 
     return notifications

@@ -13,7 +13,7 @@ from lake_assets.layout.texts import storable
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.places import Places
+from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
 LISTINGS = 16  # side by side: a listing is a wait for the store
@@ -78,9 +78,11 @@ def list_landed(
     if not stream.source.is_listable:
         asked = dict.fromkeys([*calendar.expected(known), *known])
         return {partition: found for partition, found in list_landed_in(stream, asked).items() if found.objects}, ()
-    by_place, strangers = _by_place(stream, stream.source.list(files=stream.config.files))
-    found = {p: manifest for place, manifest in by_place.items() for p in _at(stream, place, calendar)}
-    found |= {partition: by_place[partition.place] for partition in known if partition.place in by_place}
+    by_path_part, strangers = _by_path_part(stream, stream.source.list(files=stream.config.files))
+    found = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
+    found |= {
+        partition: by_path_part[partition.path_part] for partition in known if partition.path_part in by_path_part
+    }
     return found, strangers
 
 
@@ -91,31 +93,31 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
         StorageError: the landing zone cannot be listed.
     """
     wanted = list(partitions)
-    places = {partition.place: partition for partition in wanted}
+    path_parts = {partition.path_part: partition for partition in wanted}
     with ThreadPoolExecutor(LISTINGS) as pool:
-        found = dict(zip(places, pool.map(stream.manifest, places.values()), strict=True))
-    return {partition: found[partition.place] for partition in wanted}
+        found = dict(zip(path_parts, pool.map(stream.manifest, path_parts.values()), strict=True))
+    return {partition: found[partition.path_part] for partition in wanted}
 
 
-def _by_place(
+def _by_path_part(
     stream: OpenStream, objects: Sequence[LandedObject]
 ) -> tuple[dict[Partition, Manifest], tuple[Stranger, ...]]:
     """The objects of a listing by their partition's place, and those that lie in none."""
     found: dict[Partition, list[LandedObject]] = {}
     strangers = []
-    places = Places(stream.config)
+    locator = PartitionLocator(stream.config)
     for landed in objects:
-        place = places.find(landed.key)
-        if isinstance(place, LakeAssetsError):
-            strangers.append(Stranger(landed, place))
+        path_part = locator.find(landed.key)
+        if isinstance(path_part, LakeAssetsError):
+            strangers.append(Stranger(landed, path_part))
         else:
-            found.setdefault(place, []).append(landed)
-    return {place: Manifest(tuple(some)) for place, some in found.items()}, tuple(strangers)
+            found.setdefault(path_part, []).append(landed)
+    return {path_part: Manifest(tuple(some)) for path_part, some in found.items()}, tuple(strangers)
 
 
-def _at(stream: OpenStream, place: Partition, calendar: Calendar) -> Iterator[Partition]:
+def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:
     """The partitions of a place."""
-    said = dict(zip(place.columns, place.values, strict=True))
+    said = dict(zip(path_part.columns, path_part.values, strict=True))
     columns = stream.config.columns
     values = [[said[column]] if column in said else calendar.values(column) for column in columns]
     return (Partition(columns, combination) for combination in product(*values))

@@ -18,7 +18,7 @@ from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
-from lake_assets.streams.places import place_prefixes
+from lake_assets.streams.locator import folder_prefixes
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class OpenStream:
 
     def prefix(self, partition: Partition) -> str:
         """The folder below the landing zone's root that holds the partition's objects and no others."""
-        return self.layout.prefix(partition.place.texts())
+        return self.layout.prefix(partition.path_part.texts())
 
     def source_glob(self, partition: Partition) -> str:
         """What is read for the partition, as a glob."""
@@ -89,10 +89,10 @@ class OpenStream:
         Raises:
             StorageError: the landing zone cannot be listed.
         """
-        prefixes = place_prefixes(self.layout, partition.place)
+        prefixes = folder_prefixes(self.layout, partition.path_part)
         # In the order of the keys, as one listing of all gives them.
         listed = sorted((o for p in prefixes for o in self.source.list(p, self.config.files)), key=lambda o: o.key)
-        wanted = partition.place
+        wanted = partition.path_part
         for landed in listed:
             if not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")
@@ -113,11 +113,11 @@ class OpenStream:
         return manifest.fingerprint("\n".join(job))
 
 
-def _is_of(place: Partition, found: Mapping[str, str]) -> bool:
+def _is_of(path_part: Partition, found: Mapping[str, str]) -> bool:
     """Whether the values of a path are those of a place; an empty text may mean NULL."""
     return all(
         found[column.name] == text or (not found[column.name] and value is None and column.empty == "null")
-        for column, value, text in zip(place.columns, place.values, place.texts().values(), strict=True)
+        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
     )
 
 

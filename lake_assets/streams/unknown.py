@@ -6,8 +6,8 @@ from itertools import islice
 
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.layout.partition import Partition
+from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.nearest import has_wildcard, nearest
-from lake_assets.streams.places import Places
 from lake_assets.streams.stream import OpenStream
 
 MOST_OBJECTS = 5_000  # of the landing zone that are looked at for the values there are
@@ -57,13 +57,13 @@ def _first_landed(stream: OpenStream) -> Iterator[Partition]:
     """The partitions of the first objects of the landing zone; none where it does not answer, for this is a hint."""
     if not stream.source.is_listable:
         return
-    places = Places(stream.config)
+    locator = PartitionLocator(stream.config)
     for tree in (False, True):
         try:
             pages = stream.source.pages(tree=tree)
             for landed in islice((o for page in pages for o in page), MOST_OBJECTS):
-                if isinstance(place := places.find(landed.key), Partition):
-                    yield place
+                if isinstance(partition := locator.find(landed.key), Partition):
+                    yield partition
         except KeyOrderError:
             continue
         except StorageError:

@@ -15,7 +15,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.listing import Listing
-from lake_assets.detection.scan import look
+from lake_assets.detection.scan import scan
 from lake_assets.storage.store import Store
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import stream_of
@@ -74,7 +74,7 @@ def measure(what: str, listing: Listing, put: Callable[[str], object]) -> None:
 def ticked(stream: Stream, listing: Listing, cursor: str | None) -> tuple[str, float]:
     """The next cursor, and the seconds it took."""
     begun = time.perf_counter()
-    found = look(stream, listing, cursor, now=NOW)
+    found = scan(stream, listing, cursor, now=NOW)
     return found.cursor, time.perf_counter() - begun
 
 

@@ -1,4 +1,4 @@
-"""What looks cost in a bucket of a million objects, in requests and keys listed."""
+"""What scans cost in a bucket of a million objects, in requests and keys listed."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def test_a_steady_tick_lists_the_active_partitions_and_a_slice_of_the_others(see
     assert seen.tick() == []
 
     active = len(REGIONS) * 3 * A_DAY
-    assert seen.bucket.listed - before <= active + 5000 + 2000  # a slice ends with a cell and with a page
+    assert seen.bucket.listed - before <= active + 5000 + 2000  # a slice ends with a range and with a page
     # One for the regions, one for each region, and one for each thousand keys of the slice.
     assert seen.bucket.requests - requests <= 1 + len(REGIONS) + 7
     assert seen.cursor is not None
@@ -80,16 +80,16 @@ def test_a_round_through_all_partitions_takes_as_many_ticks_as_it_has_slices(see
         ticks += 1
         assert ticks <= MILLION / 5000
 
-    assert started == ["NE 2024-02-29"]  # though its cell has several days
+    assert started == ["NE 2024-02-29"]  # though its range has several days
     assert seen.tick() == []
     seen.bucket.delete(late)
 
 
 def test_a_cursor_does_not_grow_with_the_partitions(seen: Watch) -> None:
-    cells = Cursor.load(seen.cursor, seen.stream).cells
-    assert len(cells) <= MOST
-    assert sum(cell.folders for cell in cells) == len(REGIONS) * (DAYS - 3)
-    assert sum(cell.mark.objects for cell in cells) == len(REGIONS) * (DAYS - 3) * A_DAY
+    ranges = Cursor.load(seen.cursor, seen.stream).ranges
+    assert len(ranges) <= MOST
+    assert sum(range_.folders for range_ in ranges) == len(REGIONS) * (DAYS - 3)
+    assert sum(range_.digest.objects for range_ in ranges) == len(REGIONS) * (DAYS - 3) * A_DAY
 
 
 def test_a_partition_that_no_tick_can_read_whole_is_read_over_several() -> None:
@@ -98,13 +98,13 @@ def test_a_partition_that_no_tick_can_read_whole_is_read_over_several() -> None:
 
     assert seen.tick() == []
 
-    assert seen.settle(5) == ["NW 2025-01-01"]
+    assert seen.tick_until_quiet(5) == ["NW 2025-01-01"]
 
 
 def test_an_active_partition_that_no_tick_can_read_whole_is_read_over_several() -> None:
     seen = Watch(stream_of(budget=1), Bucket.of(f"region=NW/date=2026-02-11/{n:05}.parquet" for n in range(25_000)))
     seen.bucket.seconds = 0.1
 
-    started = seen.settle(12)
+    started = seen.tick_until_quiet(12)
 
     assert started == ["NW 2026-02-11"]

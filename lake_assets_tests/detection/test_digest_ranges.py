@@ -1,62 +1,62 @@
 import pytest
 
-from lake_assets.detection.digest_ranges import MOST_OBJECTS, Cells
-from lake_assets.detection.digests import NOTHING, Mark
+from lake_assets.detection.digest_ranges import MOST_OBJECTS, DigestRanges
+from lake_assets.detection.digests import NOTHING, FolderDigest
 
 
-def cells_of(count: int, objects: int = 1) -> Cells:
-    cells = Cells()
+def ranges_of(count: int, objects: int = 1) -> DigestRanges:
+    ranges = DigestRanges()
     for number in reversed(range(count)):
-        cells.add(f"{number:03}/", Mark(number, objects))
-    return cells
+        ranges.add(f"{number:03}/", FolderDigest(number, objects))
+    return ranges
 
 
-def test_each_folder_has_its_own_cell_while_there_is_room() -> None:
-    cells = cells_of(10)
-    cells.shrink(10)
+def test_each_folder_has_its_own_range_while_there_is_room() -> None:
+    ranges = ranges_of(10)
+    ranges.shrink(10)
 
-    assert [(cell.first, cell.last, cell.mark.digest) for cell in cells] == [
+    assert [(range_.first, range_.last, range_.digest.hash_sum) for range_ in ranges] == [
         (f"{number:03}/", f"{number:03}/", number) for number in range(10)
     ]
-    assert cells.of("0035/") is None
+    assert ranges.of("0035/") is None
 
 
 @pytest.mark.parametrize("most", [1, 3, 7, 50, 99])
-def test_joined_cells_are_the_sum_of_their_folders(most: int) -> None:
-    cells = cells_of(100)
-    cells.shrink(most)
+def test_joined_ranges_are_the_sum_of_their_folders(most: int) -> None:
+    ranges = ranges_of(100)
+    ranges.shrink(most)
 
-    assert len(cells) <= most
-    assert sum(cell.folders for cell in cells) == sum(cell.mark.objects for cell in cells) == 100
-    assert sum(cell.mark.digest for cell in cells) == sum(range(100))
+    assert len(ranges) <= most
+    assert sum(range_.folders for range_ in ranges) == sum(range_.digest.objects for range_ in ranges) == 100
+    assert sum(range_.digest.hash_sum for range_ in ranges) == sum(range(100))
     for number in range(100):
-        cell = cells.of(f"{number:03}/")
-        assert cell is not None
-        assert cell.first <= f"{number:03}/" <= cell.last
+        range_ = ranges.of(f"{number:03}/")
+        assert range_ is not None
+        assert range_.first <= f"{number:03}/" <= range_.last
 
 
-def test_a_folder_within_a_joined_cell_becomes_part_of_it() -> None:
-    cells = cells_of(4)
-    cells.shrink(1)
-    cells.add("0015/", Mark(5, 2))
-    cells.add("999/", Mark(7, 3))
+def test_a_folder_within_a_joined_range_becomes_part_of_it() -> None:
+    ranges = ranges_of(4)
+    ranges.shrink(1)
+    ranges.add("0015/", FolderDigest(5, 2))
+    ranges.add("999/", FolderDigest(7, 3))
 
-    joined, own = cells
-    assert (joined.folders, joined.mark) == (5, Mark(0 + 1 + 2 + 3 + 5, 6))
+    joined, own = ranges
+    assert (joined.folders, joined.digest) == (5, FolderDigest(0 + 1 + 2 + 3 + 5, 6))
     assert (own.first, own.folders) == ("999/", 1)
 
 
-def test_cells_that_would_take_long_to_read_are_not_joined() -> None:
-    cells = cells_of(4, MOST_OBJECTS // 2 + 1)
-    cells.shrink(1)
-    assert len(cells) == 4
+def test_ranges_that_would_take_long_to_read_are_not_joined() -> None:
+    ranges = ranges_of(4, MOST_OBJECTS // 2 + 1)
+    ranges.shrink(1)
+    assert len(ranges) == 4
 
 
-def test_marks_add_up_in_any_order() -> None:
-    some = [Mark(2**40 - 1, 1), Mark(5, 2), Mark(2**39, 3)]
+def test_digests_add_up_in_any_order() -> None:
+    some = [FolderDigest(2**40 - 1, 1), FolderDigest(5, 2), FolderDigest(2**39, 3)]
     forwards, backwards = NOTHING, NOTHING
-    for mark in some:
-        forwards = forwards.plus(mark)
-    for mark in reversed(some):
-        backwards = backwards.plus(mark)
-    assert forwards == backwards == Mark((2**40 - 1 + 5 + 2**39) % 2**40, 6)
+    for digest in some:
+        forwards = forwards.plus(digest)
+    for digest in reversed(some):
+        backwards = backwards.plus(digest)
+    assert forwards == backwards == FolderDigest((2**40 - 1 + 5 + 2**39) % 2**40, 6)

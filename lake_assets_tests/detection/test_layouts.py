@@ -1,11 +1,11 @@
-"""How far each kind of layout lets a look be narrowed, and that none loses anything."""
+"""How far each kind of layout lets a scan be narrowed, and that none loses anything."""
 
 import datetime as dt
 from typing import Any
 
 import pytest
 
-from lake_assets.detection.prefixes import Route
+from lake_assets.detection.prefixes import TimePrefix
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
@@ -14,7 +14,7 @@ HIVE: dict[str, Any] = {"region": {}, "date": DATE}
 
 
 @pytest.mark.parametrize(
-    ("layout", "partitions", "floor"),
+    ("layout", "partitions", "active_from"),
     [
         (None, HIVE, "date=2026-02-09"),
         (None, {"date": DATE, "region": {}}, "date=2026-02-09"),
@@ -35,11 +35,11 @@ HIVE: dict[str, Any] = {"region": {}, "date": DATE}
     ],
 )
 def test_a_layout_is_narrowed_as_far_as_its_names_sort_as_times_do(
-    layout: object, partitions: dict[str, Any], floor: str | None
+    layout: object, partitions: dict[str, Any], active_from: str | None
 ) -> None:
     stream = stream_of(layout=layout, partitions=partitions)
 
-    assert Route.of(stream).floor(stream, NOW) == floor
+    assert TimePrefix.of(stream).active_from(stream, NOW) == active_from
 
 
 LAYOUTS = [
@@ -67,7 +67,7 @@ def test_in_any_layout_a_new_object_asks_for_its_partition_alone(layout: object,
         for kind in ("x", "y")
     ]
     seen = Watch(stream, Bucket.of(f"{stream.template.render_row(row)}/a.parquet" for row in rows))
-    assert set(seen.settle(3)) == {f"{row['region']} {row['date']}" for row in rows}
+    assert set(seen.tick_until_quiet(3)) == {f"{row['region']} {row['date']}" for row in rows}
 
     late = {"region": "SW", "date": str((NOW - dt.timedelta(days_ago)).date()), "kind": "y"}
     seen.bucket.put(f"{stream.template.render_row(late)}/b.parquet")
@@ -79,7 +79,7 @@ def test_in_any_layout_a_new_object_asks_for_its_partition_alone(layout: object,
         assert expected in found
     else:
         assert found == [expected]
-    assert seen.settle(2) == []
+    assert seen.tick_until_quiet(2) == []
 
 
 def test_folders_below_a_partitions_own_belong_to_it() -> None:
@@ -97,9 +97,9 @@ def test_awkward_values_are_values(region: str) -> None:
     key = stream.template.render_row({"region": region, "date": dt.date(2026, 2, 11)})
     seen = Watch(stream, Bucket.of([f"{key}/a.parquet"]))
 
-    (request,) = seen.look().requests
+    (target,) = seen.scan().targets
 
-    assert request.first.values == (None if region.startswith("__") else region, dt.date(2026, 2, 11))
+    assert target.first.values == (None if region.startswith("__") else region, dt.date(2026, 2, 11))
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_awkward_values_are_values(region: str) -> None:
         ({"region": {}}, "region=a%2fb", "region=a%2Fb"),
     ],
 )
-def test_a_value_written_in_another_way_lies_where_no_run_looks(
+def test_a_value_written_in_another_way_lies_where_no_run_lists(
     partitions: dict[str, Any], folder: str, due: str
 ) -> None:
     seen = Watch(stream_of(partitions=partitions), Bucket.of([f"{folder}/a.parquet"]))
 
-    found = seen.look()
+    found = seen.scan()
 
-    assert found.requests == ()
-    assert [stray.key for stray in found.strays] == [f"{folder}/a.parquet"]
-    assert f"{due}/: move the object there" in found.strays[0].reason
+    assert found.targets == ()
+    assert [item.key for item in found.unmatched] == [f"{folder}/a.parquet"]
+    assert f"{due}/: move the object there" in found.unmatched[0].reason

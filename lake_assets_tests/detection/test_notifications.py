@@ -74,7 +74,7 @@ def test_event_bridge_does_not_encode_keys() -> None:
     assert parse(json.dumps(message | {"detail-type": "Object Tags Added"})) == ()
 
 
-def test_an_event_is_told_from_the_next_by_its_sequencer_or_its_time() -> None:
+def test_an_event_is_distinguished_from_the_next_by_its_sequencer_or_its_time() -> None:
     (first,) = parse(body(record()))
     assert parse(body(record()))[0].hash == first.hash
     assert parse(body(record(sequencer="0056")))[0].hash != first.hash
@@ -97,6 +97,6 @@ def test_an_event_is_told_from_the_next_by_its_sequencer_or_its_time() -> None:
         '{"Records": [{"s3": 1}]}',
     ],
 )
-def test_what_is_no_notification_is_refused_with_the_mend(text: str) -> None:
+def test_what_is_no_notification_is_refused_with_the_hint(text: str) -> None:
     with pytest.raises(NotificationError, match="dead-letter queue"):
         parse(text)

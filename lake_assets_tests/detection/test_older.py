@@ -2,33 +2,33 @@
 
 import pytest
 
-from lake_assets.detection.digest_ranges import Cell
-from lake_assets.detection.digests import NOTHING, Mark
+from lake_assets.detection.digest_ranges import DigestRange
+from lake_assets.detection.digests import NOTHING, FolderDigest
 from lake_assets.detection.older import changed_folders
 from lake_assets.detection.reading import Folder
 from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
-SINCE = 100.0  # when the cell was last read
+SINCE = 100.0  # when the range was last read
 
 
 def folder(path: str, old: int = 0, new: int = 0) -> Folder:
     """A folder whose objects have these sums of hashes; 0 for none."""
-    settled = Mark(old, 1) if old else NOTHING
-    fresh = Mark(new, 1) if new else NOTHING
-    return Folder(path, settled.plus(fresh), settled, SINCE + 1 if new else SINCE - 1)
+    older = FolderDigest(old, 1) if old else NOTHING
+    fresh = FolderDigest(new, 1) if new else NOTHING
+    return Folder(path, older.plus(fresh), older, SINCE + 1 if new else SINCE - 1)
 
 
-def changed(mark: Mark, *folders: Folder) -> list[str]:
-    return [found.path for found in changed_folders(Cell("a/", "b/", mark, 2), folders, SINCE)]
+def changed(digest: FolderDigest, *folders: Folder) -> list[str]:
+    return [found.path for found in changed_folders(DigestRange("a/", "b/", digest, 2), folders, SINCE)]
 
 
 def test_what_is_as_it_was_has_not_changed() -> None:
-    assert changed(Mark(3, 2), folder("a/", 1), folder("b/", 2)) == []
+    assert changed(FolderDigest(3, 2), folder("a/", 1), folder("b/", 2)) == []
 
 
 def test_a_new_object_changes_its_own_folder_alone() -> None:
-    assert changed(Mark(3, 2), folder("a/", 1), folder("b/", 2, new=5)) == ["b/"]
+    assert changed(FolderDigest(3, 2), folder("a/", 1), folder("b/", 2, new=5)) == ["b/"]
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_a_new_object_changes_its_own_folder_alone() -> None:
         (folder("a/", 1), folder("b/", 2), folder("c/", 4)),  # moved here, with an old time
     ],
 )
-def test_what_cannot_be_told_apart_has_all_changed(folders: tuple[Folder, ...]) -> None:
-    assert changed(Mark(3, 2), *folders) == [found.path for found in folders]
+def test_what_cannot_be_distinguished_has_all_changed(folders: tuple[Folder, ...]) -> None:
+    assert changed(FolderDigest(3, 2), *folders) == [found.path for found in folders]
 
 
 def test_what_only_went_away_is_no_change() -> None:
-    assert changed(Mark(3, 2), folder("a/", 1)) == []
+    assert changed(FolderDigest(3, 2), folder("a/", 1)) == []
 
 
 def test_an_object_behind_the_end_of_a_slice_is_sent_once() -> None:

@@ -20,7 +20,7 @@ skews = st.sampled_from([0, 0, 0, 1, 1800]).map(lambda seconds: dt.timedelta(sec
 
 
 class Landing(RuleBasedStateMachine):
-    """Writers put, rewrite and delete while a sensor looks, some of whose ticks are lost after they were recorded."""
+    """Writers put, rewrite and delete while a sensor scans, some of whose ticks are lost after they were recorded."""
 
     @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
     def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
@@ -67,12 +67,12 @@ class Landing(RuleBasedStateMachine):
 
     @rule()
     def nothing_is_lost(self) -> None:
-        self.run(self.watch.settle(12))
+        self.run(self.watch.tick_until_quiet(12))
         for partition in {f"{r} {d}" for r in REGIONS for d in DAYS}:
             now, sent = self.state(partition), self.sent.get(partition, {})
             # Old partitions may keep what the landing zone has forgotten.
             assert now.items() <= sent.items(), partition
-        assert self.watch.settle(3) == []
+        assert self.watch.tick_until_quiet(3) == []
 
 
 Landing.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
@@ -80,12 +80,12 @@ TestLanding = Landing.TestCase
 
 
 class JoinedLanding(Landing):
-    """The same where the cursor has room for two cells only."""
+    """The same where the cursor has room for two ranges only."""
 
     @rule()
     def join(self) -> None:
         cursor = Cursor.load(self.watch.cursor, self.watch.stream)
-        cursor.cells.shrink(2)
+        cursor.ranges.shrink(2)
         self.watch.cursor = cursor.dump()
 
 

@@ -1,4 +1,4 @@
-"""What a look at the landing zone finds, told by a cursor, and what it costs."""
+"""What a scan of the landing zone finds, by a cursor, and what it costs."""
 
 import datetime as dt
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.packing import VERSION
-from lake_assets.detection.scan import MOST_OUTSIDE
+from lake_assets.detection.scan import MOST_REMEMBERED
 from lake_assets_tests.detection.bucket import NOW, Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
@@ -25,11 +25,11 @@ def test_a_new_object_asks_for_its_partition_once() -> None:
     seen = watch(f"{TODAY}/a.parquet", f"{OLD}/a.parquet")
 
     assert seen.tick() == ["NW 2025-03-01", "NW 2026-02-11"]
-    assert seen.look().requests == ()
+    assert seen.scan().targets == ()
 
     seen.bucket.put(f"{TODAY}/b.parquet")
     assert seen.tick() == ["NW 2026-02-11"]
-    assert seen.look().requests == ()
+    assert seen.scan().targets == ()
 
 
 def test_objects_of_one_second_are_all_seen() -> None:
@@ -82,12 +82,12 @@ def test_old_objects_that_expire_leave_the_lake_alone() -> None:
     seen = watch()
     for name in "abc":
         seen.bucket.put(f"{OLD}/{name}.parquet", at=NOW - dt.timedelta(days=300))
-    seen.settle(3)
+    seen.tick_until_quiet(3)
     for name in "abc":
         seen.bucket.delete(f"{OLD}/{name}.parquet")
-        assert seen.settle(3) == []
+        assert seen.tick_until_quiet(3) == []
     seen.bucket.put(f"{OLD}/d.parquet")
-    assert seen.settle(3) == ["NW 2025-03-01"]
+    assert seen.tick_until_quiet(3) == ["NW 2025-03-01"]
 
 
 def test_a_state_that_comes_back_is_sent_again() -> None:
@@ -100,14 +100,14 @@ def test_a_state_that_comes_back_is_sent_again() -> None:
         assert seen.tick() == ["NW 2026-02-11"]
 
 
-def test_a_repeated_look_has_the_same_run_keys() -> None:
+def test_a_repeated_scan_has_the_same_run_keys() -> None:
     seen = watch(f"{TODAY}/a.parquet")
     seen.tick()
     before = seen.cursor
     seen.bucket.put(f"{TODAY}/b.parquet")
-    first = seen.look().requests
+    first = seen.scan().targets
     seen.cursor = before
-    assert seen.look().requests == first
+    assert seen.scan().targets == first
 
 
 def test_a_day_that_is_over_is_not_sent_again() -> None:
@@ -124,9 +124,9 @@ def test_a_longer_lookback_sends_nothing_again() -> None:
     seen = watch(f"{TODAY}/a.parquet", "region=NW/date=2026-02-01/a.parquet")
     seen.tick()
     seen.stream = stream_of(lookback=30)
-    assert seen.settle(3) == []
+    assert seen.tick_until_quiet(3) == []
     seen.stream = stream_of(lookback=0)
-    assert seen.settle(3) == []
+    assert seen.tick_until_quiet(3) == []
 
 
 def test_a_new_region_brings_its_past_with_it() -> None:
@@ -134,7 +134,7 @@ def test_a_new_region_brings_its_past_with_it() -> None:
     seen = watch(*(f"region=NW/date=2025-{month:02}-01/{n}.parquet" for month in range(1, 13) for n in range(1000)))
     seen.stream = stream_of(scan=1000)
     seen.tick()
-    assert seen.settle(3) == []
+    assert seen.tick_until_quiet(3) == []
 
     for day in days:
         seen.bucket.put(day)
@@ -142,44 +142,44 @@ def test_a_new_region_brings_its_past_with_it() -> None:
     assert len(seen.tick()) == 300
 
 
-def test_an_object_outside_the_layout_is_told_once() -> None:
+def test_an_object_outside_the_layout_is_reported_once() -> None:
     seen = watch("stray.parquet", "region=NW/x.parquet", f"{TODAY}/_SUCCESS", f"{TODAY}/notes.txt")
 
-    first = seen.look()
-    assert [(stray.key, stray.reason.split(":")[0]) for stray in first.strays] == [
+    first = seen.scan()
+    assert [(item.key, item.reason.split(":")[0]) for item in first.unmatched] == [
         ("region=NW/x.parquet", "the path is not of the layout 'region={region}/date={date}'"),
         ("stray.parquet", "the path is not of the layout 'region={region}/date={date}'"),
     ]
-    assert first.requests == ()
-    assert seen.look().strays == ()
+    assert first.targets == ()
+    assert seen.scan().unmatched == ()
     seen.bucket.put("stray2.parquet")
-    assert [stray.key for stray in seen.look().strays] == ["stray2.parquet"]
+    assert [item.key for item in seen.scan().unmatched] == ["stray2.parquet"]
 
 
-def test_more_strays_than_are_remembered_are_told_once_and_counted_once() -> None:
+def test_more_unmatched_objects_than_are_remembered_are_reported_once_and_counted_once() -> None:
     seen = watch(*(f"stray{n:03}.parquet" for n in range(700)), f"{TODAY}/a.parquet")
-    first = seen.look()
-    assert (len(first.strays), first.untold) == (MOST_OUTSIDE, 200)
+    first = seen.scan()
+    assert (len(first.unmatched), first.unremembered) == (MOST_REMEMBERED, 200)
     for _ in range(3):  # each of them a whole round
-        again = seen.look()
-        assert (again.strays, again.untold) == ((), 0)
+        again = seen.scan()
+        assert (again.unmatched, again.unremembered) == ((), 0)
         assert "700 objects belong to no partition" in again.summary
 
     seen.bucket.put("stray.parquet")
-    assert seen.look().untold == 201
+    assert seen.scan().unremembered == 201
 
 
-def test_a_stray_that_is_gone_makes_room_for_another() -> None:
-    seen = watch(*(f"stray{n:03}.parquet" for n in range(MOST_OUTSIDE)))
-    assert len(seen.look().strays) == MOST_OUTSIDE
+def test_an_unmatched_object_that_is_gone_makes_room_for_another() -> None:
+    seen = watch(*(f"stray{n:03}.parquet" for n in range(MOST_REMEMBERED)))
+    assert len(seen.scan().unmatched) == MOST_REMEMBERED
     for n in range(10):
         seen.bucket.delete(f"stray{n:03}.parquet")
-    seen.settle(2)
+    seen.tick_until_quiet(2)
 
     for n in range(10):
         seen.bucket.put(f"other{n}.parquet")
 
-    assert sorted(stray.key for stray in seen.look().strays) == [f"other{n}.parquet" for n in range(10)]
+    assert sorted(item.key for item in seen.scan().unmatched) == [f"other{n}.parquet" for n in range(10)]
 
 
 @pytest.mark.parametrize(
@@ -192,21 +192,21 @@ def test_a_stray_that_is_gone_makes_room_for_another() -> None:
         ("region=N%FFW/date=2026-02-11/a.parquet", "not in UTF-8"),
     ],
 )
-def test_an_object_of_no_partition_is_told_with_the_mend(key: str, says: str) -> None:
+def test_an_object_of_no_partition_is_reported_with_the_hint(key: str, says: str) -> None:
     partitions = {"region": {"values": ["NW"]}, "date": {"type": "date", "start": "2020-01-01"}}
     seen = Watch(stream_of(partitions=partitions), Bucket.of([key]))
 
-    (stray,) = seen.look().strays
+    (item,) = seen.scan().unmatched
 
-    assert says in stray.reason
-    assert seen.look().requests == ()
+    assert says in item.reason
+    assert seen.scan().targets == ()
 
 
 def test_what_lies_in_the_future_is_sent_when_its_day_has_come() -> None:
     seen = watch("region=NW/date=2026-02-13/a.parquet")
 
-    (stray,) = seen.look().strays
-    assert "lies in the future" in stray.reason
+    (item,) = seen.scan().unmatched
+    assert "lies in the future" in item.reason
     seen.now += dt.timedelta(days=2)
     assert seen.tick() == ["NW 2026-02-13"]
 
@@ -214,20 +214,20 @@ def test_what_lies_in_the_future_is_sent_when_its_day_has_come() -> None:
 def test_a_value_that_is_added_to_the_config_is_found() -> None:
     partitions = {"region": {"values": ["NW"]}, "date": {"type": "date", "start": "2020-01-01"}}
     seen = Watch(stream_of(partitions=partitions), Bucket.of(["region=SW/date=2025-01-01/a.parquet"]))
-    seen.settle(3)
+    seen.tick_until_quiet(3)
     partitions["region"] = {"values": ["NW", "SW"]}
     seen.stream = stream_of(partitions=partitions)
 
-    assert seen.settle(3) == ["SW 2025-01-01"]
+    assert seen.tick_until_quiet(3) == ["SW 2025-01-01"]
 
 
 def test_many_partitions_go_as_one_range_a_region() -> None:
     days = [dt.date(2025, 1, 1) + dt.timedelta(n) for n in range(100)]
     seen = watch(*(f"region={region}/date={day}/a.parquet" for region in ("NW", "SW") for day in days), max_runs=2)
 
-    requests = seen.look().requests
+    targets = seen.scan().targets
 
-    assert [(str(r.first), str(r.last)) for r in requests] == [
+    assert [(str(r.first), str(r.last)) for r in targets] == [
         (f"region={region}/date=2025-01-01", f"region={region}/date=2025-04-10") for region in ("NW", "SW")
     ]
 
@@ -239,7 +239,7 @@ def test_ranges_leave_out_what_they_can() -> None:
     assert seen.tick() == [f"NW {day}" for day in days]
 
 
-def test_what_is_too_much_for_one_look_comes_with_the_next() -> None:
+def test_what_is_too_much_for_one_scan_comes_with_the_next() -> None:
     regions = [f"R{n:02}" for n in range(10)]
     seen = watch(
         *(f"region={r}/date={day}/a.parquet" for r in regions for day in ("2025-01-01", "2026-02-11")), max_runs=3
@@ -256,7 +256,7 @@ def test_partitions_without_a_time_go_one_by_one() -> None:
         stream_of(partitions={"region": {}}, max_runs=3), Bucket.of(f"region=R{n:02}/a.parquet" for n in range(10))
     )
 
-    ticks = [[str(request.first) for request in seen.look().requests] for _ in range(5)]
+    ticks = [[str(target.first) for target in seen.scan().targets] for _ in range(5)]
 
     assert [len(tick) for tick in ticks] == [3, 3, 3, 1, 0]
     assert list(chain(*ticks)) == [f"region=R{n:02}" for n in range(10)]
@@ -269,9 +269,9 @@ def test_a_store_that_lists_folder_by_folder_is_noticed() -> None:
 
     seen.bucket.put("region=NW-2/date=2025-01-01/a.parquet")  # now the two orders differ
 
-    assert seen.settle(3) == ["NW-2 2025-01-01"]
+    assert seen.tick_until_quiet(3) == ["NW-2 2025-01-01"]
     seen.bucket.put("region=NW/date=2025-01-01/b.parquet")
-    assert seen.settle(3) == ["NW 2025-01-01"]
+    assert seen.tick_until_quiet(3) == ["NW 2025-01-01"]
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 2, "state": "!"}', "[]"])
@@ -283,22 +283,22 @@ def test_a_cursor_that_cannot_be_read_begins_anew(text: str) -> None:
 
 def test_another_layout_begins_anew_with_other_run_keys() -> None:
     seen = watch(f"{TODAY}/a.parquet")
-    before = seen.look().requests
+    before = seen.scan().targets
     seen.stream = stream_of(layout="region={region}/date={date}/")
 
-    (after,) = seen.look().requests
+    (after,) = seen.scan().targets
 
     assert after.first == before[0].first
     assert after.state != before[0].state
 
 
-def test_a_cursor_holds_the_state_of_the_last_look() -> None:
+def test_a_cursor_holds_the_state_of_the_last_scan() -> None:
     seen = watch(f"{TODAY}/a.parquet", f"{OLD}/a.parquet", "stray.parquet")
     seen.tick()
     assert seen.cursor is not None
     assert json.loads(seen.cursor)["version"] == VERSION
     loaded = Cursor.load(seen.cursor, seen.stream)
-    assert [cell.first for cell in loaded.cells] == [f"{OLD}/"]
+    assert [range_.first for range_ in loaded.ranges] == [f"{OLD}/"]
     assert list(loaded.active) == [f"{TODAY}/"]
-    assert loaded.branches == {"region=NW/"}
+    assert loaded.prefixes == {"region=NW/"}
     assert loaded.dump() == seen.cursor

@@ -1,12 +1,12 @@
-"""Looking at a bucket again and again, as Dagster does."""
+"""Scanning a bucket again and again, as Dagster does."""
 
 import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
 from lake_assets.config.streams import Stream
-from lake_assets.detection.run_plan import Request
-from lake_assets.detection.scan import Arrivals, look
+from lake_assets.detection.run_plan import RunTarget
+from lake_assets.detection.scan import ScanResult, scan
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.detection.bucket import NOW, Bucket
 
@@ -25,9 +25,9 @@ def stream_of(*, layout: object = None, partitions: dict[str, Any] | None = None
     )
 
 
-def covered(request: Request) -> list[str]:
+def covered(target: RunTarget) -> list[str]:
     """The partitions of a request over `region` and `date`, as `NW 2026-02-11`."""
-    (region, first), (_, last) = request.first.values, request.last.values
+    (region, first), (_, last) = target.first.values, target.last.values
     assert isinstance(first, dt.date)
     assert isinstance(last, dt.date)
     return [f"{region} {first + dt.timedelta(days)}" for days in range((last - first).days + 1)]
@@ -43,23 +43,23 @@ class Watch:
     cursor: str | None = None
     run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
 
-    def look(self) -> Arrivals:
-        found = look(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
+    def scan(self) -> ScanResult:
+        found = scan(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
         self.cursor = found.cursor
         return found
 
     def tick(self) -> list[str]:
-        """One look; the partitions for which runs start, sorted."""
+        """One scan; the partitions for which runs start, sorted."""
         started = []
-        for request in self.look().requests:
-            key = (request.first, request.last, request.state)
+        for target in self.scan().targets:
+            key = (target.first, target.last, target.state)
             if key not in self.run_keys:
                 self.run_keys.add(key)
-                started += covered(request)
+                started += covered(target)
         return sorted(started)
 
-    def settle(self, ticks: int = 50) -> list[str]:
-        """Look until nothing changes any more; the partitions for which runs started."""
+    def tick_until_quiet(self, ticks: int = 50) -> list[str]:
+        """Scan until nothing changes any more; the partitions for which runs started."""
         started: list[str] = []
         for _ in range(ticks):
             some = self.tick()

@@ -16,7 +16,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
 from lake_assets.report.state import read_state
 from lake_assets.streams.landing_zone import list_landed
-from lake_assets.streams.places import Places
+from lake_assets.streams.locator import PartitionLocator
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import World
 
@@ -104,8 +104,8 @@ def test_land_writes_it_as_a_value_if_it_is_one(tmp_path: Path, empty: str | Non
         writer.write(ROWS)
 
     assert {path.parent.name for path in tmp_path.rglob("*.parquet")} == folders
-    places = Places(stream)
-    assert {places.of(f"{folder}/a.parquet").path for folder in folders} == folders
+    locator = PartitionLocator(stream)
+    assert {locator.of(f"{folder}/a.parquet").path for folder in folders} == folders
 
 
 def test_dagster_has_a_key_for_it(local_world: World) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
-from lake_assets.detection.scan import look
+from lake_assets.detection.scan import scan
 from lake_assets.layout.template import Template
 from lake_assets.layout.time_types import time_type
 from lake_assets.streams.landing_zone import list_landed
@@ -45,10 +45,10 @@ def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> S
 def test_a_sensor_finds_an_hour_in_any_layout_of_hours(layout: object) -> None:
     hours = stream("hour", layout)
     path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else NOW}, now=NOW)
-    found = look(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
+    found = scan(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
 
-    assert found.strays == ()
-    assert [str(request.first) for request in found.requests] == [
+    assert found.unmatched == ()
+    assert [str(request.first) for request in found.targets] == [
         "hour=2026-02-11-09" if layout == "hour={hour}" else "hour=2026-02-11-12"
     ]
 

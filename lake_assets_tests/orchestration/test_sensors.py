@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from lake_assets.detection.run_plan import Request
+from lake_assets.detection.run_plan import RunTarget
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name
@@ -179,5 +179,5 @@ def test_a_stream_without_a_sensor_has_none(local_world: World) -> None:
 @pytest.mark.parametrize("last", ["region=NW,date=2026-02-11", "region=NW,date=2026-02-14"])
 def test_a_run_names_the_asset_as_its_target(local_world: World, last: str) -> None:
     """By which the UI shows what a run is for; the job of a sensor has no name of its own."""
-    request = Request(local_world.partition("region=NW,date=2026-02-11"), local_world.partition(last), "0a1b")
+    request = RunTarget(local_world.partition("region=NW,date=2026-02-11"), local_world.partition(last), "0a1b")
     assert run_request(dg.AssetKey("sales"), request).asset_selection == [dg.AssetKey("sales")]

@@ -79,14 +79,14 @@ class ReplaceRun:
             yield run.report()
 
     def _list(self, runs: Sequence[PartitionRun]) -> None:
-        places: dict[Partition, list[PartitionRun]] = {}
+        path_parts: dict[Partition, list[PartitionRun]] = {}
         for run in runs:
-            places.setdefault(run.partition.place, []).append(run)
+            path_parts.setdefault(run.partition.path_part, []).append(run)
 
         probing = Lock()
 
-        def one(place: list[PartitionRun]) -> None:
-            first, *others = place
+        def one(path_part: list[PartitionRun]) -> None:
+            first, *others = path_part
             with first.step("list"):
                 if self.broken is not None:
                     raise self.broken
@@ -103,7 +103,7 @@ class ReplaceRun:
                     run.listed(first.manifest)
 
         with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(one, places.values()))
+            list(pool.map(one, path_parts.values()))
         self.checkpoint()
 
     def _check(self, runs: Sequence[PartitionRun]) -> None:

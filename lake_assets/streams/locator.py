@@ -8,47 +8,60 @@ from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
+from lake_assets.streams.calendar import Calendar
 
 
-def place_prefixes(template: Template, place: Partition) -> list[str]:
-    """The folders that hold a place's objects, its own first; NULL may have a second, whose value is empty.
+def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
+    """The folders that hold a path part's objects, its own first; NULL may have a second, whose value is empty.
 
     Args:
         template: the stream's layout.
-        place: a partition's part in the path.
+        path_part: see `Partition.path_part`.
     """
     texts = [
         [text, ""] if value is None and column.empty == "null" else [text]
-        for column, value, text in zip(place.columns, place.values, place.texts().values(), strict=True)
+        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
     ]
-    names = [column.name for column in place.columns]
-    return [template.prefix(dict(zip(names, some, strict=True))) for some in product(*texts)]
+    names = [column.name for column in path_part.columns]
+    return [template.prefix(dict(zip(names, combination, strict=True))) for combination in product(*texts)]
 
 
-class Places:
-    """Tells the partitions of keys; each folder is looked at once.
+class PartitionLocator:
+    """Finds the partition that an object's path names. Each folder is parsed once.
 
     Args:
-        stream: whose layout and partition columns they are.
+        stream: defines the layout and the partition columns.
+        calendar: if given, a partition that the config does not have by now is refused.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, calendar: Calendar | None = None) -> None:
+        self._calendar = calendar
         self._template = stream.template
+        self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
         self._lenient = self._template.with_empty(kept=(), read=self._template.columns)
         self._known: dict[str, Partition | LakeAssetsError] = {}
 
     def of(self, key: str) -> Partition:
-        """The partition that a key names by the columns of the path; see `Partition.place`.
+        """The partition that a key names by the columns of the path; see `Partition.path_part`.
 
         Raises:
             LayoutError: the key is not one of the layout.
             PartitionError: a value is none of its column's type, or is not written as its partition's folder is.
+            OutsidePartitionError: the calendar does not have the partition.
         """
         found = self.find(key)
         if isinstance(found, LakeAssetsError):
             raise found
         return found
+
+    def at(self, path: str) -> Partition:
+        """The partition with this path; see `Partition.at`.
+
+        Raises:
+            PartitionError: the path is not one of the stream's columns.
+        """
+        return Partition.at(self._stream_columns, path)
 
     def find(self, key: str) -> Partition | LakeAssetsError:
         """As `of`, with the error as a value."""
@@ -57,7 +70,7 @@ class Places:
         folder = key.rpartition("/")[0]
         if folder not in self._known:
             try:
-                self._known[folder] = self._place(key)
+                self._known[folder] = self._partition(key)
             except (LayoutError, PartitionError) as error:
                 self._known[folder] = error
         return self._known[folder]
@@ -67,7 +80,7 @@ class Places:
         found = self._lenient.match(key, file=True) or {}
         return [name for name, text in found.items() if not text]
 
-    def _place(self, key: str) -> Partition:
+    def _partition(self, key: str) -> Partition:
         texts = self._template.match(key, file=True)
         if texts is None and (empty := self._empty(key)):
             folders = "; ".join(f"{name}={HIVE_NULL} for NULL" for name in empty)
@@ -79,12 +92,14 @@ class Places:
             raise LayoutError(
                 f"the path is not of the layout {self._template.text!r}:", "move the object, or correct `layout`."
             )
-        place = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
-        prefix, *others = place_prefixes(self._template, place)
+        partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
+        prefix, *others = folder_prefixes(self._template, partition)
         if not key.startswith((prefix, *others)):
             # 07 is 7, and %2f is %2F; but a run lists one folder, the one that it would write itself.
             raise PartitionError(
-                f"the path is of partition {place}, written otherwise than its folder {prefix}:",
+                f"the path is of partition {partition}, written otherwise than its folder {prefix}:",
                 "move the object there.",
             )
-        return place
+        if self._calendar is not None:
+            self._calendar.check(partition)
+        return partition
