@@ -10,10 +10,12 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
-from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, SourceError
+from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import ConfigError, LakeAssetsError, PartitionError, SourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, World, sales
 
 ODD = os.fsdecode(b"p=\xff")
@@ -100,6 +102,25 @@ def test_no_partition_has_such_a_value(local_world: World) -> None:
         list(ingest_all(local_world.stream, [Partition(columns, ("\udcff", None))], local_world.sessions))
     with pytest.raises(PartitionError, match=r"names \\xff, and the stream's"):
         Partition.parse((PartitionColumn("p", "string"),), "\udcff=a")
+
+
+@pytest.mark.parametrize("text", [ODD, "\udcff"], ids=["value", "no column"])
+def test_a_text_of_a_partition_is_shown_by_its_bytes(text: str) -> None:
+    with pytest.raises(PartitionError, match=r"\\xff") as raised:
+        Partition.parse([PartitionColumn("p", "string")], text)
+    str(raised.value).encode()
+
+
+def test_a_text_of_a_path_is_no_value() -> None:
+    with pytest.raises(PartitionError, match=r"partition value .*\\xff' is not UTF-8"):
+        PartitionColumn("p", "string").parse("\udcff")
+
+
+def test_a_name_that_a_look_at_a_folder_meets_is_told(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"a\xfe.parquet")).write_bytes(b"x")
+
+    with pytest.raises(StorageError, match=r"the name of .*a%FE\.parquet is not UTF-8 .*: rename it"):
+        Store(LocalStorage(path=str(tmp_path))).probe()
 
 
 def test_a_failure_that_names_such_a_file_has_its_row(local_world: World) -> None:

@@ -9,6 +9,8 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.errors import CatalogError, LakeAssetsError, SchemaError
+from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.metadata import materialization_metadata, view_partition
@@ -76,6 +78,13 @@ def test_every_name_goes_through_every_lane_the_checks_and_the_ui(world: World) 
     shown = materialization_metadata(result, view, world.partition(NW))["dagster/column_schema"].value
     assert isinstance(shown, dg.TableSchema)
     assert {"a b", "é", "😀", "a\nb"} <= {column.name for column in shown.columns}
+
+
+def test_a_column_that_has_the_path_of_a_field_is_none_that_the_direct_lane_tells_apart(local_world: World) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows('CREATE TABLE lake.sales ("a, b" BIGINT, a STRUCT(b BIGINT), region VARCHAR)')
+        with catalog_view(lake) as catalog, pytest.raises(NotDirectError, match=r"two columns of .* have one path"):
+            read_table(catalog, local_world.stream.table)
 
 
 def test_every_name_goes_through_a_transform(local_world: World) -> None:
