@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
-from lake_assets_tests.ingest.index.indexing import indexed_world, lane
+from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
 from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
@@ -30,7 +30,6 @@ settings.load_profile("untimed")
 __all__ = [
     "encrypted",
     "indexed_world",
-    "lane",
     "local_encrypted",
     "local_world",
     "postgres",
@@ -40,6 +39,7 @@ __all__ = [
     "sessions",
     "spark",
     "stoppable_postgres",
+    "strategy",
     "web",
     "world",
 ]

@@ -41,7 +41,7 @@ def fail_and_correct(world: World) -> None:
 
 def test_the_table_is_as_the_files_that_fill_it(world: World) -> None:
     fail_and_correct(world)
-    world.ingest(NW, force=True)  # by the direct lane, where there is one
+    world.ingest(NW, force=True)  # by the direct strategy, where there is one
     assert world.totals() == [1, 2]
 
 

@@ -69,7 +69,7 @@ spark.stop()
 
 @pytest.fixture
 def config(tmp_path: Path, s3: S3Server, postgres: PostgresServer) -> dict[str, Any]:
-    """Streams by each lane: one that passes through, one with a transform, and ones that fail in a task."""
+    """Streams by each job: one that passes through, one with a transform, and ones that fail in a task."""
     source, storage, catalog = bucket_on(s3), bucket_on(s3), database_on(postgres)
     world = World(catalog, storage, source, lambda: pytest.fail("not this session"))
     world.land(NW, sales(1, 2))

@@ -171,8 +171,8 @@ def _rewrite(stream: OpenStream, one: Candidate, row: LedgerRow, schema: pa.Sche
     replacement = Replacement(stream.table, one.partition, [], Manifest(()), row, columns=schema.names)
     with stream.lake.open() as session:
         prepare_table(session, stream.table, stream.config.compression)
-        lane = partial(rewrite_by_insert, target=stream.config.target_file_size)
-        return commit(session, replacement, lanes=[lane])
+        strategy = partial(rewrite_by_insert, target=stream.config.target_file_size)
+        return commit(session, replacement, strategies=[strategy])
 
 
 def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
@@ -214,8 +214,8 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
     )
     try:
         with stream.lake.open() as session:
-            # Only this lane knows which files it replaces.
-            return commit(session, replacement, lanes=[replace_directly])
+            # Only this strategy knows which files it replaces.
+            return commit(session, replacement, strategies=[replace_directly])
     except (NotDirectError, PartitionMovedError):  # by which it is known that nothing was committed
         discard(storage, new)
         raise

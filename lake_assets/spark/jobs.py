@@ -1,4 +1,4 @@
-"""The two lanes of a partition's rows through Spark.
+"""The two jobs of a partition's rows through Spark.
 
 Pass-through: each task reads its share and writes its files with Arrow, and the rows never enter the JVM. Transform:
 tasks read with Arrow, Spark SQL or a function works on the DataFrame, tasks write with the same writer.

@@ -1,6 +1,6 @@
 """A process that indexes a world's landing zone, to be killed or to run beside others.
 
-python -m lake_assets_tests.faults.indexer WORLD.json [--lane LANE] [--die-at STATEMENT]
+python -m lake_assets_tests.faults.indexer WORLD.json [--strategy STRATEGY] [--die-at STATEMENT]
 """
 
 import argparse
@@ -17,18 +17,18 @@ from lake_assets.lake.session import DuckLake
 from lake_assets_tests.faults.writer import deadly
 from lake_assets_tests.world import World
 
-LANES = {"direct": register_directly, "extension": register_by_extension}
+STRATEGIES = {"direct": register_directly, "extension": register_by_extension}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("world", type=Path)
-    parser.add_argument("--lane", choices=LANES)
+    parser.add_argument("--strategy", choices=STRATEGIES)
     parser.add_argument("--die-at")
     given = parser.parse_args()
     world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
-    if given.lane:
-        commit.commit_registration.__defaults__ = ((LANES[given.lane],),)
+    if given.strategy:
+        commit.commit_registration.__defaults__ = ((STRATEGIES[given.strategy],),)
     if given.die_at:
         watch(given.die_at)
     for outcome in index_all(world.stream):

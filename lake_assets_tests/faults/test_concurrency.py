@@ -7,7 +7,7 @@ import pytest
 
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.faults.test_kill import start
-from lake_assets_tests.faults.writer import LANES, ROWS, make_table, write
+from lake_assets_tests.faults.writer import ROWS, STRATEGIES, make_table, write
 from lake_assets_tests.world import NW, SW, World
 
 pytestmark = pytest.mark.kill
@@ -81,10 +81,10 @@ def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_mends(world: 
 
 
 @pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-@pytest.mark.parametrize("lane", LANES)
-@pytest.mark.parametrize("faster_lane", LANES)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("faster_strategy", STRATEGIES)
 def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partition(
-    world: World, lane: str, faster_lane: str
+    world: World, strategy: str, faster_strategy: str
 ) -> None:
     """The case that DuckLake lets pass by itself: each of two deletes matches nothing."""
     make_table(world)
@@ -93,9 +93,9 @@ def test_a_first_commit_that_is_overtaken_by_another_does_not_double_the_partiti
     faster: list[LedgerRow] = []
 
     def overtake() -> None:
-        faster.append(write(other, NW, lock=False, lane=faster_lane))
+        faster.append(write(other, NW, lock=False, strategy=faster_strategy))
 
-    row = write(world, NW, lock=False, lane=lane, overtaken_by=overtake)
+    row = write(world, NW, lock=False, strategy=strategy, overtaken_by=overtake)
 
     assert len(world.totals(NW)) == ROWS
     assert faster[0].rows_before == 0

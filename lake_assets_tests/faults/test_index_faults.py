@@ -58,15 +58,17 @@ def test_indexers_at_once_register_each_file_once(world: World, tmp_path: Path) 
     assert sum(row.row_count or 0 for row in world.ledger()) == 40
 
 
-@pytest.mark.parametrize(("lane", "statement"), [(lane, s) for lane in STATEMENTS for s in STATEMENTS[lane]])
+@pytest.mark.parametrize(
+    ("strategy", "statement"), [(strategy, s) for strategy in STATEMENTS for s in STATEMENTS[strategy]]
+)
 def test_death_at_each_statement_registers_nothing_and_the_next_run_all(
-    local_world: World, tmp_path: Path, lane: str, statement: str
+    local_world: World, tmp_path: Path, strategy: str, statement: str
 ) -> None:
     local_world.options = {"mode": "index"}
     for number in range(6):
         local_world.land(NW if number % 2 else SW, sales(number), f"{number}.parquet")
 
-    child = start(local_world, tmp_path, "--lane", lane, "--die-at", statement)
+    child = start(local_world, tmp_path, "--strategy", strategy, "--die-at", statement)
     _, errors = child.communicate(timeout=120)
 
     assert child.returncode == -signal.SIGKILL, errors

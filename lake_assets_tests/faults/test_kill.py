@@ -59,11 +59,11 @@ MOMENTS = {
     "insert": {"after DELETE", "COMMIT", "after COMMIT"},
 }
 DEATHS = [
-    pytest.param(lane, statement, marks=() if statement in MOMENTS[lane] else pytest.mark.kill_all)
-    for lane, statements in STATEMENTS.items()
+    pytest.param(strategy, statement, marks=() if statement in MOMENTS[strategy] else pytest.mark.kill_all)
+    for strategy, statements in STATEMENTS.items()
     for statement in statements
 ]
-LANE_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
+STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
 def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -75,16 +75,16 @@ def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize(("lane", "statement"), DEATHS)
+@pytest.mark.parametrize(("strategy", "statement"), DEATHS)
 def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
-    local_world: World, tmp_path: Path, lane: str, statement: str
+    local_world: World, tmp_path: Path, strategy: str, statement: str
 ) -> None:
-    local_world.lake_options = LANE_OPTIONS.get(lane, {})
+    local_world.lake_options = STRATEGY_OPTIONS.get(strategy, {})
     make_table(local_world)
     write(local_world, NW)
     before = local_world.totals()
 
-    chosen = () if lane == "insert" else ("--lane", lane)
+    chosen = () if strategy == "insert" else ("--strategy", strategy)
     child = start(local_world, tmp_path, "--partition", NW, *chosen, "--die-at", statement)
     _, errors = child.communicate(timeout=60)
 

@@ -1,6 +1,6 @@
 """A process that commits partitions to a lake without Spark, to be killed or to run beside others.
 
-    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--lane LANE]
+    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--strategy STRATEGY]
         [--die-at STATEMENT] [--no-lock]
 
 Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
@@ -45,7 +45,7 @@ ROWS = 3
 SCHEMA = pa.schema([("id", pa.int64()), ("total", pa.float64())])
 
 
-LANES = {"direct": replace_directly, "extension": replace_by_extension}
+STRATEGIES = {"direct": replace_directly, "extension": replace_by_extension}
 
 
 class Watched:
@@ -90,7 +90,7 @@ def deadly(connection: Any, point: str) -> Any:
 
 @contextmanager
 def overtaken(connection: Any, happening: Callable[[], object]) -> Iterator[Any]:
-    """The connection; what happens, happens once, when either lane has read the last snapshot and not yet written."""
+    """The connection; what happens, happens once, once either strategy has read the last snapshot, before it writes."""
     happenings = [happening]
 
     def happen(sql: str = "COMMIT") -> None:
@@ -125,7 +125,7 @@ def write(
     world: World,
     text: str,
     *,
-    lane: str | None = None,
+    strategy: str | None = None,
     die_at: str | None = None,
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
@@ -160,7 +160,7 @@ def write(
         manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
         with manager as connection:
             session = (LakeSession if lock else Unlocked)(config, connection)
-            return commit(session, replacement, [LANES[lane], replace_by_extension] if lane else None)
+            return commit(session, replacement, [STRATEGIES[strategy], replace_by_extension] if strategy else None)
 
 
 def put(world: World, text: str, rows: pa.Table) -> str:
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("world", type=Path)
     parser.add_argument("--partition", required=True)
     parser.add_argument("--times", type=int, default=1)
-    parser.add_argument("--lane", choices=LANES)
+    parser.add_argument("--strategy", choices=STRATEGIES)
     parser.add_argument("--die-at")
     parser.add_argument("--no-lock", action="store_true")
     given = parser.parse_args()
@@ -193,7 +193,7 @@ def main() -> None:
         connect = sqlite3.connect
         sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
     for _ in range(given.times):
-        write(world, given.partition, lane=given.lane, die_at=given.die_at, lock=not given.no_lock)
+        write(world, given.partition, strategy=given.strategy, die_at=given.die_at, lock=not given.no_lock)
         print("committed", flush=True)  # noqa: T201 - the parent counts
 
 

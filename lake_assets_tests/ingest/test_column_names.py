@@ -1,4 +1,4 @@
-"""Any name that DuckLake takes is a column, in both jobs, every lane and mode; what it does not take is told."""
+"""Any name that DuckLake takes is a column, in both jobs, every strategy and mode; what it does not take is told."""
 
 from collections.abc import Callable
 
@@ -61,7 +61,7 @@ def checked(world: World) -> dict[str, bool]:
 @pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )
-def test_every_name_goes_through_every_lane_the_checks_and_the_ui(world: World) -> None:
+def test_every_name_goes_through_every_strategy_the_checks_and_the_ui(world: World) -> None:
     world.land(NW, odd())
     world.ingest(NW)  # the first file, by the extension
     world.land(SW, odd(1000))
@@ -115,13 +115,13 @@ def test_every_name_is_added_to_a_table_and_compacted(local_world: World) -> Non
     assert local_world.query('SELECT sum("é"), count(*) FROM lake.sales') == [(312, 8)]
 
 
-def test_every_name_is_indexed(indexed_world: World, lane: str) -> None:
+def test_every_name_is_indexed(indexed_world: World, strategy: str) -> None:
     indexed_world.land(NW, odd())
     indexed_world.land(SW, odd(1000))
 
     found = index(indexed_world)
 
-    assert [outcome.error for outcome in found.values()] == [None, None], lane
+    assert [outcome.error for outcome in found.values()] == [None, None], strategy
     assert rows(indexed_world) == expected(odd(), odd(1000))
 
 

@@ -86,7 +86,7 @@ def test_as_a_value_it_is_a_partition_of_its_own_from_end_to_end(local_world: Wo
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
 
 
-def test_a_file_that_is_registered_in_place_has_the_empty_value(indexed_world: World, lane: str) -> None:  # noqa: ARG001
+def test_a_file_that_is_registered_in_place_has_the_empty_value(indexed_world: World, strategy: str) -> None:  # noqa: ARG001
     indexed_world.options |= options("value")
     write(indexed_world)
 

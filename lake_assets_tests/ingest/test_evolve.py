@@ -79,13 +79,13 @@ def test_new_wider_and_missing_columns(world: World) -> None:
 @CATALOGS
 def test_commits_after_a_change_go_directly_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.options = {"schema_policy": "evolve"}
-    lanes: list[str] = []
+    strategies: list[str] = []
 
     def watched(session: Any, replacement: Any) -> Any:
-        def noted(lane: Any, name: str) -> Any:
+        def noted(strategy: Any, name: str) -> Any:
             def run(*arguments: Any) -> Any:
-                row = lane(*arguments)
-                lanes.append(name)
+                row = strategy(*arguments)
+                strategies.append(name)
                 return row
 
             return run
@@ -98,7 +98,7 @@ def test_commits_after_a_change_go_directly_again(world: World, monkeypatch: pyt
         world.land(NW, rows.append_column("number", pa.array([number], pa.int8())))
         world.ingest(NW)
 
-    assert lanes == ["extension", "direct", "extension", "direct", "direct", "direct"]
+    assert strategies == ["extension", "direct", "extension", "direct", "direct", "direct"]
     assert world.query("SELECT number, total, a FROM lake.sales") == [(5, 2.0, None)]
     assert world.query("SELECT count(*) FROM lake.sales WHERE a IS NULL") == [(1,)]
     assert world.query("SELECT count(*) FROM lake.sales WHERE a = 'y'") == [(0,)]

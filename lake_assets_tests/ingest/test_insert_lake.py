@@ -119,7 +119,7 @@ def test_the_plan_says_what_is_staged_and_inserted(local_encrypted: World) -> No
     assert f"{local_encrypted.storage['path']}/_staging/<random>/<run id>-<random>.parquet" in insert[1][2]  # type: ignore[operator]
 
 
-def test_a_plain_file_is_refused_by_every_other_lane(local_encrypted: World) -> None:
+def test_a_plain_file_is_refused_by_every_other_strategy(local_encrypted: World) -> None:
     make_table(local_encrypted)
     row = write(local_encrypted, SW)
     file = put(local_encrypted, NW, sales(1))

@@ -150,7 +150,7 @@ def test_a_skipped_partition_waits_too(local_world: World, monkeypatch: pytest.M
 
 
 def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit, "LANES", (replace_by_extension,))
+    monkeypatch.setattr(commit, "STRATEGIES", (replace_by_extension,))
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     local_world.land(NW, sales(2))
@@ -162,7 +162,9 @@ def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: py
     assert local_world.totals() == [2]
 
 
-def test_the_direct_lanes_own_wait_ends_in_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_direct_strategys_own_wait_ends_in_an_error_that_passes(
+    known: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lake_assets.lake.catalog.database.BUSY", 0.1)
     with (
         known.stream.lake.open() as lake,

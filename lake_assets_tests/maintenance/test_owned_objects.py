@@ -13,10 +13,10 @@ from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.storage.store import Store
-from lake_assets_tests.ingest.index.indexing import lane
+from lake_assets_tests.ingest.index.indexing import strategy
 from lake_assets_tests.world import NW, SW, World, sales
 
-__all__ = ["lane"]
+__all__ = ["strategy"]
 
 WORLDS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
@@ -159,8 +159,8 @@ def test_a_file_that_a_repair_described_anew_is_deleted_while_it_is_that(owner: 
     assert mended in tidy(owner).cleaned.deleted
 
 
-def test_both_lanes_note_what_is_compared(local_world: World, lane: str) -> None:
-    assert lane
+def test_both_strategies_note_what_is_compared(local_world: World, strategy: str) -> None:
+    assert strategy
     owner = owning(local_world)
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")

@@ -177,7 +177,7 @@ def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, data: st.DataObj
 
     assert differences(landed, world) == []
     if way == "pass-through":
-        world.ingest(NW, force=True)  # the table is known now, and the commit goes by the direct lane
+        world.ingest(NW, force=True)  # the table is known now, and the commit goes by the direct strategy
         assert differences(landed, world) == []
 
 

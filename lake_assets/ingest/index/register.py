@@ -73,10 +73,10 @@ class Registrar:
         look = self.look_at(session, candidates)
         self.errors |= look.errors
         # Those that only the extension can register are a commit of their own.
-        by_lane: tuple[list[LandedFile], list[LandedFile]] = ([], [])
+        by_strategy: tuple[list[LandedFile], list[LandedFile]] = ([], [])
         for file in look.files:
-            by_lane[look.described is None or (file.facts is None and file.rows > 0)].append(file)
-        direct, others = by_lane
+            by_strategy[look.described is None or (file.facts is None and file.rows > 0)].append(file)
+        direct, others = by_strategy
         self._commit(session, look.described, direct)
         self._commit(session, None, others)
 

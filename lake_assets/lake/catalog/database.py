@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 class NotDirectError(Exception):
-    """This commit is not for the direct lane; nothing has been written. The text says why."""
+    """This commit is not for the direct strategy; nothing has been written. The text says why."""
 
 
 class CatalogDatabase(ABC):

@@ -83,7 +83,7 @@ class Footer:
     chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty where there are no rows
 
     def oddity(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """Why this lane cannot say what the catalog must know of the file; None if it can.
+        """Why this strategy cannot say what the catalog must know of the file; None if it can.
 
         Args:
             leaves: the columns that the file must have, by Parquet's path of them.

@@ -77,7 +77,7 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
     """The table's description.
 
     Raises:
-        NotDirectError: it does not exist, or has columns that this lane cannot compare or tell apart.
+        NotDirectError: it does not exist, or has columns that this strategy cannot compare or tell apart.
     """
     table_id, path, is_relative = read_folder(database, name)
     columns = {

@@ -101,7 +101,7 @@ def _refuse_unfinished(o: LandedObject, footer: Footer) -> None:
 def _facts(
     session: LakeSession, table: Table, partitioning: Partitioning, seen: Sequence[_Seen]
 ) -> dict[str, FileFacts]:
-    """The facts of all files that the direct lane can take, by URI."""
+    """The facts of all files that the direct strategy can take, by URI."""
     found: dict[str, FileFacts] = {}
     for inside in {view.inside for *_, view in seen}:
         by_path = {c.column_id for c in partitioning.columns if c.name.lower() not in inside}

@@ -187,7 +187,7 @@ def _move_bounds(session: LakeSession, table: TableName, row: LedgerRow) -> None
 def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:
     """Another run may have changed the table since the files were begun; a missing column would be an error here.
 
-    The direct lane has no need of this: it takes files only that have all columns.
+    The direct strategy has no need of this: it takes files only that have all columns.
     """
     if not replacement.columns:
         return

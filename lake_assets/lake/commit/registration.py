@@ -1,4 +1,4 @@
-"""What an index of landed files puts into the lake by one commit, in the words that both of its lanes share."""
+"""What an index of landed files puts into the lake by one commit, in the words that both of its strategies share."""
 
 import dataclasses
 import datetime as dt
@@ -41,7 +41,7 @@ class Registration:
     """What one commit does: these files become the table's, and a ledger row a partition tells."""
 
     table: TableName
-    described: Table | None  # the table that the files' facts are about; None: the direct lane is not the way
+    described: Table | None  # the table that the files' facts are about; None: the direct strategy is not the way
     files: Sequence[LandedFile]
     rows: Mapping[Partition, LedgerRow]  # snapshot_id, rows_before and finished_at are filled in by the commit
 

@@ -1,4 +1,4 @@
-"""What a commit does to a partition, in the words that its lanes share."""
+"""What a commit does to a partition, in the words that its strategies share."""
 
 import dataclasses
 import datetime as dt

@@ -1,9 +1,9 @@
 """The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
 
-It has three lanes. The direct one writes what DuckLake's specification says into the catalog's tables, at a cost that
-knows nothing of the partition's rows; the extension's does the rest: a table's first file, rows that were deleted or
-inlined by others, catalogs that have no driver here. Both make the same lake, which the tests hold them to. Lakes that
-take no written files (encrypted ones, and those whose files MotherDuck manages) have a lane of their own, by INSERT.
+There are three commit strategies. The direct strategy writes the catalog's tables by DuckLake's specification. Its cost
+does not depend on the partition's rows. The extension strategy does the rest: a table's first file, rows that others
+deleted or inlined, catalogs that have no driver here. Both make the same lake, and tests compare the two. The INSERT
+strategy serves lakes that take no written files: encrypted ones, and those whose files MotherDuck manages.
 """
 
 import dataclasses
@@ -29,22 +29,22 @@ from lake_assets.lake.session import LakeSession
 
 _LOG = logging.getLogger(__name__)
 
-Lane = Callable[[LakeSession, Replacement], LedgerRow]
-RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
+Strategy = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]
 
-LANES: Sequence[Lane] = (replace_directly, replace_by_extension)
-REGISTER_LANES: Sequence[RegisterLane] = (register_directly, register_by_extension)
+STRATEGIES: Sequence[Strategy] = (replace_directly, replace_by_extension)
+REGISTER_STRATEGIES: Sequence[RegisterStrategy] = (register_directly, register_by_extension)
 
 Task = TypeVar("Task")
 Done = TypeVar("Done")
 
 
-def lanes_of(lake: Lake) -> Sequence[Lane]:
-    """The lanes that can replace a partition of this lake."""
-    return (replace_by_insert,) if lake.inserts_only else LANES
+def strategies_of(lake: Lake) -> Sequence[Strategy]:
+    """The strategies that can replace a partition of this lake."""
+    return (replace_by_insert,) if lake.inserts_only else STRATEGIES
 
 
-def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane] | None = None) -> LedgerRow:
+def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy] | None = None) -> LedgerRow:
     """Replace the partition in one transaction; a reader sees the old rows or the new ones.
 
     Another writer's commit in between rolls this one back, and all of it is tried again.
@@ -52,7 +52,7 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
     Args:
         session: an open lake.
         replacement: what is to be done.
-        lanes: the first that can do it does it; the last can always. Those of the lake when None.
+        strategies: the first that can do it does it; the last can always. Those of the lake when None.
 
     Returns:
         The ledger row as it stands in the ledger.
@@ -62,16 +62,16 @@ def commit(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]
         SchemaChangedError: the table has other columns than the files; nothing has changed.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    lanes = lanes_of(session.config) if lanes is None else lanes
+    strategies = strategies_of(session.config) if strategies is None else strategies
     return under_lock(
         session,
-        lambda: _replaced(session, replacement, lanes),
+        lambda: _replaced(session, replacement, strategies),
         f"partition {replacement.partition} of {replacement.table}",
         lambda: _committed(session, replacement.row),
     )
 
 
-def _replaced(session: LakeSession, replacement: Replacement, lanes: Sequence[Lane]) -> LedgerRow:
+def _replaced(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:
     if replacement.schema is not None:
         table = data_schema(session, replacement.table, replacement.partition.columns)
         for field in replacement.schema:
@@ -81,18 +81,18 @@ def _replaced(session: LakeSession, replacement: Replacement, lanes: Sequence[La
                     f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
                     "run it again.",
                 )
-    return _first_able(session, replacement, lanes)
+    return _first_able(session, replacement, strategies)
 
 
 def commit_registration(
-    session: LakeSession, registration: Registration, lanes: Sequence[RegisterLane] = REGISTER_LANES
+    session: LakeSession, registration: Registration, strategies: Sequence[RegisterStrategy] = REGISTER_STRATEGIES
 ) -> list[LedgerRow]:
     """Register files of many partitions in one transaction; a reader sees none of them or all.
 
     Args:
         session: an open lake.
         registration: what is to be done. `started_at` of its ledger rows tells them from those of others.
-        lanes: the first that can do it does it; the last can always.
+        strategies: the first that can do it does it; the last can always.
 
     Returns:
         The ledger rows as they stand in the ledger, in the order of the registration's.
@@ -105,7 +105,7 @@ def commit_registration(
     """
     return under_lock(
         session,
-        lambda: _first_able(session, registration, lanes),
+        lambda: _first_able(session, registration, strategies),
         f"the registration of {len(registration.files):,} files of {registration.table}",
         lambda: _all_committed(session, registration),
     )
@@ -142,11 +142,11 @@ def _all_committed(session: LakeSession, registration: Registration) -> list[Led
     return [done, *(_committed(session, row) or row for row in others)]
 
 
-def _first_able(session: LakeSession, task: Task, lanes: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:
-    *others, last = lanes
-    for lane in others:
+def _first_able(session: LakeSession, task: Task, strategies: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:
+    *others, last = strategies
+    for strategy in others:
         with suppress(NotDirectError):  # then another strategy is the way, which is no fault
-            return lane(session, task)
+            return strategy(session, task)
     if session.unknown_specification is not None and not session.config.is_managed:
         _LOG.warning("DuckLake's extension makes this commit: %s.", session.unknown_specification)
     return last(session, task)

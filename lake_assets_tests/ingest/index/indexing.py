@@ -9,7 +9,7 @@ import pytest
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.lake.commit.extension import register_by_extension
-from lake_assets.lake.commit.strategy import REGISTER_LANES
+from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
 from lake_assets_tests.world import World, sales
 
 
@@ -20,10 +20,10 @@ def indexed_world(local_world: World) -> World:
 
 
 @pytest.fixture(params=["direct", "extension"])
-def lane(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either lane of a commit alone."""
-    lanes = {"direct": REGISTER_LANES[:1], "extension": (register_by_extension,)}[request.param]
-    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", (lanes,))
+def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Either strategy of a commit alone."""
+    strategies = {"direct": REGISTER_STRATEGIES[:1], "extension": (register_by_extension,)}[request.param]
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", (strategies,))
     return str(request.param)
 
 

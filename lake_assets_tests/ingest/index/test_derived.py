@@ -32,14 +32,14 @@ def rows(*days: int, ids: int = 0) -> pa.Table:
     return pa.table({"id": range(ids, ids + len(days)), "ts": [at(10, day) for day in days]})
 
 
-@pytest.mark.parametrize("lane", ["direct", "extension"], indirect=True)
-def test_what_land_writes_is_registered_with_both_columns(local_world: World, lane: str) -> None:
+@pytest.mark.parametrize("strategy", ["direct", "extension"], indirect=True)
+def test_what_land_writes_is_registered_with_both_columns(local_world: World, strategy: str) -> None:
     local_world.options = options(mode="index")
     land(local_world, *RECORDS)
 
     done = index(local_world)
 
-    assert {path: one.error for path, one in done.items()} == {FEB_18: None, FEB_19: None}, lane
+    assert {path: one.error for path, one in done.items()} == {FEB_18: None, FEB_19: None}, strategy
     assert [row[::2] for row in local_world.query(STATEMENT)] == [
         (1, "2025-02-18"),
         (2, "2025-02-18"),
@@ -130,15 +130,15 @@ def test_a_repair_keeps_the_folders_name(local_world: World) -> None:
     assert local_world.query(mappings) == [(1,)]
 
 
-@pytest.mark.parametrize("lane", ["extension"], indirect=True)
-def test_the_extension_does_not_know_such_a_folder_and_says_so(local_world: World, lane: str) -> None:
+@pytest.mark.parametrize("strategy", ["extension"], indirect=True)
+def test_the_extension_does_not_know_such_a_folder_and_says_so(local_world: World, strategy: str) -> None:
     local_world.options = ARRIVAL
     put(local_world, "region=NW/date=2025-02-18/a.parquet", pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]}))
 
     (one,) = index(local_world).values()
 
     assert "says arrival_date by a folder date=…, and DuckLake's extension reads arrival_date=… alone" in str(one.error)
-    assert lane == "extension"
+    assert strategy == "extension"
 
 
 @pytest.mark.parametrize("keep", [False, True])

@@ -61,7 +61,7 @@ def test_a_file_without_rows_is_noted_and_nothing_else(indexed_world: World) -> 
     assert index(indexed_world) == {}
 
 
-def test_narrower_types_are_registered_and_found(indexed_world: World, lane: str) -> None:
+def test_narrower_types_are_registered_and_found(indexed_world: World, strategy: str) -> None:
     indexed_world.land(NW, sales(1))
     index(indexed_world)
     narrow = pa.table({"total": pa.array([0.1, None], pa.float32()), "id": pa.array([7, 8], pa.int16())})
@@ -71,7 +71,7 @@ def test_narrower_types_are_registered_and_found(indexed_world: World, lane: str
 
     assert outcome.error is None
     assert indexed_world.query("SELECT total FROM lake.sales WHERE id = 7") == [(0.10000000149011612,)]
-    if lane == "direct":  # the extension keeps single precision's text as a bound of double, and passes over the row
+    if strategy == "direct":  # the extension keeps single precision's text as a bound of double, and misses the row
         found = indexed_world.query("SELECT id FROM lake.sales WHERE total = 0.1::FLOAT::DOUBLE")
         assert found == [(7,)]
 
@@ -148,7 +148,7 @@ def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_w
     assert indexed_world.query("SELECT id FROM lake.sales WHERE text > '5' ORDER BY id") == [(3,), (4,)]
 
 
-@pytest.mark.usefixtures("lane")
+@pytest.mark.usefixtures("strategy")
 def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World) -> None:
     indexed_world.land(NW, with_partition("NW"))
     indexed_world.land(NW, sales(7), "plain.parquet")
@@ -203,7 +203,7 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
     assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
 
 
-@pytest.mark.usefixtures("lane")
+@pytest.mark.usefixtures("strategy")
 @pytest.mark.parametrize(
     "name", ["[x]*.parquet", "a?b.parquet", "a#b=c&d.parquet", "%41 %.parquet", "it's {1}.parquet"]
 )
@@ -218,7 +218,7 @@ def test_odd_names_are_registered(indexed_world: World, name: str) -> None:
     assert (uri,) in indexed_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
 
 
-@pytest.mark.usefixtures("lane")
+@pytest.mark.usefixtures("strategy")
 def test_a_path_whose_entry_has_ended_is_not_registered_again(indexed_world: World) -> None:
     uri = indexed_world.land(NW, sales(1))
     indexed_world.land(SW, sales(2))

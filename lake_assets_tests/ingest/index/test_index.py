@@ -49,8 +49,8 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert manifest == [(o.uri, o.etag, o.size) for o in sorted(listed, key=lambda o: o.uri)]
 
 
-@pytest.mark.usefixtures("lane")
-def test_either_lane_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
+@pytest.mark.usefixtures("strategy")
+def test_either_strategy_registers_many_partitions_in_one_snapshot(indexed_world: World) -> None:
     texts = [f"region=R{number},date=2026-02-1{day}" for number in range(4) for day in range(3)]
     for number, text in enumerate(texts):
         indexed_world.land(text, sales(number))

@@ -37,13 +37,13 @@ def test_it_is_known_which_tables_there_are(catalog: dict[str, Any], tmp_path: P
 
 
 @pytest.mark.parametrize("catalog", ["duckdb", "postgres"], indirect=True)
-def test_a_lake_in_a_schema_of_its_own_is_written_by_both_lanes(catalog: dict[str, Any], tmp_path: Path) -> None:
+def test_a_lake_in_a_schema_of_its_own_is_written_by_both_strategies(catalog: dict[str, Any], tmp_path: Path) -> None:
     lakes = {
         "own": twin(catalog, tmp_path / "own", {"metadata_schema": SCHEMA}),
         "default": twin(catalog, tmp_path / "default"),
     }
     for number, lake in enumerate(lakes.values()):
-        lake.replace(NW, [row(number)], lane=replace_by_extension)
+        lake.replace(NW, [row(number)], strategy=replace_by_extension)
         lake.replace(NW, [row(10 + number)])
         lake.replace("region=SW,date=2026-02-11", [row(20 + number), row(30 + number)])
 

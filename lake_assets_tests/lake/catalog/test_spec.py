@@ -12,7 +12,7 @@ from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError, catalog_transaction
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.direct.replace import replace_directly
-from lake_assets.lake.commit.strategy import LANES
+from lake_assets.lake.commit.strategy import STRATEGIES
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -55,7 +55,7 @@ def test_a_check_that_needs_the_tables_says_so(unknown: World) -> None:
 
 def test_no_transaction_of_the_catalog_is_begun(unknown: World) -> None:
     with unknown.stream.lake.open() as lake:
-        assert replace_directly in LANES
+        assert replace_directly in STRATEGIES
         with pytest.raises(NotDirectError, match=r"knows 0\.9"), catalog_transaction(lake):
             pytest.fail("the catalog was opened")
 

@@ -1,4 +1,4 @@
-"""The direct lane against the extension: the same commits through both, and then catalogs that say the same."""
+"""The direct strategy against the extension: the same commits through both, and then catalogs that say the same."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -34,11 +34,13 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
     """A lake whose commits go by the extension, and one whose commits go directly; each has one partition already."""
     direct, extension = (
-        Twin(lane, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name)
-        for name, lane in {"direct": replace_directly, "extension": replace_by_extension}.items()
+        Twin(
+            strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name
+        )
+        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
     )
     for twin in (direct, extension):
-        twin.replace(NW, [row(5), row(6)], lane=replace_by_extension)
+        twin.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
     return direct, extension
 
 
@@ -119,10 +121,10 @@ def test_time_travel_and_changes_are_the_same(twins: Twins) -> None:
         assert direct
 
 
-def test_the_extension_goes_on_where_the_direct_lane_stopped(twins: Twins) -> None:
+def test_the_extension_goes_on_where_the_direct_strategy_stopped(twins: Twins) -> None:
     both(twins, NW, [row(1), row(2)])
     for twin in twins:
-        twin.replace(NW, [row(3)], [row(4)], lane=replace_by_extension)
+        twin.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
         twin.execute("DELETE FROM lake.t WHERE i64 = 30")
         twin.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NE', DATE '2026-02-12')")
     direct, extension = twins
@@ -155,7 +157,7 @@ def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) ->
     direct.replace(NW, [row(1), row(2)])
     direct.execute("DELETE FROM lake.t WHERE i64 = 10")
     refused(direct, "rows were deleted")
-    direct.replace(NW, [row(1)], lane=replace_by_extension)
+    direct.replace(NW, [row(1)], strategy=replace_by_extension)
     direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
     direct.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NW', DATE '2026-02-11')")
     refused(direct, "the catalog itself holds rows")
@@ -183,7 +185,7 @@ def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension
     direct, _ = twins
     direct.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
     refused(direct, "no file with the table's columns")
-    direct.replace(NW, [row(1)], lane=replace_by_extension)
+    direct.replace(NW, [row(1)], strategy=replace_by_extension)
     direct.replace(NW, [row(2)])
     direct.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
     refused(direct, "no file with the table's columns")
@@ -192,12 +194,12 @@ def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension
 def test_columns_that_were_added_or_widened(twins: Twins) -> None:
     """Files of before lack the one and have the other narrower."""
     for twin in twins:
-        twin.replace(SW, [row(1), row(50)], lane=replace_by_extension)
+        twin.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
         twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")
         for column, wide in {"i8": "INTEGER", "u32": "UBIGINT", "f32": "DOUBLE", "amount": "DECIMAL(20,2)"}.items():
             twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {wide}")
     for twin in twins:
-        twin.replace(NW, [row(7) | {"note": "b"}], lane=replace_by_extension)
+        twin.replace(NW, [row(7) | {"note": "b"}], strategy=replace_by_extension)
     both(twins, NW, [row(2) | {"i8": 100_000, "u32": 2**40, "f32": 1e300, "note": "a"}], [row(3)])
     both(twins, "region=NE,date=2026-02-11", [row(4) | {"note": "z"}], [NOTHING])
     agree(twins)

@@ -1,4 +1,4 @@
-"""Registrations by the direct lane against those by the extension: catalogs that say the same."""
+"""Registrations by the direct strategy against those by the extension: catalogs that say the same."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +24,10 @@ NW = "region=NW,date=2026-02-11"
 def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
     """Two lakes with an empty table."""
     direct, extension = (
-        Twin(lane, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name)
-        for name, lane in {"direct": replace_directly, "extension": replace_by_extension}.items()
+        Twin(
+            strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name
+        )
+        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
     )
     return direct, extension
 

@@ -1,4 +1,4 @@
-"""Two lakes that are given the same commits, one by each lane, and all that their catalogs say, side by side."""
+"""Two lakes that are given the same commits, one by each strategy, and all that their catalogs say, side by side."""
 
 import dataclasses
 import datetime as dt
@@ -28,8 +28,8 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject
 
-Lane = Callable[[LakeSession, Replacement], LedgerRow]
-RegisterLane = Callable[[LakeSession, Registration], list[LedgerRow]]
+Strategy = Callable[[LakeSession, Replacement], LedgerRow]
+RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]
 
 TABLE = TableName("main", "t")
 COLUMNS = (PartitionColumn("region", "string"), PartitionColumn("date", "date"))
@@ -90,7 +90,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(SCHEMA.names)
 class Twin:
     """One of the two lakes."""
 
-    lane: Lane
+    strategy: Strategy
     lake: Lake
     folder: Path  # of the data
 
@@ -116,7 +116,7 @@ class Twin:
         return str(path)
 
     def replace(
-        self, text: str, *files: Sequence[dict[str, Any]], lane: Lane | None = None, row_group_size: int = 1000
+        self, text: str, *files: Sequence[dict[str, Any]], strategy: Strategy | None = None, row_group_size: int = 1000
     ) -> LedgerRow:
         """Replace a partition by files with these rows."""
         self._commits += 1
@@ -125,7 +125,9 @@ class Twin:
         objects = tuple(LandedObject(f"/landed/{n}", f"{n}", "etag", 7, NOON) for n in range(len(files)))
         ledger_row = dataclasses.replace(self._ledger_row(partition, "replace"), row_count=sum(map(len, files)))
         with self.ducklake.open() as session:
-            return (lane or self.lane)(session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row))
+            return (strategy or self.strategy)(
+                session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row)
+            )
 
     def _ledger_row(self, partition: Partition, mode: str) -> LedgerRow:
         return LedgerRow(
@@ -141,7 +143,7 @@ class Twin:
             started_at=NOON,
         )
 
-    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], lane: RegisterLane) -> list[LedgerRow]:
+    def register(self, files: Mapping[str, Sequence[dict[str, Any]]], strategy: RegisterStrategy) -> list[LedgerRow]:
         """Register a file of these rows in each partition, by one commit."""
         self._commits += 1
         candidates = []
@@ -155,7 +157,7 @@ class Twin:
             look = look_at(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
             rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
             assert not look.errors
-            return lane(session, Registration(TABLE, look.described, look.files, rows_of))
+            return strategy(session, Registration(TABLE, look.described, look.files, rows_of))
 
     def execute(self, sql: str) -> None:
         with self.ducklake.open() as session:

@@ -53,7 +53,7 @@ def test_the_next_commits_are_direct_and_in_the_catalog_again(world: World, monk
 
     assert world.ingest(NW).row.status == "skipped"
     world.land(NW, sales(2))
-    monkeypatch.setattr(commit, "LANES", (replace_directly,))  # which would say that it cannot
+    monkeypatch.setattr(commit, "STRATEGIES", (replace_directly,))  # which would say that it cannot
     row = world.ingest(NW).row
 
     assert (row.status, row.rows_before) == ("committed", 1)

@@ -1,4 +1,4 @@
-"""What every commit of the direct lane begins with: the catalog's transaction, the next snapshot, the table."""
+"""What every commit of the direct strategy begins with: the catalog's transaction, the next snapshot, the table."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ def open_table(session: LakeSession, name: TableName) -> Iterator[OpenTable]:
     """Begin a transaction for the table; it is committed when the block ends, and rolled back when it raises.
 
     Raises:
-        NotDirectError: the table, or the catalog, is none for this lane.
+        NotDirectError: the table, or the catalog, is none for this strategy.
         CatalogError: the catalog refuses, or another writer was faster.
     """
     with catalog_transaction(session) as database:

@@ -1,4 +1,4 @@
-"""The registration of landed files by the direct lane: many partitions, one snapshot."""
+"""The registration of landed files by the direct strategy: many partitions, one snapshot."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,10 +16,10 @@ from lake_assets.layout.partition import Partition
 
 
 def describe(session: LakeSession, name: TableName) -> tuple[Table, Partitioning]:
-    """The table as the direct lane knows it.
+    """The table as the direct strategy knows it.
 
     Raises:
-        NotDirectError: it is none for this lane.
+        NotDirectError: it is none for this strategy.
         CatalogError: the catalog cannot be read.
     """
     with catalog_transaction(session) as database:
@@ -34,12 +34,12 @@ def register_directly(session: LakeSession, registration: Registration) -> list[
         The ledger rows as they stand in the ledger, in the order of the registration's.
 
     Raises:
-        NotDirectError: the table or a file is none that this lane knows; nothing has changed.
+        NotDirectError: the table or a file is none that this strategy knows; nothing has changed.
         RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     if registration.described is None or any(file.facts is None for file in registration.with_rows):
-        raise NotDirectError("some of the files are none for the direct lane")
+        raise NotDirectError("some of the files are none for the direct strategy")
     with open_table(session, registration.table) as opened:
         if opened.table != registration.described:
             raise CatalogError(

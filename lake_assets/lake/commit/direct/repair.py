@@ -28,7 +28,7 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
         The ledger rows as they stand in the ledger, in the order of the repair's.
 
     Raises:
-        NotDirectError: rows were deleted from the files, or the table is none that this lane knows; nothing has
+        NotDirectError: rows were deleted from the files, or the table is none that this strategy knows; nothing has
             changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """

@@ -1,4 +1,4 @@
-"""The replacement of a partition by the direct lane: its whole files end, the new files begin."""
+"""The replacement of a partition by the direct strategy: its whole files end, the new files begin."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         The ledger row as it stands in the ledger.
 
     Raises:
-        NotDirectError: the partition is more than whole files, or the table is none that this lane knows; nothing
+        NotDirectError: the partition is more than whole files, or the table is none that this strategy knows; nothing
             has changed.
         PartitionMovedError: it does not consist of the files that were to be replaced; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.

@@ -17,7 +17,7 @@ def test_a_task_whose_storage_fails_fails_so_that_spark_tries_it_again() -> None
         list(_reported(0, lambda: failing(StorageUnreachableError("away."))))
 
 
-def test_an_error_that_would_come_again_is_told_by_a_row() -> None:
+def test_an_error_that_would_come_again_is_reported_by_a_row() -> None:
     (row,) = _reported(3, lambda: failing(StorageError("no such name.")))
     assert row.to_pylist()[0]["partition"] == 3
     assert "no such name." in row.to_pylist()[0]["error"]
