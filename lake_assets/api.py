@@ -37,12 +37,12 @@ class PartitionsFailedError(LakeAssetsError):
     """Some partitions of a run failed; the others are committed.
 
     Args:
-        problem, mend: as of any error.
+        problem, hint: as of any error.
         outcomes: what became of each partition of the run, the committed ones too.
     """
 
-    def __init__(self, problem: str, mend: str = "", outcomes: Sequence[Outcome] = ()) -> None:
-        super().__init__(problem, mend)
+    def __init__(self, problem: str, hint: str = "", outcomes: Sequence[Outcome] = ()) -> None:
+        super().__init__(problem, hint)
         self.outcomes = list(outcomes)
 
 

@@ -50,7 +50,7 @@ class Finding:
     subject: str
     status: Status
     text: str
-    mend: str = ""
+    hint: str = ""
 
 
 def examine(config_file: Path | None = None) -> Iterator[Finding]:
@@ -80,7 +80,7 @@ def _checked(subject: str, check: Callable[[], Finding | str]) -> Finding:
 
 
 def _one_line(error: LakeAssetsError) -> tuple[str, str]:
-    return " ".join(error.problem.split()), error.mend
+    return " ".join(error.problem.split()), error.hint
 
 
 def _python() -> Finding | str:

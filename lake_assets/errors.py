@@ -1,4 +1,4 @@
-"""Every error that lake_assets raises on purpose: what is wrong, where, and the mend."""
+"""Every error that lake_assets raises on purpose: what is wrong, where, and how to fix it."""
 
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -17,16 +17,16 @@ class LakeAssetsError(Exception):
 
     Args:
         problem: one sentence that names the field or the object and what is wrong with it.
-        mend: what to do about it, one sentence.
+        hint: what to do about it, one sentence.
     """
 
-    def __init__(self, problem: str, mend: str = "") -> None:
-        super().__init__(problem, mend)
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem, hint)
         self.problem = problem
-        self.mend = mend
+        self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.problem} {self.mend}".rstrip()
+        return f"{self.problem} {self.hint}".rstrip()
 
 
 class ConfigError(LakeAssetsError):
@@ -45,12 +45,12 @@ class OutsidePartitionError(PartitionError):
     """The config of the stream does not have this partition.
 
     Args:
-        problem, mend: as of any error.
+        problem, hint: as of any error.
         reason: why, as one word for programs; None for several partitions with different reasons.
     """
 
-    def __init__(self, problem: str, mend: str = "", reason: "Outside | None" = None) -> None:
-        super().__init__(problem, mend)
+    def __init__(self, problem: str, hint: str = "", reason: "Outside | None" = None) -> None:
+        super().__init__(problem, hint)
         self.reason = reason
 
 
@@ -110,12 +110,12 @@ class SchemaDriftError(SchemaError):
     """Landed columns that the table lacks, or of which its types cannot hold all; the stream lets the table evolve.
 
     Args:
-        problem, mend: as of any error; they are read only where the table does not evolve after all.
+        problem, hint: as of any error; they are read only where the table does not evolve after all.
         found: the objects with such columns and their schemas, each schema once.
     """
 
-    def __init__(self, problem: str, mend: str = "", found: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
-        super().__init__(problem, mend)
+    def __init__(self, problem: str, hint: str = "", found: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
+        super().__init__(problem, hint)
         self.found = list(found)
 
     def with_more(self, found: "Sequence[tuple[str, pa.Schema]]") -> Self:

@@ -10,7 +10,7 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 @click.command()
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
-    """Check all that is needed, with the mend.
+    """Check all that is needed, with the fix.
 
     One line each. Fails if anything that is needed is missing; `!` marks what only some need.
     """
@@ -21,7 +21,7 @@ def doctor(ctx: click.Context) -> None:
     for finding in examine(ctx.obj.config):
         mark, color = _MARKS[finding.status]
         failed += finding.status == "failed"
-        text = f"{finding.text} {finding.mend}".rstrip()
+        text = f"{finding.text} {finding.hint}".rstrip()
         if finding.status == "failed" and (first := told.setdefault(text, finding.subject)) != finding.subject:
             text = f"as {first}"
         click.echo(f"{click.style(mark, fg=color)} {finding.subject:23} {text}")

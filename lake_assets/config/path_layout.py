@@ -80,7 +80,7 @@ def _named(
             try:
                 template.named(names)
             except LayoutError as error:
-                raise LayoutError(f"{place}.{name}.from is {field.source!r}: {error.problem}", error.mend) from error
+                raise LayoutError(f"{place}.{name}.from is {field.source!r}: {error.problem}", error.hint) from error
     return template.named(names)
 
 

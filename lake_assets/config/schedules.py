@@ -12,17 +12,17 @@ from lake_assets.config.model import Model
 
 
 def _check_cron(text: str) -> str:
-    mend = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
+    hint = "write minute, hour, day of month, month and day of week, such as `15 6 * * *` for 6:15 every day"
     if len(text) > 1000 or (not text.startswith("@") and len(text.split()) != 5):
-        raise ValueError(f"{text!r} is no cron schedule of five fields: {mend}")
+        raise ValueError(f"{text!r} is no cron schedule of five fields: {hint}")
     if not text.startswith("@") and "W" in text.split()[2].upper():
-        raise ValueError(f"{text!r} asks for the nearest weekday (W), which Dagster does not know: {mend}")
+        raise ValueError(f"{text!r} asks for the nearest weekday (W), which Dagster does not know: {hint}")
     try:
         croniter(text, dt.datetime(2026, 1, 1, tzinfo=dt.UTC)).get_next()
     except CroniterBadDateError as error:
-        raise ValueError(f"{text!r} names a day that never comes: {mend}") from error
+        raise ValueError(f"{text!r} names a day that never comes: {hint}") from error
     except CroniterError as error:
-        raise ValueError(f"{text!r} is no cron schedule ({error}): {mend}") from error
+        raise ValueError(f"{text!r} is no cron schedule ({error}): {hint}") from error
     return text
 
 

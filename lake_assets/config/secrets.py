@@ -48,7 +48,7 @@ def mask_error(error: BaseException, *models: BaseModel) -> None:
             continue
         seen.add(id(current))
         current.args = tuple(masked(a, *models) if isinstance(a, str) else a for a in current.args)
-        for name in ("strerror", "problem", "mend"):  # what an OSError and an error of ours print
+        for name in ("strerror", "problem", "hint"):  # what an OSError and an error of ours print
             if isinstance(text := getattr(current, name, None), str):
                 setattr(current, name, masked(text, *models))
         pending += [current.__cause__, current.__context__]

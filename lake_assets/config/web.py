@@ -9,7 +9,7 @@ from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
 
 _WHY = "a web server cannot be listed"
-_MEND = "or name the bucket behind it as source (s3://bucket/prefix), which can be"
+_HINT = "or name the bucket behind it as source (s3://bucket/prefix), which can be"
 
 
 def has_query(url: str) -> bool:
@@ -35,11 +35,11 @@ def check_names(
         ValueError: it is one.
     """
     if is_glob(files):
-        raise ValueError(f"{_WHY}, and files is a pattern: give the name of a partition's one file, {_MEND}")
+        raise ValueError(f"{_WHY}, and files is a pattern: give the name of a partition's one file, {_HINT}")
     places = {column.name for column in columns if not column.in_rows}
     if any(placeholder.name not in places for placeholder in template.placeholders):
         raise ValueError(
-            f"{_WHY}, and folders of the layout {template.text!r} are of no partition: leave them out, {_MEND}"
+            f"{_WHY}, and folders of the layout {template.text!r} are of no partition: leave them out, {_HINT}"
         )
     for name in places:
         field = partitions[name]

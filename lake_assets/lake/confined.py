@@ -25,8 +25,8 @@ _TABLES = "name a table of the lake"
 
 # A function's name, why it is refused, and what to do. The first that fits counts.
 _REFUSED = tuple(
-    (re.compile(names, re.IGNORECASE), why, mend)
-    for names, why, mend in (
+    (re.compile(names, re.IGNORECASE), why, hint)
+    for names, why, hint in (
         # These write, remove or register files even where the lake is attached read-only, before its catalog refuses.
         (r"ducklake_(?:add|cleanup|commit|delete|expire|flush|merge|rewrite|set)_?\w*", "only reads", _READING),
         (r"(?:force_)?checkpoint|copy_database|import_database|(?:en|dis)able_\w+", "only reads", _READING),
@@ -106,9 +106,9 @@ def check_reads(sql: str, lake: Lake) -> None:
     if kinds[0] not in _READS:
         raise _refused("only reads", kinds[0].name, _READING)
     for name in _functions(sql):
-        for names, why, mend in _REFUSED:
+        for names, why, hint in _REFUSED:
             if names.fullmatch(name):
-                raise _refused(why, name, mend)
+                raise _refused(why, name, hint)
         if isinstance(lake.catalog, MotherDuckCatalog) and _OF_MOTHERDUCK.fullmatch(name):
             raise _refused("shows no credentials", name, "see the config")
         if _is_remote(lake) and _OPENS_FILES.fullmatch(name):
@@ -117,8 +117,8 @@ def check_reads(sql: str, lake: Lake) -> None:
         raise _refused("reads the lake alone", address[0], _TABLES)
 
 
-def _refused(why: str, what: str, mend: str) -> RefusedQueryError:
-    return RefusedQueryError(f"`query` {why}, so {what} is refused: {mend}.")
+def _refused(why: str, what: str, hint: str) -> RefusedQueryError:
+    return RefusedQueryError(f"`query` {why}, so {what} is refused: {hint}.")
 
 
 def _is_remote(lake: Lake) -> bool:

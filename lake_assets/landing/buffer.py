@@ -239,11 +239,11 @@ class Buffer:
             yield
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                problem, mend = "has no space left", "free some, or let it drain: `lake-assets land … --drain`."
+                problem, hint = "has no space left", "free some, or let it drain: `lake-assets land … --drain`."
             else:
                 problem = f"cannot be written: {error.strerror or error}"
-                mend = "check the folder, its owner, and that its file system is writable and has hard links."
-            raise LandingError(f"the buffer {self.root} {problem}:", mend) from error
+                hint = "check the folder, its owner, and that its file system is writable and has hard links."
+            raise LandingError(f"the buffer {self.root} {problem}:", hint) from error
 
 
 def _write_through(path: Path, body: pa.Buffer | bytes) -> None:

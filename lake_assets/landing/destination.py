@@ -25,7 +25,7 @@ class Strangers(NamedTuple):
 
     rows: npt.NDArray[np.bool_]
     problem: str
-    mend: str
+    hint: str
 
 
 class Destination:

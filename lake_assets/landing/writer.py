@@ -255,7 +255,7 @@ class LandingWriter:
             rows, paths = self._fix(rows, paths, now)
         if strangers := self._destination.strangers(rows, paths):
             if not self._taken and 2 * strangers.rows.sum() > rows.num_rows:
-                raise SchemaError(strangers.problem, strangers.mend)  # not a few odd records, but what they mean
+                raise SchemaError(strangers.problem, strangers.hint)  # not a few odd records, but what they mean
             for index in np.flatnonzero(strangers.rows).tolist():
                 self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(strangers.problem.rstrip(":"))))
             good = pa.array(~strangers.rows)

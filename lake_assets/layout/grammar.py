@@ -72,10 +72,10 @@ class Placeholder:
 Part = Static | Placeholder
 
 
-def fault(text: str, at: int, problem: str, mend: str) -> LayoutError:
+def fault(text: str, at: int, problem: str, hint: str) -> LayoutError:
     """The error for the character `at` of the template, shown with a caret under it."""
     shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
-    return LayoutError(f"the layout template is malformed: {problem}\n  {shown}\n  {' ' * _width(shown[:at])}^", mend)
+    return LayoutError(f"the layout template is malformed: {problem}\n  {shown}\n  {' ' * _width(shown[:at])}^", hint)
 
 
 def _width(text: str) -> int:
@@ -212,8 +212,8 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
         if not quoted and (word == name or (name == "YY" and word == "YYYY")):
             return name
     near = difflib.get_close_matches(word.upper(), [*GRANULARITIES, "YYYY"], n=1, cutoff=0.5)
-    mend = f"write {near[0]}" if near else "write YY, MM, WW, DD or HH, or leave it out"
-    raise fault(text, at, f"there is no granularity {word!r}:", mend)
+    hint = f"write {near[0]}" if near else "write YY, MM, WW, DD or HH, or leave it out"
+    raise fault(text, at, f"there is no granularity {word!r}:", hint)
 
 
 def with_now_name(parts: list[Part]) -> list[Part]:
@@ -259,8 +259,8 @@ def _separator(text: str, part: Placeholder, behind: Sequence[Part]) -> str:
             # Not one that an encoded character may consist of.
             if found := next((character for character in between.text if character not in _HEXADECIMAL), ""):
                 return found
-            mend = "put a character between that is no digit, no A to F and no %, such as -"
-            raise fault(text, part.end, "a value's end cannot be told from this text:", mend)
+            hint = "put a character between that is no digit, no A to F and no %, such as -"
+            raise fault(text, part.end, "a value's end cannot be told from this text:", hint)
     return ""
 
 

@@ -95,8 +95,8 @@ class PartitionColumn:
             return parsed.date()
         return parsed.year if self.type == "year" else value
 
-    def _refuse(self, value: str, mend: str) -> PartitionError:
-        return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{mend}.")
+    def _refuse(self, value: str, hint: str) -> PartitionError:
+        return PartitionError(f"partition value {self.name}={value!r} is not of type {self.type}:", f"{hint}.")
 
     def not_unicode(self, value: str) -> PartitionError:
         """The error for a value with bytes that are not UTF-8."""

@@ -40,12 +40,12 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
     )
     if not fits:
         other = time_type(template, column.name)
-        mend = f"write {other}" if other else "write string, or other parts in the layout"
+        hint = f"write {other}" if other else "write string, or other parts in the layout"
         written = TIME_FORMATS.get(column.type)
         example = f", not {_SAMPLE:{written}}" if written else ""
         raise ValueError(
             f"{field} is {column.type}, and the paths of the layout {template.text!r} hold values such as "
-            f"{found}{example}: {mend}"
+            f"{found}{example}: {hint}"
         )
 
 

@@ -112,7 +112,7 @@ class Queue:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What the queue says, as one sentence that names it and the mend."""
+        """What the queue says, as one sentence that names it and the fix."""
         try:
             yield
         except (ClientError, BotoCoreError) as error:

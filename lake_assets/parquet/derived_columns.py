@@ -144,7 +144,7 @@ class Made:
         except LayoutError as error:
             raise SchemaError(
                 f"no {self.column.name} can be made of column {self.name!r} of {self.origin}: {error.problem}",
-                error.mend,
+                error.hint,
             ) from error
 
 

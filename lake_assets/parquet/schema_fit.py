@@ -175,11 +175,11 @@ class Fitter:
             wrong = others(array, column, value)
             if pc.any(wrong).as_py():
                 found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
-                mend = "land the row in its own partition, or correct the transform."
+                hint = "land the row in its own partition, or correct the transform."
                 if column.type in TIME_FORMATS and str(found).startswith(str(value)):
-                    mend = f"if the path holds a part of it, give the partition column another name and from: {name}."
+                    hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
                 raise SchemaError(
-                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", mend
+                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", hint
                 )
         for made in self._checked:
             made.check(batch)

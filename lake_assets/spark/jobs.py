@@ -218,7 +218,7 @@ def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa
     except LakeAssetsError as error:
         found = error.found if isinstance(error, SchemaDriftError) else []
         schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in found]
-        text = json.dumps([type(error).__name__, error.problem, error.mend])
+        text = json.dumps([type(error).__name__, error.problem, error.hint])
         yield _row(partition=index, error=text, drift=json.dumps(schemas))
 
 
@@ -247,15 +247,15 @@ def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> lis
 
 def _add_error(result: JobResult, text: str, drift: str) -> None:
     """Keep the first error, and of drift all that tasks tell; any other error is more than drift."""
-    name, problem, mend = json.loads(text)
+    name, problem, hint = json.loads(text)
     found = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
     known = result.error
     if isinstance(known, SchemaDriftError) and found:
         known.with_more(found)
     elif found and known is None:
-        result.error = SchemaDriftError(problem, mend, found)
+        result.error = SchemaDriftError(problem, hint, found)
     elif not found and (known is None or isinstance(known, SchemaDriftError)):
-        result.error = getattr(errors, name)(problem, mend)
+        result.error = getattr(errors, name)(problem, hint)
 
 
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:

@@ -164,7 +164,7 @@ class Store:
                     obstore.get_range(self._open(), found[0]["path"], start=0, length=1)
         except StorageError as error:
             uri = self.uri(found[0]["path"])
-            raise StorageError(f"{uri} is listed and cannot be read: {error.problem}", error.mend) from error
+            raise StorageError(f"{uri} is listed and cannot be read: {error.problem}", error.hint) from error
         return True
 
     def probe_writing(self) -> None:
@@ -177,12 +177,12 @@ class Store:
         try:
             self.put_new(key, b"probe", multipart_above=_PROBE)
         except StorageError as error:
-            raise StorageError(f"{self.root} cannot be written to: {error.problem}", error.mend) from error
+            raise StorageError(f"{self.root} cannot be written to: {error.problem}", error.hint) from error
         try:
             self.delete((key,))
         except StorageError as error:
             raise StorageError(
-                f"{self.root} cannot be deleted from, and {self.uri(key)} is left there: {error.problem}", error.mend
+                f"{self.root} cannot be deleted from, and {self.uri(key)} is left there: {error.problem}", error.hint
             ) from error
 
     def get(self, key: str, etag: str) -> obstore.Bytes:

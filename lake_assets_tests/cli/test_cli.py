@@ -153,7 +153,7 @@ def test_an_invalid_config_stops_every_command_with_line_and_field(
         assert "Traceback" not in result.output
 
 
-def test_a_lake_that_is_not_there_yet_is_told_with_the_mend(run: Run) -> None:
+def test_a_lake_that_is_not_there_yet_is_told_with_the_hint(run: Run) -> None:
     for command in (["ledger"], ["query", "SELECT 1"]):
         result = run(*command)
         assert result.exit_code == 1
@@ -215,7 +215,7 @@ def test_doctor_looks_at_the_machine_and_at_all_that_the_config_names(ingested: 
     assert ingested
 
 
-def test_doctor_names_what_is_missing_with_the_mend(local_world: World, run: Run) -> None:
+def test_doctor_names_what_is_missing_with_the_hint(local_world: World, run: Run) -> None:
     local_world.source["path"] += "/nowhere"
 
     result = run("doctor")

@@ -73,12 +73,12 @@ def test_of_a_web_server_the_newest_file_is_looked_for(tmp_path: Path) -> None:
     assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
 
 
-def test_a_catalog_that_does_not_answer_fails_with_the_mend(tmp_path: Path) -> None:
+def test_a_catalog_that_does_not_answer_fails_with_the_hint(tmp_path: Path) -> None:
     finding = findings(tmp_path, NOBODY)["catalog of test"]
 
     assert finding.status == "failed"
     assert "postgres://127.0.0.1:1/x is unreachable" in finding.text
-    assert "check host, port" in finding.mend
+    assert "check host, port" in finding.hint
 
 
 def test_a_file_that_is_no_catalog_fails(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_what_a_storage_needs_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp
     finding = findings(tmp_path)["DuckDB azure"]
 
     assert finding.status == "failed"
-    assert "pip install 'duckdb-extension-azure==" in finding.mend
+    assert "pip install 'duckdb-extension-azure==" in finding.hint
 
 
 def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -127,11 +127,11 @@ def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp
 
     finding = findings(tmp_path, "{type: motherduck, database: retail}")["catalog of test"]
 
-    assert (finding.status, finding.mend) == ("failed", "set it to a token.")
+    assert (finding.status, finding.hint) == ("failed", "set it to a token.")
     assert "MOTHERDUCK_TOKEN" in finding.text
 
 
-def test_without_java_the_doctor_names_the_mend_and_exits_with_1(
+def test_without_java_the_doctor_names_the_hint_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -205,7 +205,7 @@ def test_a_bucket_that_cannot_be_written_to_fails(s3: S3Server, tmp_path: Path) 
     assert found.status == "failed"
     assert "some/prefix cannot be written to: " in found.text
     assert "refuses access" in found.text
-    assert found.mend.startswith("grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and")
+    assert found.hint.startswith("grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and")
 
 
 def test_a_landing_zone_that_can_be_listed_only_fails(s3: S3Server, tmp_path: Path) -> None:
@@ -248,5 +248,5 @@ def test_a_java_home_that_is_not_used_is_a_warning(monkeypatch: pytest.MonkeyPat
 
     found = findings(tmp_path)["Java"]
 
-    assert (found.status, found.mend) == ("warning", "Correct JAVA_HOME, or unset it.")
+    assert (found.status, found.hint) == ("warning", "Correct JAVA_HOME, or unset it.")
     assert found.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"

@@ -88,7 +88,7 @@ def test_a_config_is_validated_once_and_a_layout_is_parsed_once(monkeypatch: pyt
         ("table: sales}", "table: sales}\n    destination: {table: x}", 13, "is here twice, first in line 12"),
     ],
 )
-def test_an_error_names_file_line_field_and_mend(old: str, new: str, line: int, message: str) -> None:
+def test_an_error_names_file_line_field_and_hint(old: str, new: str, line: int, message: str) -> None:
     assert old in GOOD
     with pytest.raises(ConfigError) as refused:
         parse_config(GOOD.replace(old, new), FILE, {})
@@ -112,7 +112,7 @@ def test_what_is_no_config_at_all_is_refused_in_words(text: str) -> None:
         parse_config(text, FILE, {})
 
 
-def test_an_absent_file_is_named_with_the_mend(tmp_path: Path) -> None:
+def test_an_absent_file_is_named_with_the_hint(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="LAKE_CONFIG"):
         load_config(tmp_path / "lake.yaml")
 

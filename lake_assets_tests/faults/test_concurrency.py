@@ -70,7 +70,7 @@ def test_writers_of_different_partitions_all_commit(world: World, tmp_path: Path
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True)
-def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_mends(world: World, tmp_path: Path) -> None:
+def test_without_the_lock_the_catalog_itself_refuses_and_the_retry_commits(world: World, tmp_path: Path) -> None:
     make_table(world)
 
     run_all(world, tmp_path, *[["--partition", NW, "--times", "3", "--no-lock"]] * 3)

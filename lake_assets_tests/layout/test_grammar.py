@@ -7,7 +7,7 @@ import pytest
 from lake_assets.errors import LayoutError
 from lake_assets.layout.template import Compat, Template
 
-# Template, characters before the caret, the problem's words, the mend.
+# Template, characters before the caret, the problem's words, the hint.
 FAULTS = [
     ("", 0, "it is empty", "region={region}"),
     ("//", 0, "it is empty", "region={region}"),
@@ -43,15 +43,15 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "caret", "problem", "mend"), FAULTS)
-def test_a_fault_is_shown_with_a_caret_and_the_mend(text: str, caret: int, problem: str, mend: str) -> None:
+@pytest.mark.parametrize(("text", "caret", "problem", "hint"), FAULTS)
+def test_a_fault_is_shown_with_a_caret_and_the_hint(text: str, caret: int, problem: str, hint: str) -> None:
     with pytest.raises(LayoutError) as caught:
         Template.parse(text)
     headline, shown, pointer = str(caught.value).split("\n")
     assert problem in headline
     assert shown == "  " + text.replace("\n", "␊")
     assert pointer.startswith(f"  {' ' * caret}^ ")
-    assert mend in pointer
+    assert hint in pointer
 
 
 def test_the_caret_stands_under_the_fault_after_wide_letters() -> None:

@@ -152,11 +152,11 @@ def test_an_object_that_a_replacement_has_read_since_is_kept(owner: World) -> No
 
 
 def test_a_file_that_a_repair_described_anew_is_deleted_while_it_is_that(owner: World) -> None:
-    mended = owner.land(NW, sales(10, 20, 30), "a.parquet")
+    corrected = owner.land(NW, sales(10, 20, 30), "a.parquet")
     assert not repair_indexed(owner.stream).errors
     delete_rows(owner)
 
-    assert mended in tidy(owner).cleaned.deleted
+    assert corrected in tidy(owner).cleaned.deleted
 
 
 def test_both_strategies_note_what_is_compared(local_world: World, strategy: str) -> None:

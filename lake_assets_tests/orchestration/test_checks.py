@@ -251,7 +251,7 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
     assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
 
 
-def test_a_failed_partition_is_mended_by_checks_alone(local_world: World) -> None:
+def test_a_failed_partition_is_repaired_by_checks_alone(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(-1))
     positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))

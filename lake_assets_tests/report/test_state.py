@@ -124,7 +124,7 @@ def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world
     }
 
 
-def test_a_commit_mends_what_failed(local_world: World) -> None:
+def test_a_commit_repairs_what_failed(local_world: World) -> None:
     local_world.land(NW, b"no parquet")
     with pytest.raises(Exception, match="cannot be read as Parquet"):
         local_world.ingest(NW)

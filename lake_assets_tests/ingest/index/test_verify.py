@@ -48,7 +48,7 @@ def test_nothing_registered_is_sound(local_world: World) -> None:
 
 
 @CATALOGS
-def test_changed_and_vanished_objects_are_found_and_mended(world: World) -> None:
+def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> None:
     indexed(world)
     before = world.query("SELECT max(snapshot_id) FROM lake.snapshots()")[0][0]
     changed = world.land(NW, sales(*range(10, 40)), "a.parquet")
@@ -203,7 +203,7 @@ def test_what_was_registered_and_cleared_is_refused_when_it_returns(indexed_worl
     assert indexed_world.totals(SW) == []
 
 
-def test_a_changed_file_without_rows_ends_and_the_rest_is_mended(indexed_world: World) -> None:
+def test_a_changed_file_without_rows_ends_and_the_rest_is_repaired(indexed_world: World) -> None:
     emptied = indexed_world.land(NW, sales(), "a.parquet")
     indexed_world.unland(NW, "b.parquet")
     indexed_world.land(NW, sales(7, 8, 9), "c.parquet")
