@@ -39,8 +39,8 @@ test: $(STAMP)  ## all tests but `kills`; each worker has a Spark session and se
 quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
 	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long)'
 
-kills: $(STAMP)  ## a commit killed at each statement of each strategy; for changes of lake/commit
-	$(PYTEST) $(WORKERS) -m kill lake_assets_tests/faults/test_kill.py
+kills: $(STAMP)  ## a commit killed at each statement of each strategy, and all other kills; for changes of lake/commit
+	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m kill
 
 lint: $(STAMP)  ## ruff and mypy, no findings
 	$(BIN)/ruff check .

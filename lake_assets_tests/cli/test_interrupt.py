@@ -84,7 +84,7 @@ def test_between_and_within_partitions(
     assert len(local_world.totals()) == committed + 1
 
 
-@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
+@pytest.mark.parametrize("seconds", [1.0, pytest.param(2.0, marks=pytest.mark.kill_all), 3.0])
 def test_while_spark_starts(local_world: World, tmp_path: Path, seconds: float) -> None:
     for text in PARTITIONS:
         local_world.land(text, sales(1))

@@ -1,6 +1,7 @@
 """`kill -9` at any moment: a reader sees the old partition or the new one, and the next run needs no cleaning."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -63,6 +64,7 @@ DEATHS = [
     for strategy, statements in STATEMENTS.items()
     for statement in statements
 ]
+DEATHS_AT_RANDOM = int(os.environ.get("LAKE_ASSETS_DEATHS", "3"))  # on each catalog
 STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
@@ -106,7 +108,7 @@ def test_death_at_random_moments_never_shows_a_mixture(world: World, tmp_path: P
     write(world, NW)
     moments = random.Random(7)
 
-    for _ in range(6):
+    for _ in range(DEATHS_AT_RANDOM):
         child = start(world, tmp_path, "--partition", NW, "--times", "1000")
         assert child.stdout is not None
         assert child.stdout.readline() == "committed\n"
@@ -146,4 +148,4 @@ def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succe
     assert child.returncode == -signal.SIGKILL
     assert local_world.totals() == [1, 2]
     local_world.ingest(NW)
-    assert len(local_world.totals()) == 2_000_000
+    assert local_world.query("SELECT count(*) FROM lake.sales") == [(2_000_000,)]

@@ -214,23 +214,39 @@ def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(
     assert rows == {local_world.partition(NW).path: "cancelled", local_world.partition(SW).path: "failed"}
 
 
+def cancel(world: World, text: str) -> None:
+    """A run of the partition that is cancelled after its listing."""
+    calls: list[int] = []
+
+    def second() -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingested(world, text, force=True, checkpoint=second)
+
+
+def test_a_cancelled_run_does_not_hide_the_failure_before_it(local_world: World) -> None:
+    local_world.land(NW, b"no Parquet")
+    with pytest.raises(SourceError):
+        local_world.ingest(NW)
+    (failed,) = (one for one in read_state(local_world.stream).partitions if one.objects)
+
+    cancel(local_world, NW)
+
+    (after,) = (one for one in read_state(local_world.stream).partitions if one.objects)
+    assert [row.status for row in local_world.ledger()] == ["cancelled", "failed"]
+    assert (after.state, after.error, after.finished_at) == ("failed", failed.error, failed.finished_at)
+    assert after.error is not None
+
+
 def test_a_cancelled_run_changes_nothing_of_what_is_known(local_world: World) -> None:
-    def cancel(text: str) -> None:
-        calls: list[int] = []
-
-        def second() -> None:
-            calls.append(1)
-            if len(calls) == 2:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            ingested(local_world, text, force=True, checkpoint=second)
-
     local_world.land(NW, sales(1))
-    cancel(NW)
+    cancel(local_world, NW)
     never = read_state(local_world.stream).partitions
     local_world.ingest(NW)
-    cancel(NW)
+    cancel(local_world, NW)
     after = read_state(local_world.stream).partitions
 
     stand = (

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.catalog.table_files import live_files
 from lake_assets.maintenance.compaction import Compacted, compact
 from lake_assets.maintenance.run import maintain
@@ -38,9 +39,11 @@ def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted
 
 
 def test_many_files_become_one_of_the_same_rows(world: World) -> None:
-    for text in (NW, NULL, ODD, SW):
+    texts = (NW, NULL, ODD, SW)
+    for text in texts:
         world.land(text, sales(1, 2))
-        world.ingest(text)
+    outcomes = ingest_all(world.stream, [world.partition(text) for text in texts], world.sessions)
+    assert [outcome.error for outcome in outcomes] == [None] * len(texts)
     for text in (NW, NULL, ODD):
         scatter(world, text, 3)
     before = world.query("SELECT * FROM lake.sales ORDER BY ALL")

@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import dagster as dg
 import pytest
@@ -10,6 +10,8 @@ from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster_shared.record import replace
 
+from lake_assets.ingest.index.run import IndexRun
+from lake_assets.ingest.partition_run import Outcome
 from lake_assets.orchestration import ended_runs
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.orchestration.ticks import Ticks
@@ -192,6 +194,7 @@ def test_a_newer_run_is_not_hidden(ticks: Ticks) -> None:
 
 def test_many_results_are_repeated_by_several_ticks(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_runs, "RESULTS", 3)
+    monkeypatch.setattr(ended_runs, "OVERLAP", dt.timedelta())  # or the next tick would look at this run in any case
     for text in (NW, SW):
         ticks.world.land(text, sales(1))
     materialize(ticks, *KEYS)
@@ -222,7 +225,7 @@ def test_a_run_that_is_terminated_repeats_what_it_did_not_check(ticks: Ticks, mo
     materialize(ticks, *KEYS)
     before = {name: shown(ticks, name) for name in names(ticks)}
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.run._Run.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.run.IndexRun.register", interrupted)
 
     assert not materialize(ticks, KEYS[0]).success
 
@@ -240,12 +243,42 @@ def test_what_a_terminated_run_committed_and_did_not_check_is_not_called_checked
     ticks.world.land(SW, sales(1))
     materialize(ticks, *KEYS)
     ticks.world.land(NW, sales(2), "b.parquet")
-    monkeypatch.setattr("lake_assets.ingest.index.run._Run.register", interrupted)
+    monkeypatch.setattr("lake_assets.ingest.index.run.IndexRun.register", interrupted)
     materialize(ticks, *KEYS)
 
     tick(ticks)
 
     assert shown(ticks, "row_counts") == {KEYS[0]: "SUCCEEDED", KEYS[1]: "PLANNED", None: "SUCCEEDED"}
+
+
+def test_of_a_run_that_is_terminated_in_its_second_transaction_the_first_is_not_called_checked(
+    ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (NW, SW):
+        ticks.world.land(text, sales(1))
+    materialize(ticks, *KEYS)
+    for text in (NW, SW):
+        ticks.world.land(text, sales(2), "b.parquet")
+    monkeypatch.setattr("lake_assets.ingest.index.run.FILES", 1)
+    interrupt_second(monkeypatch)
+    assert not materialize(ticks, *KEYS).success
+
+    tick(ticks)
+
+    assert ticks.world.totals() == [1, 1, 2]
+    assert [row.status for row in ticks.world.ledger()] == ["cancelled", "committed", "committed", "committed"]
+    assert shown(ticks, "row_counts") == {KEYS[0]: "PLANNED", KEYS[1]: "SUCCEEDED", None: "SUCCEEDED"}
+
+
+def interrupt_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Terminate the run when its second transaction begins."""
+    register, begun = IndexRun.register, [0]
+
+    def second(*arguments: Any) -> list[Outcome]:
+        begun[0] += 1
+        return interrupted() if begun[0] == 2 else register(*arguments)
+
+    monkeypatch.setattr(IndexRun, "register", second)
 
 
 def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +292,7 @@ def test_checks_that_are_terminated_repeat_what_was_left(ticks: Ticks, monkeypat
     assert {name: shown(ticks, name) for name in names(ticks)} == before
 
 
-def interrupted(*_: object) -> None:
+def interrupted(*_: object) -> NoReturn:
     raise dg.DagsterExecutionInterruptedError
 
 

@@ -10,7 +10,8 @@ import pytest
 from lake_assets.errors import CatalogError, CatalogUnreachableError, EmptySourceError, StorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.diff import IndexPlan, plan_index
-from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.index.run import IndexRun, index_all
+from lake_assets.ingest.partition_run import Outcome
 from lake_assets.lake.commit.direct.register import register_directly
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger
 from lake_assets.storage.store import Store
@@ -167,6 +168,33 @@ def test_what_a_checkpoint_raises_leaves_what_was_registered(
     assert [row.status for row in indexed_world.ledger()] == ["cancelled", "committed"]
     index(indexed_world)
     assert indexed_world.totals() == [1, 2]
+
+
+def test_a_run_that_is_cancelled_in_its_second_transaction_leaves_the_third_unnamed(
+    indexed_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register, begun = IndexRun.register, [0]
+
+    def second(*arguments: Any) -> list[Outcome]:
+        begun[0] += 1
+        if begun[0] == 2:
+            raise KeyboardInterrupt
+        return register(*arguments)
+
+    texts = (NW, SW, NULL)
+    for number, text in enumerate(texts):
+        indexed_world.land(text, sales(number))
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.ingest.index.run.FILES", 1)
+        patch.setattr(IndexRun, "register", second)
+        with pytest.raises(KeyboardInterrupt):
+            index(indexed_world, *texts)
+
+    rows = {row.load_partition: row.status for row in indexed_world.ledger()}
+    assert rows == {indexed_world.partition(NW).path: "committed", indexed_world.partition(SW).path: "cancelled"}
+    assert indexed_world.totals() == [0]
+    index(indexed_world)
+    assert indexed_world.totals() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("world", [("sqlite", "s3")], indirect=True)
