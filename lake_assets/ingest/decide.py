@@ -135,7 +135,8 @@ class Decider:
         is_unknown = partition.path not in unknown.known
         is_typo = is_unknown and (not facts.objects or (config.on_empty == "fail" and config.selects_rows))
         note = unknown.meant(partition) if is_typo else ""
-        empty = "its source has no objects" if not facts.objects else "its source has no rows"
+        whose = "the source partition" if config.on_empty == "fail" else "its source"
+        empty = f"{whose} has no {'rows' if facts.objects else 'objects'}"
         action, why = self._of_empty(facts, is_typo=is_typo)
         return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty)
 
