@@ -102,7 +102,7 @@ def test_ingest_and_plan_say_what_mode_index_does(local_world: World, run: Run) 
     nothing = run("plan", "sales", "--partition", NW)
 
     assert "register 1 new object in place" in planned.output
-    assert f"with 'sales', ['{uri}'], 'main'" in planned.output
+    assert f"with 'lake', 'sales', ['{uri}'], 'main'" in planned.output
     assert "written" not in planned.output
     assert "committed  region=NW/date=2026-02-11  1 row" in ingested.output
     assert "skip: all objects are registered" in nothing.output
