@@ -7,10 +7,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
+# The variable turns off an advertisement of mkdocs-material.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo ui test quick kills lint format bench lock clean
+.PHONY: help install demo ui docs test quick kills lint format bench lock clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,10 +44,15 @@ quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a b
 kills: $(STAMP)  ## a commit killed at each statement of each strategy, and all other kills; for changes of lake/commit
 	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m kill
 
-lint: $(STAMP)  ## ruff and mypy, no findings
+docs: $(STAMP)  ## the documentation's site, in site/; needs no network
+	$(MKDOCS) build --strict --quiet
+	@echo 'Open site/index.html, or run: $(MKDOCS) serve'
+
+lint: $(STAMP)  ## ruff, mypy and the docs in strict mode, no findings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(MKDOCS) build --strict --quiet
 
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -60,4 +67,4 @@ lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml
 	  --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o requirements.lock
 
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis

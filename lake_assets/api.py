@@ -37,8 +37,9 @@ class PartitionsFailedError(LakeAssetsError):
     """Some partitions of a run failed; the others are committed.
 
     Args:
-        problem, hint: as of any error.
-        outcomes: what became of each partition of the run, the committed ones too.
+        problem: as of `LakeAssetsError`.
+        hint: as of `LakeAssetsError`.
+        outcomes: the outcome of each partition of the run, the committed ones too.
     """
 
     def __init__(self, problem: str, hint: str = "", outcomes: Sequence[Outcome] = ()) -> None:

@@ -12,26 +12,26 @@ class SqliteCatalog(Model):
     """A SQLite file: several processes of one machine."""
 
     type: Literal["sqlite"]
-    path: FolderPath
+    path: FolderPath = Field(description="The catalog's file.")
 
 
 class DuckdbCatalog(Model):
     """A DuckDB file: one process at a time, others wait."""
 
     type: Literal["duckdb"]
-    path: FolderPath
+    path: FolderPath = Field(description="The catalog's file.")
 
 
 class PostgresCatalog(Model):
     """A PostgreSQL database: any number of writers on any machine."""
 
     type: Literal["postgres"]
-    database: str = Field(min_length=1)
-    host: str = "localhost"
-    port: int = Field(5432, ge=1, le=65535)
-    user: str
-    password: SecretStr | None = None
-    connect_timeout: int = Field(10, ge=1, le=300, description="Seconds.")
+    database: str = Field(min_length=1, description="Name of the database.")
+    host: str = Field("localhost", description="The server's host name.")
+    port: int = Field(5432, ge=1, le=65535, description="The server's port.")
+    user: str = Field(description="User that owns the catalog's tables.")
+    password: SecretStr | None = Field(None, description="The user's password.")
+    connect_timeout: int = Field(10, ge=1, le=300, description="Seconds until a connection counts as failed.")
 
 
 class MotherDuckCatalog(Model):
@@ -42,7 +42,7 @@ class MotherDuckCatalog(Model):
     """
 
     type: Literal["motherduck"]
-    database: Identifier
+    database: Identifier = Field(description="Name of the DuckLake database.")
     store_secret: bool = Field(
         default=False,
         description="Give MotherDuck the storage's keys, so that its own compute can read the bucket too.",

@@ -15,10 +15,10 @@ BuiltIn = Literal[
 class Checks(Model):
     """The checks that run after a refresh, and by themselves."""
 
-    skip: tuple[BuiltIn, ...] = Field((), description="Checks of the package that are left out.")
-    blocking: tuple[str, ...] = Field((), description="Checks whose failure keeps the assets downstream from running.")
+    skip: tuple[BuiltIn, ...] = Field((), description="Built-in checks that are left out.")
+    blocking: tuple[str, ...] = Field((), description="Checks whose failure blocks the assets downstream.")
     sql: dict[Identifier, str] = Field(
-        default_factory=dict, description="Checks of one's own: a query that returns the rows that are wrong."
+        default_factory=dict, description="Your own checks by name: a query that returns the rows that are wrong."
     )
 
     @field_validator("sql")

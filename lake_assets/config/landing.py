@@ -79,7 +79,7 @@ PartSize = Annotated[ByteSize, AfterValidator(_part_size)]
 class Batch(Model):
     """When the records of a partition become a file: at the first limit that is reached."""
 
-    records: int = Field(1000, ge=1, le=10_000_000)
+    records: int = Field(1000, ge=1, le=10_000_000, description="Records in a file.")
     bytes: Bytes = Field(default="64MiB", validate_default=True, description="Of Arrow memory, before compression.")
     age: float = Field(10, gt=0, le=86_400, description="Seconds since the batch's first record came.")
 
@@ -102,15 +102,17 @@ class Landing(Model):
     keep_path_columns: bool = Field(
         default=False, description="Write the columns that the path holds into the files too, with their types."
     )
-    batch: Batch = Batch()
+    batch: Batch = Field(Batch(), description="When the records of a partition become a file.")
     memory: Bytes = Field(default="256MiB", validate_default=True, description="Arrow memory of all open batches.")
     outputs: tuple[Storage, ...] = Field(
         (), max_length=100, description="Each gets every batch; the stream's source when empty."
     )
     max_in_flight: int = Field(4, ge=1, le=256, description="Uploads to an output at a time.")
-    multipart_threshold: PartSize = Field(default="5MiB", validate_default=True)
-    retries: int = Field(4, ge=0, le=100, description="Tries again of an upload that failed in passing.")
-    buffer: Buffer | None = None
+    multipart_threshold: PartSize = Field(
+        default="5MiB", validate_default=True, description="Size from which a file is uploaded in parts."
+    )
+    retries: int = Field(4, ge=0, le=100, description="Retries of an upload after a passing error.")
+    buffer: Buffer | None = Field(None, description="Folder that keeps each batch until all outputs have it.")
     node: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."
     )

@@ -14,13 +14,13 @@ from lake_assets.layout.template import Compat, Template
 class LayoutOptions(Model):
     """A path template and how it is read; docs/layout.md has its grammar."""
 
-    template: str = Field(min_length=1, max_length=1000)
+    template: str = Field(min_length=1, max_length=1000, description="The path template.")
     time_zone: str = Field(
         "UTC",
         description="IANA name of the zone whose clock gives the path's dates and hours.",
         json_schema_extra=editor_schema.TIME_ZONE,
     )
-    nested: bool = Field(default=False, description="Let a / in a value make folders.")
+    nested: bool = Field(default=False, description="A `/` in a value makes folders.")
     compat: Compat | None = Field(None, description="Whose paths are read and written, if another system's.")
 
     @model_validator(mode="after")

@@ -27,19 +27,25 @@ class Lake(Model):
     rows by INSERT only: no file that was written outside of it can be registered there.
     """
 
-    catalog: Catalog
-    storage: Storage | None = Field(None, description="Where its files are; without it, MotherDuck manages them.")
+    catalog: Catalog = Field(description="The database that says which file belongs to which table.")
+    storage: Storage | None = Field(
+        None, description="Where the lake's files are; without it, MotherDuck manages them."
+    )
     staging: Storage | None = Field(
         None,
-        description="Where tasks leave rows for the commit to insert, if not below the lake's storage. Only for lakes "
+        description="Where tasks stage rows for the commit to insert; below `storage` when absent. Only for lakes "
         "that are encrypted or managed by MotherDuck.",
     )
-    ledger: Identifier = Field("ingest_runs", description="Table with one row a run and partition.")
-    manifest: Identifier = Field("ingest_files", description="Table of which object went into which partition.")
+    ledger: Identifier = Field("ingest_runs", description="Table with one row for each run of a partition.")
+    manifest: Identifier = Field("ingest_files", description="Table of the objects that were read into each partition.")
     ledger_schema: Identifier = Field("main", description="Schema of these two tables.")
-    commit_retries: int = Field(20, ge=0, le=1000, description="Tries again after a conflict with a writer.")
-    maintenance: Maintenance | None = Field(None, description="Its schedule and rules; not scheduled when absent.")
-    attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Of DuckLake's ATTACH.")
+    commit_retries: int = Field(
+        20, ge=0, le=1000, description="Retries of a write to the catalog after a conflict with another writer."
+    )
+    maintenance: Maintenance | None = Field(
+        None, description="Schedule and rules of the job `maintain_LAKE`; not scheduled when absent."
+    )
+    attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Options of DuckLake's `ATTACH`.")
     _indexed: tuple[AnyStorage, ...] = PrivateAttr(())
 
     @property
@@ -169,10 +175,12 @@ class OfStreamError(ValueError):
 class LakeConfig(Model):
     """A whole `lake.yaml`."""
 
-    lakes: dict[Identifier, Lake] = Field(min_length=1)
-    streams: dict[Identifier, Stream] = Field(min_length=1)
-    spark: SparkSettings = Field(default_factory=dict, description="Spark settings over ours, without secrets.")
-    key_prefix: KeyPrefix = Field((), description="Of the keys of all assets in Dagster; none when absent.")
+    lakes: dict[Identifier, Lake] = Field(min_length=1, description="The lakes by their names, which streams refer to.")
+    streams: dict[Identifier, Stream] = Field(min_length=1, description="The streams by their names.")
+    spark: SparkSettings = Field(
+        default_factory=dict, description="Spark settings by name, over the package's own; no secrets."
+    )
+    key_prefix: KeyPrefix = Field((), description="The first parts of the keys of all assets in Dagster.")
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:

@@ -24,7 +24,7 @@ LayoutColumn = Annotated[str, Field(min_length=1)]
 class PartitionField(Model):
     """A partition column of a stream and the values it may take."""
 
-    type: ColumnType = "string"
+    type: ColumnType = Field("string", description="What the values are; `day` is `date`.")
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
     start: Date | None = Field(None, description="First date, for the types that are times.")
     end: Date | None = Field(None, description="Last date, for the types that are times; today when absent.")
@@ -33,11 +33,11 @@ class PartitionField(Model):
         alias="from",
         description="The column of the layout, or with in: rows of the files, that its values come from.",
     )
-    empty: Empty = Field("refuse", description="What an empty value in a path is: NULL, a value, or none.")
+    empty: Empty = Field("refuse", description="An empty value in a path: refused, NULL, or a value.")
     where: Literal["path", "rows"] = Field(
         "path",
         alias="in",
-        description="What says of which partition a row is: its object's path, or this column of it.",
+        description="Where a row's value is: in its object's path, or in this column of the rows.",
     )
 
     @field_validator("values", mode="before", json_schema_input_type=list[str | int | float] | None)

@@ -20,7 +20,7 @@ from lake_assets.layout.template import Template
 class PathColumn(Model):
     """A column of the layout that the rows get from their object's path."""
 
-    type: ColumnType = "string"
+    type: ColumnType = Field("string", description="What the values are; `day` is `date`.")
     source: LayoutColumn | None = Field(
         None, alias="from", description="The layout's name of it; the column's own when absent."
     )

@@ -52,18 +52,23 @@ class Schedule(Model):
     """A refresh of the newest partitions at fixed times; written short, it is the cron text alone."""
 
     cron: Cron = Field(description="Five fields, such as `15 6 * * *`, or a word such as @hourly.")
-    time_zone: TimeZone | None = Field(None, description="Of the cron's clock; the stream's when absent.")
-    lookback: int = Field(1, ge=0, le=10_000, description="How many partitions before the current one come along.")
-    status: Status = Field("running", description="Whether it runs as soon as Dagster loads it.")
+    time_zone: TimeZone | None = Field(None, description="Time zone of `cron`; the stream's when absent.")
+    lookback: int = Field(
+        1, ge=0, le=10_000, description="Number of partitions before the current one that are refreshed too."
+    )
+    status: Status = Field("running", description="State when Dagster loads the schedule first; the UI can change it.")
 
 
 class Automation(Model):
-    """Refreshes whatever partition has changed in the landing zone, however old; short, it is the cron text alone."""
+    """Refreshes each partition that has changed in the landing zone, of any age; short, it is the cron text alone."""
 
-    cron: Cron = Field(description="When the landing zone is looked at.")
-    time_zone: TimeZone | None = Field(None, description="Of the cron's clock; the stream's when absent.")
+    cron: Cron = Field(description="When the landing zone is listed.")
+    time_zone: TimeZone | None = Field(None, description="Time zone of `cron`; the stream's when absent.")
     lookback: int | None = Field(
-        None, ge=0, le=100_000, description="How many partitions before the current one are looked at; all when absent."
+        None,
+        ge=0,
+        le=100_000,
+        description="Number of partitions before the current one that are listed; all when absent.",
     )
 
 

@@ -69,9 +69,11 @@ class KeyedStorage(Model):
     """What storages with the keys of S3's protocol have in common. Without keys, the credential chain is asked."""
 
     prefix: Prefix = ""
-    provider: Provider | None = Field(None, description="credential_chain says in words that there are no keys.")
-    key_id: str | None = Field(None, min_length=1)
-    secret: SecretStr | None = None
+    provider: Provider | None = Field(
+        None, description="`credential_chain`: there are no keys, and credentials come from the environment."
+    )
+    key_id: str | None = Field(None, min_length=1, description="Access key; the credential chain when absent.")
+    secret: SecretStr | None = Field(None, description="Secret of the access key.")
 
     @model_validator(mode="after")
     def _whole_key(self) -> Self:
@@ -94,8 +96,8 @@ class S3Service:
 class S3ProtocolStorage(KeyedStorage):
     """A bucket whose URIs are S3's, with a prefix below which all keys lie."""
 
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$")
-    session_token: SecretStr | None = Field(None, description="Of temporary keys.")
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$", description="Name of the bucket.")
+    session_token: SecretStr | None = Field(None, description="Session token of temporary keys.")
 
     @model_validator(mode="after")
     def _token_of_keys(self) -> Self:
@@ -113,7 +115,7 @@ class S3Storage(S3ProtocolStorage):
     """A bucket of S3 or of any server that speaks its protocol."""
 
     type: Literal["s3"] = "s3"
-    region: str = "us-east-1"
+    region: str = Field("us-east-1", description="The bucket's region.")
     endpoint: Endpoint = Field(None, description="URL of an S3-compatible server; AWS when absent.")
     anonymous: bool = Field(default=False, description="A public bucket: requests are not signed. For landing zones.")
 
@@ -137,8 +139,8 @@ class R2Storage(S3ProtocolStorage):
     """
 
     type: Literal["r2"] = "r2"
-    account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="As in the endpoint's host name.")
-    endpoint: Endpoint = Field(None, description="In place of the account's own, as a jurisdiction has it.")
+    account_id: str = Field(pattern=r"^[0-9A-Za-z]+$", description="The account, as in the endpoint's host name.")
+    endpoint: Endpoint = Field(None, description="URL in place of the account's own, such as that of a jurisdiction.")
 
     @property
     def service(self) -> S3Service:
@@ -155,7 +157,7 @@ class GcsStorage(KeyedStorage):
     """
 
     type: Literal["gcs"] = "gcs"
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._\-]{1,220}[a-z0-9]$")
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9._\-]{1,220}[a-z0-9]$", description="Name of the bucket.")
     service_account: str | None = Field(None, description="Path of a service account's key file, on every worker.")
 
     @model_validator(mode="after")
@@ -184,12 +186,16 @@ class AzureStorage(Model):
     """
 
     type: Literal["azure"] = "azure"
-    account: str | None = Field(None, pattern=r"^[a-z0-9]{3,24}$", description="Or in connection_string.")
-    container: str = Field(pattern=r"^[a-z0-9](?:-?[a-z0-9]){2,62}$")
+    account: str | None = Field(
+        None, pattern=r"^[a-z0-9]{3,24}$", description="Name of the account; not needed beside `connection_string`."
+    )
+    container: str = Field(pattern=r"^[a-z0-9](?:-?[a-z0-9]){2,62}$", description="Name of the container.")
     prefix: Prefix = ""
-    provider: Provider | None = Field(None, description="credential_chain says in words that there are no keys.")
-    account_key: SecretStr | None = None
-    connection_string: SecretStr | None = None
+    provider: Provider | None = Field(
+        None, description="`credential_chain`: there are no keys, and credentials come from the environment."
+    )
+    account_key: SecretStr | None = Field(None, description="A key of the account.")
+    connection_string: SecretStr | None = Field(None, description="As the portal gives it, with account and key.")
     sas: SecretStr | None = Field(None, description="A shared access signature, as the portal gives it.")
 
     @field_validator("sas")
@@ -245,7 +251,7 @@ class WebStorage(Model):
     """
 
     type: Literal["web"] = "web"
-    url: Annotated[str, AfterValidator(_plain_url)] = Field(description="https://host/path")
+    url: Annotated[str, AfterValidator(_plain_url)] = Field(description="`https://host/path`, without a query.")
 
     @property
     def root(self) -> str:

@@ -43,8 +43,8 @@ _PARTITIONS = TypeAdapter(dict[str, PartitionField])
 class Destination(Model):
     """The table that the stream fills."""
 
-    schema_name: Identifier = Field("main", alias="schema")
-    table: Identifier
+    schema_name: Identifier = Field("main", alias="schema", description="Schema of the table.")
+    table: Identifier = Field(description="Name of the table; the first run creates it.")
 
 
 class Transform(Model):
@@ -71,36 +71,55 @@ class Stream(Model):
     source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
     files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
-    partitions: dict[Identifier, PartitionField] = Field(min_length=1, max_length=2)
-    path_columns: PathColumns = Field(
-        default_factory=dict, description="Other columns of the layout that the rows get from their object's path."
+    partitions: dict[Identifier, PartitionField] = Field(
+        min_length=1, max_length=2, description="One or two partition columns by name, in the order of the path."
     )
-    destination: Destination
-    mode: Mode = "replace"
-    owns_source: bool = Field(default=False, description="With mode index: maintenance may delete landed objects.")
-    transform: Transform | None = None
-    schema_policy: SchemaPolicy = Field("strict", description="What new, wider and missing columns mean.")
-    on_empty: OnEmpty = "fail"
-    compression: Compression = "zstd"
-    target_file_size: FileSize = Field(default="256MiB", validate_default=True)
+    path_columns: PathColumns = Field(
+        default_factory=dict, description="Other columns of the layout, which the rows get from their object's path."
+    )
+    destination: Destination = Field(description="The table that the stream fills.")
+    mode: Mode = Field(
+        "replace",
+        description="`replace`: a partition's rows are replaced. `index`: landed files become lake files as they are.",
+    )
+    owns_source: bool = Field(
+        default=False,
+        description="With `mode: index`: maintenance may delete registered objects that no snapshot needs.",
+    )
+    transform: Transform | None = Field(None, description="What changes the rows on their way into the lake.")
+    schema_policy: SchemaPolicy = Field(
+        "strict",
+        description="New, wider and missing columns of landed files: `strict` refuses, `evolve` changes the table.",
+    )
+    on_empty: OnEmpty = Field(
+        "fail", description="A source partition without rows: fail, keep the lake's partition, or clear it."
+    )
+    compression: Compression = Field("zstd", description="Codec of the data files.")
+    target_file_size: FileSize = Field(
+        default="256MiB", validate_default=True, description="Size that data files aim at, 1 MiB to 4 GiB."
+    )
     time_zone: TimeZone = Field("UTC", description="Whose clock says which day is today; the layout's when absent.")
     schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: AutomationOrCron | None = Field(
         None, description="Refreshes what has changed, by Dagster's own automation."
     )
-    freshness: Freshness | None = None
-    checks: Checks = Checks()
+    freshness: Freshness | None = Field(None, description="How old the newest refresh may be.")
+    checks: Checks = Field(Checks(), description="Which checks run, and queries of your own.")
     max_partitions_per_run: int | None = Field(
-        None, ge=1, le=1_000_000, description="Of a backfill; no limit when absent."
+        None, ge=1, le=1_000_000, description="Partitions in one run of a backfill; no limit when absent."
     )
-    tags: Texts = Field(default_factory=dict, description="Of the asset, shown by Dagster.")
-    landing: Landing | None = Field(None, description="How `lake-assets land` writes; its defaults when absent.")
-    sensor: Sensor | None = Field(None, description="What tells Dagster of new objects; none when absent.")
-    description: str | None = None
-    owners: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = Field(("ducklake", "spark", "parquet"), max_length=3)
-    group: Identifier | None = None
-    key_prefix: KeyPrefix | None = Field(None, description="Of its assets' keys; that of the config when absent.")
+    tags: Texts = Field(default_factory=dict, description="Tags of the asset in Dagster.")
+    landing: Landing | None = Field(None, description="How `lake-assets land` writes records.")
+    sensor: Sensor | None = Field(None, description="Sensor that requests runs for new objects; none when absent.")
+    description: str | None = Field(None, description="Text about the asset, shown by Dagster.")
+    owners: tuple[str, ...] = Field((), description="E-mail addresses or `team:NAME`, shown by Dagster.")
+    kinds: tuple[str, ...] = Field(
+        ("ducklake", "spark", "parquet"), max_length=3, description="Labels of the asset in Dagster, three at most."
+    )
+    group: Identifier | None = Field(None, description="The asset's group in Dagster.")
+    key_prefix: KeyPrefix | None = Field(
+        None, description="The first parts of the keys of its assets; those of the config when absent."
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -1,0 +1,98 @@
+"""The documentation: every page is in the navigation, every link resolves, and tables stay readable."""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from docs.hooks.site import PAGES as GENERATED
+from lake_assets.config.models import LakeConfig, schema_of
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+MAX_CELL = 200  # characters
+MAX_README = 120  # lines
+
+
+def site() -> dict[str, object]:
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    found = yaml.safe_load(text)
+    assert isinstance(found, dict)
+    return found
+
+
+def navigated(entry: object) -> Iterator[str]:
+    match entry:
+        case str():
+            yield entry
+        case dict():
+            for value in entry.values():
+                yield from navigated(value)
+        case list():
+            for value in entry:
+                yield from navigated(value)
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def cells(text: str) -> Iterator[str]:
+    for line in without_code(text).splitlines():
+        if line.startswith("|"):
+            yield from (cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip("|")))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    nav = list(navigated(site()["nav"]))
+
+    assert sorted(nav) == sorted([*(str(page.relative_to(DOCS)) for page in PAGES), *GENERATED])
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_the_page_resolves(page: Path) -> None:
+    folder = page.parent.relative_to(ROOT)
+    targets = [posixpath.normpath(folder / link) for link in LINK.findall(without_code(page.read_text("utf-8")))]
+    generated = {f"docs/{path}" for path in GENERATED}
+
+    assert [target for target in targets if target not in generated and not (ROOT / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_cell_of_a_table_is_long(page: Path) -> None:
+    assert [cell for cell in cells(page.read_text("utf-8")) if len(cell) > MAX_CELL] == []
+
+
+@pytest.mark.parametrize("path", GENERATED)
+def test_no_cell_of_a_generated_table_is_long(path: str) -> None:
+    shown = re.sub(r"\]\([^)]*\)", "]", GENERATED[path]())
+
+    assert [cell for cell in cells(shown) if len(cell) > MAX_CELL] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) < MAX_README
+
+
+def test_the_site_loads_nothing_from_elsewhere() -> None:
+    theme = site()["theme"]
+    assert isinstance(theme, dict)
+    assert theme["font"] is False
+    assert "repo_url" not in site()  # the theme asks its host for the number of stars
+
+
+def test_the_config_reference_has_every_key_with_a_description() -> None:
+    page = GENERATED["reference/config.md"]()
+    definitions = schema_of(LakeConfig)
+    keys = [key for model in (definitions, *definitions["$defs"].values()) for key in model.get("properties", {})]
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+
+    assert len(keys) > 100
+    assert {key for key in keys if f"| `{key}` |" not in page} == set()
+    assert [row for row in rows if row.endswith("|  |")] == []
