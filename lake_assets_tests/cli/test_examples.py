@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from lake_assets.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXPORTS = re.compile(r"^    export ((?:.*\\\n)*.*)$", re.MULTILINE)
 ASSIGNMENT = re.compile(r"([A-Z_]+)=('[^']*'|\S+)")
