@@ -176,9 +176,8 @@ class Stream(Model):
     def _lookback_has_a_clock(self) -> Self:
         if any(field.type in TIME_FORMATS for field in self.partitions.values()):
             return self
-        # As below: a default may be written out.
         for name, given in (("schedule", self.schedule), ("automation", self.automation)):
-            if given is not None and given.lookback != type(given).model_fields["lookback"].default:
+            if given is not None and "lookback" in given.model_fields_set and given.lookback is not None:
                 raise ValueError(
                     f"{name}.lookback counts days or hours, and the stream has no partition column that is a time"
                 )
@@ -258,9 +257,8 @@ class Stream(Model):
                     f"partitions.{name} is empty: null, and a file that is registered in place has the value of its "
                     "folder, an empty text: write empty: value, or use mode: replace"
                 )
-        # A default may be written out, as in a config that a model gave as JSON.
-        for name, default in {"compression": "zstd", "target_file_size": 256 * 2**20}.items():
-            if getattr(self, name) != default:
+        for name in ("compression", "target_file_size"):
+            if name in self.model_fields_set:  # also with the value of the default
                 raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
         if self.schema_policy == "evolve":
             raise ValueError(

@@ -62,9 +62,10 @@ class LakeStream(dg.Component):
         filled = LakeStreamAttributes.model_validate(context.resolution_context.resolve_value(written))
         lake = filled.name
         folder = context.path if context.path.is_dir() else context.path.parent
+        # The config tells what is written from what is a default.
         config = {
             "lakes": {lake: filled.lake.model_dump(by_alias=True)},
-            "streams": {filled.name: filled.stream.model_dump(by_alias=True) | {"lake": lake}},
+            "streams": {filled.name: filled.stream.model_dump(by_alias=True, exclude_unset=True) | {"lake": lake}},
             "spark": filled.spark,
             "key_prefix": filled.key_prefix,
         }

@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.streams import Stream
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.streams.stream import open_stream
 from lake_assets_tests.world import STREAM
@@ -40,3 +41,13 @@ def test_an_age_that_is_taken_is_one_that_dagster_takes(freshness: dict[str, Any
     asset = stream_asset(open_stream(config(freshness), "sales"))
 
     assert next(iter(asset.specs)).freshness_policy is not None
+
+
+@pytest.mark.parametrize("lookback", [1, 2])
+def test_a_lookback_that_is_written_needs_a_clock_also_with_the_value_of_the_default(lookback: int) -> None:
+    stream = STREAM | {"source": "/landing", "partitions": {"region": {}}}
+    schedule = {"cron": "@daily"}
+
+    assert Stream.model_validate(stream | {"schedule": schedule}).schedule is not None
+    with pytest.raises(ValidationError, match=r"schedule\.lookback counts days or hours"):
+        Stream.model_validate(stream | {"schedule": schedule | {"lookback": lookback}})

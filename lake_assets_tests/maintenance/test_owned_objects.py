@@ -193,7 +193,7 @@ def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: Worl
 def test_a_dagster_run_names_what_it_kept(owner: World) -> None:
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")
-    data = owner.config.model_dump(by_alias=True)
+    data = owner.config.model_dump(by_alias=True, exclude_unset=True)
     rules = {"expire_older_than": 1e-9, "delete_older_than": 1e-9}
     data["lakes"]["test"]["maintenance"] = rules
     job = build_definitions(type(owner.config).model_validate(data)).resolve_job_def("maintain_test")
