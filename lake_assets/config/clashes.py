@@ -6,8 +6,9 @@ import pyarrow as pa
 from pyarrow import types
 
 from lake_assets.config.partition_fields import PartitionField
-from lake_assets.layout.partition import TIME_FORMATS, PartitionType
+from lake_assets.layout.partition import PartitionType
 from lake_assets.layout.template import Template
+from lake_assets.layout.times import TIME_TYPES
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
@@ -32,7 +33,7 @@ def clash(template: Template, partitions: Mapping[str, PartitionField], schema: 
             )
         if source == name and _in_parts(template, name) and not _is_its_text(own.type, partition.type):
             line = renamed(partitions, name, _free(partition.type, source, fields.keys() | partitions.keys()))
-            held = partition.type if partition.type in TIME_FORMATS else "part"
+            held = partition.type if partition.type in TIME_TYPES else "part"
             of = f"the paths of the layout {template.text!r} hold its {held} alone:"
             return (
                 f"the records' column {own.name!r} is {own.type}, and {of}",
@@ -62,5 +63,5 @@ def _is_its_text(given: pa.DataType, kind: PartitionType) -> bool:
 
 def _free(kind: PartitionType, source: str, taken: set[str]) -> str:
     """A name that no column has."""
-    name = kind if kind in TIME_FORMATS else "part"
+    name = kind if kind in TIME_TYPES else "part"
     return name if name not in taken else f"{source}_{name}"

@@ -11,9 +11,9 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets.layout.grammar import NOW, Placeholder
 from lake_assets.layout.olake import OlakeStream
-from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
 from lake_assets.layout.time_types import time_type
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.layout.timestamps import GRANULARITIES
 
 # Dagster's partitions have two dimensions; what else the path says becomes `path_columns`.
@@ -68,7 +68,7 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
         others = [column for column in columns if column not in partitions]
         config["layout"] = {"template": stream.template.text, "compat": "olake"}
         config["partitions"] = {
-            c.name: {**c.field, **({"start": start} if c.type in TIME_FORMATS else {})} for c in partitions
+            c.name: {**c.field, **({"start": start} if c.type in TIME_TYPES else {})} for c in partitions
         }
         if others:
             config["path_columns"] = {column.name: column.field for column in others}
@@ -152,7 +152,7 @@ def _free(stream: OlakeStream, taken: Collection[str], name: str) -> str:
 
 def _partition_columns(columns: Sequence[_Column]) -> list[_Column]:
     """The two to partition by: the first that is a time, and the first others; in the order of the path."""
-    times = [column for column in columns if column.type in TIME_FORMATS]
+    times = [column for column in columns if column.type in TIME_TYPES]
     chosen = list(dict.fromkeys([*times[:1], *columns]))[:MOST_COLUMNS]
     return [column for column in columns if column in chosen]
 

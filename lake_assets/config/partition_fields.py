@@ -8,7 +8,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from lake_assets.config.fields import Date
 from lake_assets.config.model import Model
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import TIME_FORMATS, Empty, PartitionType
+from lake_assets.layout.partition import Empty, PartitionType
+from lake_assets.layout.times import TIME_TYPES
 
 
 def _day_is_date(value: object) -> object:
@@ -57,7 +58,7 @@ class PartitionField(Model):
 
     @model_validator(mode="after")
     def _fits_its_type(self) -> Self:
-        is_time = self.type in TIME_FORMATS
+        is_time = self.type in TIME_TYPES
         if is_time and self.values is not None:
             raise ValueError(f"a {self.type} column takes start and end, not values")
         if is_time and self.start is None:
@@ -67,7 +68,7 @@ class PartitionField(Model):
         if self.empty == "null" and self.where == "rows":
             raise ValueError("empty: null is of paths, and rows tell an empty text from NULL: write empty: value")
         if not is_time and (self.start or self.end):
-            raise ValueError(f"start and end are for the types {', '.join(TIME_FORMATS)}")
+            raise ValueError(f"start and end are for the types {', '.join(TIME_TYPES)}")
         if self.start and self.end and self.end < self.start:
             raise ValueError(f"end {self.end} lies before start {self.start}")
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):

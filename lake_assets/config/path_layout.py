@@ -13,8 +13,8 @@ from lake_assets.config.partition_fields import ColumnType, LayoutColumn, Partit
 from lake_assets.errors import LayoutError
 from lake_assets.layout.derived import Derived, folder, places
 from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted
-from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
+from lake_assets.layout.times import TIME_TYPES, zone_of
 
 
 class PathColumn(Model):
@@ -95,8 +95,8 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
         folder(name, field.type, field.source) if field.source is not None else f"{name}={{{name}}}"
         for name, field in in_path.items()
     ]
-    times = {in_path[name].type for name in derived} & set(TIME_FORMATS)
-    zone = "UTC" if times == {"hour"} else time_zone  # hours are always those of UTC
+    zones = {zone_of(field.type, time_zone) for name in derived if (field := in_path[name]).type in TIME_TYPES}
+    zone = "UTC" if zones == {"UTC"} else time_zone
     return Template.parse("/".join(folders), time_zone=zone).named({source: name for name, source in derived.items()})
 
 
@@ -110,7 +110,7 @@ def derived_columns(template: Template, partitions: Mapping[str, PartitionField]
     """
     for name, field in partitions.items():
         if field.where == "rows" and field.source is not None:
-            zone = "UTC" if field.type == "hour" else time_zone
+            zone = zone_of(field.type, time_zone)
             text = places(field.type, field.source)
             yield Derived(name, field.source, Template.parse(text, time_zone=zone).named({field.source: name}))
         elif field.where == "path" and (column := template.source(name)) is not None and column != name:

@@ -26,9 +26,10 @@ from lake_assets.config.storages import S3Storage, Source, WebStorage
 from lake_assets.config.web import check_names, check_use, has_query
 from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.derived import Derived
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.layout.time_types import check_time_type
+from lake_assets.layout.times import TIME_TYPES
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
@@ -174,7 +175,7 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _lookback_has_a_clock(self) -> Self:
-        if any(field.type in TIME_FORMATS for field in self.partitions.values()):
+        if any(field.type in TIME_TYPES for field in self.partitions.values()):
             return self
         for name, given in (("schedule", self.schedule), ("automation", self.automation)):
             if given is not None and "lookback" in given.model_fields_set and given.lookback is not None:

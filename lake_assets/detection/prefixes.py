@@ -11,8 +11,8 @@ from lake_assets.detection.listing import Listing
 from lake_assets.errors import StorageError
 from lake_assets.layout import codec
 from lake_assets.layout.grammar import Part, Placeholder, Static
-from lake_assets.layout.partition import TIME_FORMATS
 from lake_assets.layout.template import Template
+from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.layout.timestamps import Granularity
 
 # Each prefix is a request a tick.
@@ -49,7 +49,7 @@ class TimePrefix:
         depth = 1 if template.compat else len(segments)
         if not template.nested:
             types = {name: field.type for name, field in stream.partitions.items()}
-            columns = {name for name, type_ in types.items() if type_ in TIME_FORMATS}
+            columns = {name for name, type_ in types.items() if type_ in TIME_TYPES}
             for number, segment in enumerate(segments):
                 first = next((part for part in segment if isinstance(part, Placeholder)), None)
                 if first is not None and first.name in columns:
@@ -149,8 +149,7 @@ def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:
     """The time column's text for the earliest active partition."""
     field = stream.partitions[column]
     assert stream.sensor is not None  # noqa: S101 - only sensors scan
-    today = now.astimezone(dt.UTC if field.type == "hour" else ZoneInfo(stream.time_zone))
+    today = now.astimezone(ZoneInfo(zone_of(field.type, stream.time_zone)))
     if field.end is not None and field.end < today.date():
         today = dt.datetime.combine(field.end, dt.time(), today.tzinfo)
-    first = today - dt.timedelta(days=stream.sensor.lookback)
-    return first.strftime(TIME_FORMATS[field.type].replace("%Y", f"{first.year:04}"))
+    return TIME_TYPES[field.type].text(today - dt.timedelta(days=stream.sensor.lookback))

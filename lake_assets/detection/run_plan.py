@@ -1,12 +1,12 @@
 """The partitions that one scan found changed, and the runs that are asked for them."""
 
-import datetime as dt
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.detection.digests import FolderDigest, hash_of
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.times import TIME_TYPES
 
 # How far apart two partitions of one range may lie, tried in turn: what lies between costs one listing each.
 _GAPS = (1, 7, 31)
@@ -51,7 +51,7 @@ class RunPlan:
     """
 
     def __init__(self, columns: Sequence[PartitionColumn], max_runs: int) -> None:
-        self._time = next((number for number, column in enumerate(columns) if column.type in TIME_FORMATS), None)
+        self._time = next((number for number, column in enumerate(columns) if column.type in TIME_TYPES), None)
         self._max_runs = max_runs
         self._changed: dict[Partition, list[ChangedFolder]] = {}
         self._steps: dict[tuple[PartitionValue, ...], list[int]] = {}
@@ -137,15 +137,5 @@ class RunPlan:
     def _step(self, partition: Partition) -> int:
         if self._time is None:
             return 0
-        return _steps(partition.columns[self._time].type, partition.values[self._time])
-
-
-def _steps(type_: PartitionType, value: PartitionValue) -> int:
-    """A time in units of its type, so that neighbours differ by one."""
-    if isinstance(value, dt.date):
-        return value.toordinal()
-    if type_ == "year":
-        return int(str(value))
-    if type_ == "month":
-        return int(str(value)[:4]) * 12 + int(str(value)[5:7])
-    return int(dt.datetime.strptime(str(value), TIME_FORMATS["hour"]).replace(tzinfo=dt.UTC).timestamp()) // 3600
+        kind = TIME_TYPES[partition.columns[self._time].type]
+        return kind.number(kind.start(partition.values[self._time]))

@@ -12,7 +12,8 @@ import pyarrow as pa
 from lake_assets.config.clashes import clash, renamed
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, PartitionError, SchemaError
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.leaves import no_rows
 from lake_assets.parquet.schema_fit import others, typed_value
 from lake_assets.streams.calendar import Calendar
@@ -117,7 +118,7 @@ class Destination:
                     f"the records' column {own!r} has the value {str(values[row].as_py())!r}, and by the layout "
                     f"{self._layout.text!r} its record belongs to {paths[row].as_py()}:"
                 )
-                new = column.type if column.type in TIME_FORMATS else "part"
+                new = column.type if column.type in TIME_TYPES else "part"
                 line = renamed(
                     self._stream.partitions, column.name, new if new not in rows.schema.names else f"{new}_of_path"
                 )

@@ -7,8 +7,7 @@ import pyarrow as pa
 from lake_assets.layout.grammar import quoted
 from lake_assets.layout.partition import PartitionType
 from lake_assets.layout.template import Template
-
-_PARTS = {"year": ("YY",), "month": ("YY", "MM"), "date": ("YY", "MM", "DD"), "hour": ("YY", "MM", "DD", "HH")}
+from lake_assets.layout.times import TIME_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,5 +54,5 @@ def folder(name: str, kind: PartitionType, column: str) -> str:
 
 def places(kind: PartitionType, column: str) -> str:
     """The placeholders of a partition column of this type that is made of a column of the rows."""
-    source = quoted(column)
-    return "-".join(f"{{{source},,{part}}}" for part in _PARTS.get(kind, ())) or f"{{{source}}}"
+    source, parts = quoted(column), TIME_TYPES[kind].parts if kind in TIME_TYPES else ()
+    return "-".join(f"{{{source},,{part}}}" for part in parts) or f"{{{source}}}"

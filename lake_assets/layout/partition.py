@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral
-from types import MappingProxyType
 from typing import Literal
 
 from lake_assets.errors import PartitionError
 from lake_assets.layout.hive import HIVE_NULL, escape, percent, unescape
 from lake_assets.layout.texts import is_unicode, shown, storable
+from lake_assets.layout.times import TIME_TYPES
 
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
@@ -25,14 +25,6 @@ Empty = Literal["null", "value", "refuse"]
 _INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
 _UNTYPED = re.compile(r"[,%\x00-\x1f\x7f]")  # what cannot be typed as it is: these part values, or are no letters
 _INT64 = range(-(2**63), 2**63)
-
-TIME_FORMATS: Mapping[PartitionType, str] = MappingProxyType(
-    {"year": "%Y", "month": "%Y-%m", "date": "%Y-%m-%d", "hour": "%Y-%m-%d-%H"}
-)
-"""The types that are times, and how `strftime` writes them: 2026, 2026-02, 2026-02-11, 2026-02-11-13."""
-
-
-_PICTURES = {"year": "YYYY", "month": "YYYY-MM", "date": "YYYY-MM-DD", "hour": "YYYY-MM-DD-HH"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +62,7 @@ class PartitionColumn:
             )
         if not value:
             return None if self.empty == "null" else ""
-        if self.type in TIME_FORMATS:
+        if self.type in TIME_TYPES:
             return self._time(value)
         if self.type == "integer":
             # What does not fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
@@ -82,15 +74,15 @@ class PartitionColumn:
         return value
 
     def _time(self, value: str) -> PartitionValue:
-        written = TIME_FORMATS[self.type]
+        kind = TIME_TYPES[self.type]
         try:
-            parsed = dt.datetime.strptime(value, written).replace(tzinfo=dt.UTC)
+            parsed = kind.start(value)
         except ValueError:
             parsed = None
         # strptime also takes 2026-2-1, which names another folder than the one written.
-        if parsed is None or _written(parsed, written) != value:
-            example = _written(dt.datetime(2026, 2, 11, 13, tzinfo=dt.UTC), written)
-            raise self._refuse(value, f"write it as {_PICTURES[self.type]}, such as {example}")
+        if parsed is None or kind.text(parsed) != value:
+            example = kind.text(dt.datetime(2026, 2, 11, 13, tzinfo=dt.UTC))
+            raise self._refuse(value, f"write it as {kind.picture}, such as {example}")
         if self.type == "date":
             return parsed.date()
         return parsed.year if self.type == "year" else value
@@ -250,8 +242,3 @@ def _text_of(name: str, value: object) -> str:
             "give a text, a whole number, a date, or None for NULL.",
         )
     return escape(str(value)) if value != "" else ""
-
-
-def _written(time: dt.datetime, form: str) -> str:
-    # Not every platform's strftime pads the year 33 to four digits.
-    return time.strftime(form.replace("%Y", f"{time.year:04}"))

@@ -4,16 +4,17 @@ import datetime as dt
 from zoneinfo import ZoneInfo
 
 from lake_assets.errors import PartitionError
-from lake_assets.layout.partition import TIME_FORMATS, PartitionColumn, PartitionType
+from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
+from lake_assets.layout.times import TIME_TYPES, TimeName
 
 _SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have the same digits
 
 
-def time_type(template: Template, column: str) -> PartitionType | None:
+def time_type(template: Template, column: str) -> TimeName | None:
     """The type of a time whose values the paths hold; None where they hold the column whole, or as no such type."""
     found = _sample(template, column)
-    return next((type_ for type_, form in TIME_FORMATS.items() if f"{_SAMPLE:{form}}" == found), None)
+    return next((kind.name for kind in TIME_TYPES.values() if kind.text(_SAMPLE) == found), None)
 
 
 def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
@@ -35,14 +36,11 @@ def check_time_type(template: Template, column: PartitionColumn, field: str) -> 
         raise ValueError(
             f"{field} is hour, and hours are those of UTC: leave time_zone {template.time_zone} out of the layout"
         )
-    fits = (
-        found == f"{_SAMPLE:{TIME_FORMATS[column.type]}}" if column.type in TIME_FORMATS else _is_value(column, found)
-    )
-    if not fits:
+    kind = TIME_TYPES.get(column.type)
+    if not (kind.text(_SAMPLE) == found if kind else _is_value(column, found)):
         other = time_type(template, column.name)
         hint = f"write {other}" if other else "write string, or other parts in the layout"
-        written = TIME_FORMATS.get(column.type)
-        example = f", not {_SAMPLE:{written}}" if written else ""
+        example = f", not {kind.text(_SAMPLE)}" if kind else ""
         raise ValueError(
             f"{field} is {column.type}, and the paths of the layout {template.text!r} hold values such as "
             f"{found}{example}: {hint}"

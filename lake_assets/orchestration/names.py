@@ -7,7 +7,7 @@ import dagster as dg
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
-from lake_assets.layout.partition import TIME_FORMATS
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.translator import StreamSpecs
 
@@ -80,5 +80,5 @@ def _dynamic(config: LakeConfig) -> Iterator[tuple[str, str]]:
     """The streams and columns whose values are found, not configured."""
     for name, stream in config.streams.items():
         for column, field in stream.partitions.items():
-            if field.values is None and field.type not in TIME_FORMATS:
+            if field.values is None and field.type not in TIME_TYPES:
                 yield name, column

@@ -12,14 +12,13 @@ With two columns Dagster joins the dimensions by `|` in the order of their names
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
 
 import dagster as dg
-import pendulum
 
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.errors import PartitionError
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.streams.calendar import configured_values
 from lake_assets.streams.stream import OpenStream
 
@@ -28,14 +27,9 @@ _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 _JOINT = "|"
 EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
 
-# What the dates of the config are rounded to, and when a window begins.
-_WINDOWS: Mapping[PartitionType, tuple[Literal["year", "month", "day"], str]] = MappingProxyType(
-    {
-        "year": ("year", "0 0 1 1 *"),
-        "month": ("month", "0 0 1 * *"),
-        "date": ("day", "0 0 * * *"),
-        "hour": ("day", "0 * * * *"),
-    }
+# When a window begins.
+_CRONS: Mapping[TimeName, str] = MappingProxyType(
+    {"year": "0 0 1 1 *", "month": "0 0 1 * *", "date": "0 0 * * *", "hour": "0 * * * *"}
 )
 
 
@@ -112,7 +106,7 @@ def dimension_key(text: str) -> str:
 
 def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefinition[str]:
     field = stream.config.partitions[column.name]
-    if column.type in TIME_FORMATS:
+    if column.type in TIME_TYPES:
         return _times(column, field, stream.config.time_zone)
     if field.values is None:
         return dg.DynamicPartitionsDefinition(name=dynamic_name(stream.name, column.name))
@@ -122,20 +116,15 @@ def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefi
 
 def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:
     assert field.start is not None  # noqa: S101 - the config requires it of a time
-    unit, cron = _WINDOWS[column.type]
+    kind = TIME_TYPES[column.type]
     # 9999-12-31, which some write for "never", has no day after it.
     last = field.end if field.end is not None and field.end < dt.date.max else None
     return dg.TimeWindowPartitionsDefinition(
-        start=_window(field.start, unit),
-        end=_window(last, unit).add(**{f"{unit}s": 1}) if last else None,  # Dagster's end is exclusive
-        fmt=TIME_FORMATS[column.type],
-        cron_schedule=cron,
-        # An hour of a zone with daylight saving would have one name for two.
-        timezone="UTC" if column.type == "hour" else time_zone,
+        start=kind.at(kind.number(dt.datetime.combine(field.start, dt.time.min))),
+        # Dagster's end is exclusive.
+        end=kind.at(kind.number(dt.datetime.combine(last, dt.time.max)) + 1) if last else None,
+        fmt=kind.form,
+        cron_schedule=_CRONS[kind.name],
+        timezone=zone_of(kind.name, time_zone),
         end_offset=1,  # today is a partition too; without it Dagster offers a day when it is over
     )
-
-
-def _window(date: dt.date, unit: Literal["year", "month", "day"]) -> pendulum.DateTime:
-    """When the year, month or day that holds the date begins."""
-    return pendulum.datetime(date.year, date.month, date.day).start_of(unit)

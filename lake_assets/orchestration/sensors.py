@@ -9,7 +9,8 @@ from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.partition import TIME_FORMATS, Partition
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
 from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
 from lake_assets.streams.stream import OpenStream
@@ -117,7 +118,7 @@ def _new_keys(
     targets = []
     for column in stream.config.columns:
         field = stream.config.partitions[column.name]
-        if column.type in TIME_FORMATS or field.values is not None:
+        if column.type in TIME_TYPES or field.values is not None:
             continue
         name = dynamic_name(stream.name, column.name)
         keys = sorted({dimension_key(partition.texts()[column.name]) for partition in partitions})

@@ -12,7 +12,8 @@ from pyarrow import types as t
 from lake_assets.errors import LayoutError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.hive import HIVE_NULL
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.times import TIME_TYPES
 
 _DAY = dt.timedelta(days=1)
 
@@ -87,7 +88,7 @@ class Made:
         if pc.any(others).as_py():
             row = pc.index(others, True).as_py()
             value, text = values[row].as_py(), texts[row].as_py()
-            clock = f" by the clock of {self.derived.template.time_zone}" if self.column.type in TIME_FORMATS else ""
+            clock = f" by the clock of {self.derived.template.time_zone}" if self.column.type in TIME_TYPES else ""
             raise SchemaError(
                 f"{self.origin} has a row with {self.name}={str(value)!r}, which is {self.column.name}={text}{clock}, "
                 f"and belongs to {self.partition}:",
@@ -118,7 +119,7 @@ class Made:
 
     def rules_out(self, statistics: pq.Statistics | None) -> bool:
         """Whether no row of a row group can have the value, by the statistics of the rows' column."""
-        if statistics is None or self.column.type not in TIME_FORMATS:
+        if statistics is None or self.column.type not in TIME_TYPES:
             return False
         if self.value is None:
             # A text that is no time is NULL too.

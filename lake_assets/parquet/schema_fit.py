@@ -14,7 +14,8 @@ from pyarrow import types as t
 
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.layout.derived import Derived
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.leaves import has_first, has_nanoseconds, leaves, too_early
 
@@ -176,7 +177,7 @@ class Fitter:
             if pc.any(wrong).as_py():
                 found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
                 hint = "land the row in its own partition, or correct the transform."
-                if column.type in TIME_FORMATS and str(found).startswith(str(value)):
+                if column.type in TIME_TYPES and str(found).startswith(str(value)):
                     hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
                 raise SchemaError(
                     f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", hint

@@ -15,10 +15,10 @@ import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from lake_assets.layout.partition import TIME_FORMATS, PartitionType, PartitionValue
+from lake_assets.layout.partition import PartitionType, PartitionValue
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.report.sheet import Block, Cell, Placed, Sheet, label, merged
 from lake_assets.report.state import PartitionState, StreamState
-from lake_assets.streams.calendar import time_key
 
 PLAIN_DAYS = 62
 CALENDARS = 12  # blocks of a value and year
@@ -42,7 +42,7 @@ def arrange(state: StreamState) -> Sheet:
 
 def _arrange(state: StreamState, partitions: Sequence[PartitionState]) -> Sheet:
     kinds = [column.type for column in state.columns]
-    times = [index for index, kind in enumerate(kinds) if kind in TIME_FORMATS]
+    times = [index for index, kind in enumerate(kinds) if kind in TIME_TYPES]
     if not times:
         return _without_time(partitions)
     at = times[-1]
@@ -54,7 +54,7 @@ def _arrange(state: StreamState, partitions: Sequence[PartitionState]) -> Sheet:
         if value is None:
             without += one.state != "absent"
             continue
-        placed.append((others[0] if others else "", time_key(kinds[at], value), Cell(one.state, one.rows)))
+        placed.append((others[0] if others else "", TIME_TYPES[kinds[at]].start(value), Cell(one.state, one.rows)))
     notes = [f"{without:,} with {state.columns[at].name} NULL: not shown"] if without else []
     if not placed:
         return Sheet((), (14, 14), notes)

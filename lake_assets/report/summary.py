@@ -4,7 +4,7 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from lake_assets.layout.partition import TIME_FORMATS
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.report.state import PartitionState, State, StreamState, counts_of
 
 
@@ -22,7 +22,7 @@ class Summary:
 def summarize(state: StreamState) -> list[Summary]:
     """A row for each value of the first column that is no time; one row where there is none beside it."""
     groups: dict[str, list[PartitionState]] = {}
-    columns = [index for index, column in enumerate(state.columns) if column.type not in TIME_FORMATS]
+    columns = [index for index, column in enumerate(state.columns) if column.type not in TIME_TYPES]
     beside = columns[0] if columns and len(state.columns) > 1 else None
     for one in state.partitions:
         if beside is None:

@@ -4,16 +4,16 @@ Every command, check, report, sensor and Dagster's definitions ask here, so that
 """
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, OutsidePartitionError
-from lake_assets.layout.partition import TIME_FORMATS, Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.streams.nearest import nearest
 
 VALUES_NAMED = 10  # of a long list
@@ -56,7 +56,7 @@ class Calendar:
         self.spans: Mapping[str, Span] = {
             column.name: self._span(column, stream.partitions[column.name])
             for column in stream.columns
-            if column.type in TIME_FORMATS
+            if column.type in TIME_TYPES
         }
         self._values = {
             column.name: configured_values(column, values)
@@ -77,16 +77,10 @@ class Calendar:
             return list(self._values[column.name])
         if column.name not in self.spans:
             return list(dict.fromkeys(known))
-        field, span = self._stream.partitions[column.name], self.spans[column.name]
-        assert field.start is not None  # noqa: S101 - the config requires it of a time
-        # A day more than the clock of any zone shows; what is too much falls out by its text.
-        today = self._now.astimezone(dt.UTC).date()
-        ahead = today + dt.timedelta(days=1) if today < dt.date.max else today
-        # The month or year that holds `start` is one from its first day on.
-        last = max(field.start, ahead if field.end is None else min(field.end, ahead))
-        days = (field.start + dt.timedelta(days=n) for n in range((last - field.start).days + 1))
-        texts = dict.fromkeys(text for day in days for text in _TEXTS[column.type](day) if text <= span.last)
-        return [column.parse(text) for text in texts]
+        span = self.spans[column.name]
+        kind = TIME_TYPES[column.type]
+        first, last = (kind.number(kind.start(text)) for text in (span.first, span.last))
+        return [column.parse(kind.text(kind.at(number))) for number in range(first, last + 1)]
 
     def outside(self, partition: Partition) -> OutsidePartitionError | None:
         """Why the config does not have a partition by now; None if it does.
@@ -130,7 +124,7 @@ class Calendar:
         field, said = self._stream.partitions[column.name], f"partition value {column.name}={text}"
         if is_null:
             return OutsidePartitionError(
-                f"partition value {column.name} is NULL, which is no {_NOUNS.get(column.type, column.type)}:",
+                f"partition value {column.name} is NULL, which is no {TIME_TYPES[column.type].noun}:",
                 f"take it in with `--outside`, or land its rows with a value of {column.name}.",
                 "null_time",
             )
@@ -149,12 +143,12 @@ class Calendar:
         return None
 
     def _span(self, column: PartitionColumn, field: PartitionField) -> Span:
-        zone = dt.UTC if column.type == "hour" else ZoneInfo(self._stream.time_zone)
+        kind = TIME_TYPES[column.type]
         assert field.start is not None  # noqa: S101 - the config requires it of a time
         return Span(
-            time_text(dt.datetime.combine(field.start, dt.time.min), column.type),
-            time_text(dt.datetime.combine(field.end, dt.time.max), column.type) if field.end else None,
-            time_text(self._now.astimezone(zone), column.type),
+            kind.text(dt.datetime.combine(field.start, dt.time.min)),
+            kind.text(dt.datetime.combine(field.end, dt.time.max)) if field.end else None,
+            kind.text(self._now.astimezone(ZoneInfo(zone_of(kind.name, self._stream.time_zone)))),
         )
 
 
@@ -185,35 +179,3 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
 def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:
     """By the values from first to last, NULL after all others; a column's values have one type but for it."""
     return tuple((value is None, isinstance(value, str), 0 if value is None else value) for value in partition.values)
-
-
-def time_key(kind: PartitionType, value: PartitionValue) -> dt.datetime:
-    """When a value of a column that is a time begins, by the clock that named it.
-
-    Args:
-        kind: one of `TIME_FORMATS`.
-        value: of such a column, not NULL.
-    """
-    if isinstance(value, dt.date):
-        return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a clock's face
-    if isinstance(value, int):
-        return dt.datetime(value, 1, 1)  # noqa: DTZ001
-    return dt.datetime.strptime(str(value), TIME_FORMATS[kind])  # noqa: DTZ007
-
-
-def time_text(time: dt.datetime, kind: PartitionType) -> str:
-    """The value, as a path has it, that a moment lies in; these texts sort as times do."""
-    # Not every platform's strftime pads the year 33 to four digits.
-    return time.strftime(TIME_FORMATS[kind].replace("%Y", f"{time.year:04}"))
-
-
-_NOUNS: Mapping[PartitionType, str] = MappingProxyType({"date": "day"})  # whose name is not that of its values
-
-_TEXTS: Mapping[PartitionType, Callable[[dt.date], Sequence[str]]] = MappingProxyType(
-    {
-        "year": lambda day: [f"{day.year:04}"],
-        "month": lambda day: [day.isoformat()[:7]],
-        "date": lambda day: [day.isoformat()],
-        "hour": lambda day: [f"{day.isoformat()}-{hour:02}" for hour in range(24)],
-    }
-)

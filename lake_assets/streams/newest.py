@@ -1,21 +1,10 @@
 """The newest partitions of a stream at a moment: those that a schedule refreshes."""
 
 import datetime as dt
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Literal
-
-import pendulum
 
 from lake_assets.config.streams import Stream
-from lake_assets.layout.partition import PartitionType
-from lake_assets.streams.calendar import Calendar, Span, time_text
-
-Unit = Literal["years", "months", "days", "hours"]
-
-_UNITS: Mapping[PartitionType, Unit] = MappingProxyType(
-    {"year": "years", "month": "months", "date": "days", "hour": "hours"}
-)
+from lake_assets.layout.times import TIME_TYPES, TimeType
+from lake_assets.streams.calendar import Calendar, Span
 
 
 def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
@@ -33,15 +22,14 @@ def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tu
         Values as a path writes them, by the column's name, within the column's start and end; None where the window
         lies outside these.
     """
-    calendar = Calendar(stream, at)
-    return {name: _window(stream, name, span, at, lookback) for name, span in calendar.spans.items()}
+    return {
+        name: _window(TIME_TYPES[stream.partitions[name].type], span, lookback)
+        for name, span in Calendar(stream, at).spans.items()
+    }
 
 
-def _window(stream: Stream, name: str, span: Span, at: dt.datetime, lookback: int) -> tuple[str, str] | None:
-    kind = stream.partitions[name].type
-    # An hour of a zone with daylight saving would have one name for two.
-    current = pendulum.instance(at).in_timezone("UTC" if kind == "hour" else stream.time_zone)
+def _window(kind: TimeType, span: Span, lookback: int) -> tuple[str, str] | None:
     # On the calendar, not on the clock: the day before is 23 or 25 hours ago where daylight saving begins or ends.
-    day = pendulum.datetime(current.year, current.month, current.day, current.hour)
-    first = max(time_text(day.subtract(**{_UNITS[kind]: lookback}), kind), span.first)
+    start, present = (kind.number(kind.start(text)) for text in (span.first, span.present))
+    first = kind.text(kind.at(max(present - lookback, start)))
     return None if first > span.last else (first, span.last)
