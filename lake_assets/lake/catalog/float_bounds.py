@@ -1,8 +1,7 @@
 """The statistics that DuckLake itself writes of single-precision columns, corrected."""
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import catalog_view
-from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.table_files import live_table_id
 from lake_assets.lake.session import LakeSession, TableName
 
 
@@ -12,9 +11,7 @@ def widen_float_bounds(session: LakeSession, table: TableName, snapshot_id: int 
     Raises:
         CatalogError: the catalog refuses.
     """
-    catalog = session.metadata
-    with catalog_view(session) as view:
-        table_id, *_ = read_folder(view, table)
+    catalog, table_id = session.metadata, live_table_id(session, table)
     ids = session.rows(
         f"SELECT column_id FROM {catalog}.{spec.COLUMN} "
         "WHERE table_id = ? AND column_type = 'float32' AND end_snapshot IS NULL",

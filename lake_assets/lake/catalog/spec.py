@@ -31,6 +31,21 @@ TABLE_STATS = "ducklake_table_stats"
 VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
 
 
+def live_table(prefix: str = "") -> str:
+    """What follows `FROM` to read the one table of a name that has not ended, as `t`, and its schema, as `s`.
+
+    The parameters are the names of schema and table. A condition may follow.
+
+    Args:
+        prefix: `database` and a dot, where a statement has to name the database of the catalog's tables.
+    """
+    return (
+        f"{prefix}{TABLE} t JOIN {prefix}{SCHEMA} s ON s.schema_id = t.schema_id "
+        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)"
+    )
+
+
 def inlined_deletes(table_id: int) -> str:
     """The table of the rows that were deleted from a table's files and are noted in the catalog; made when needed."""
     return f"ducklake_inlined_delete_{table_id}"

@@ -61,10 +61,7 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, b
         NotDirectError: it does not exist.
     """
     found = database.rows(
-        "SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative "
-        f"FROM {spec.TABLE} t JOIN {spec.SCHEMA} s ON s.schema_id = t.schema_id "
-        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
-        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative FROM {spec.live_table()}",
         [name.schema, name.table],
     )
     if len(found) != 1:

@@ -60,7 +60,7 @@ def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Delete
     for file_id, *facts in session.rows(
         "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
         f"FROM {session.metadata}.{spec.DELETE_FILE} WHERE table_id = ?",
-        [_table_id(session, table)],
+        [live_table_id(session, table)],
     ):
         found.setdefault(file_id, []).append(Deletes(*facts))
     return found
@@ -79,7 +79,7 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
         f"FROM {session.metadata}.{spec.PARTITION_COLUMN} k "
         f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = k.table_id "
         "WHERE k.table_id = ? ORDER BY c.begin_snapshot",
-        [_table_id(session, table)],
+        [live_table_id(session, table)],
     )
     return {(partitioning, index): name for partitioning, index, name in rows}
 
@@ -98,7 +98,7 @@ def partition_keys(session: LakeSession, table: TableName) -> tuple[int, list[st
         f"JOIN {session.metadata}.{spec.PARTITION_COLUMN} k ON k.partition_id = i.partition_id "
         f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = i.table_id "
         "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
-        [_table_id(session, table)],
+        [live_table_id(session, table)],
     )
     if not keys or any(transform != "identity" for *_, transform in keys):
         return None
@@ -114,7 +114,7 @@ def columns_changed_at(session: LakeSession, table: TableName) -> int:
     ((changed,),) = session.rows(
         "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "
         f"FROM {session.metadata}.{spec.COLUMN} WHERE table_id = ?",
-        [_table_id(session, table)],
+        [live_table_id(session, table)],
     )
     return int(changed or 0)
 
@@ -131,13 +131,10 @@ def named_since(session: LakeSession, table: TableName) -> int:
     if session.unknown_specification is not None:
         return 0
     ((since,),) = session.rows(
-        f"SELECT min(named.begin_snapshot) FROM {session.metadata}.{spec.TABLE} t "
-        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
         # A table may have an entry for each of its changes.
-        f"JOIN {session.metadata}.{spec.TABLE} named ON named.table_id = t.table_id "
-        "AND named.schema_id = t.schema_id AND lower(named.table_name) = lower(t.table_name) "
-        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
-        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
+        f"SELECT min(begin_snapshot) FROM {session.metadata}.{spec.TABLE} "
+        "WHERE (table_id, schema_id, lower(table_name)) IN "
+        f"(SELECT (t.table_id, t.schema_id, lower(t.table_name)) FROM {spec.live_table(f'{session.metadata}.')})",
         [table.schema, table.table],
     )
     return int(since or 0)
@@ -151,7 +148,7 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
     """
     names = session.rows(
         f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
-        [_table_id(session, table)],
+        [live_table_id(session, table)],
     )
     counts = [
         session.rows(f"SELECT count(*) FROM {session.metadata}.{identifier(name)} WHERE end_snapshot IS NULL")
@@ -161,7 +158,7 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
 
 
 def _files(session: LakeSession, table: TableName, condition: str) -> list[CatalogFile]:
-    table_id = _table_id(session, table)
+    table_id = live_table_id(session, table)
     if table_id is None:
         return []
     values: dict[int, dict[int, str | None]] = {}
@@ -187,12 +184,13 @@ def _files(session: LakeSession, table: TableName, condition: str) -> list[Catal
     ]
 
 
-def _table_id(session: LakeSession, table: TableName) -> int | None:
+def live_table_id(session: LakeSession, table: TableName) -> int | None:
+    """The id of the table that has this name now; None where there is none.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
     found = session.rows(
-        f"SELECT t.table_id FROM {session.metadata}.{spec.TABLE} t "
-        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
-        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
-        "AND lower(s.schema_name) = lower(?) AND lower(t.table_name) = lower(?)",
-        [table.schema, table.table],
+        f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table]
     )
     return found[0][0] if found else None

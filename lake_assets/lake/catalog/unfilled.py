@@ -18,11 +18,8 @@ def is_unfilled(session: LakeSession, table: TableName, *, author: str, message:
     """
     catalog = session.metadata
     found = session.rows(
-        f"SELECT t.table_id, t.begin_snapshot FROM {catalog}.{spec.TABLE} t "
-        f"JOIN {catalog}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
-        f"LEFT JOIN {catalog}.{spec.TABLE_STATS} x ON x.table_id = t.table_id "
-        "WHERE t.end_snapshot IS NULL AND s.end_snapshot IS NULL AND lower(s.schema_name) = lower(?) "
-        "AND lower(t.table_name) = lower(?) AND coalesce(x.next_row_id, 0) = 0",
+        f"SELECT t.table_id, t.begin_snapshot FROM {spec.live_table(f'{catalog}.')} "
+        f"AND t.table_id NOT IN (SELECT table_id FROM {catalog}.{spec.TABLE_STATS} WHERE next_row_id > 0)",
         [table.schema, table.table],
     )
     if not found:
