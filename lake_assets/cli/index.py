@@ -11,13 +11,12 @@ from lake_assets.cli.common import Options, outside_option, partition_of, partit
 from lake_assets.cli.failure import Failures, report
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
-from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.ingest.index.diff import IndexPlan
-    from lake_assets.ingest.partition_run import IngestResult, Outcome
+    from lake_assets.ingest.partition_run import IngestResult
     from lake_assets.layout.partition import Partition
     from lake_assets.streams.stream import OpenStream
 
@@ -97,6 +96,7 @@ def _dry_run(
 
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
+    from lake_assets.cli.partitions import tell
     from lake_assets.cli.progress import progress
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
@@ -110,7 +110,7 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
         indexing = index_all(stream, partitions, plan=plan, outside=outside, run_id=run_id, checkpoint=interrupt.check)
         for indexed in indexing:
             interrupt.check()
-            _tell(indexed, failures)
+            tell(indexed, failures)
             if indexed.result is not None:
                 done.append(indexed.result)
     failures.tell_rest()
@@ -172,17 +172,6 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
     elif not repaired.errors:
         click.echo("nothing to repair")
     return not repaired.errors
-
-
-def _tell(indexed: "Outcome", failures: Failures) -> None:
-    from lake_assets.cli.partitions import result_line
-
-    if indexed.result is not None:
-        click.echo(result_line(indexed.result))
-    if isinstance(indexed.error, LakeAssetsError):
-        failures.tell(str(indexed.partition), indexed.error)
-    elif indexed.error is not None:
-        raise indexed.error
 
 
 def _tell_outside(plan: "IndexPlan") -> None:

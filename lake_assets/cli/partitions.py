@@ -22,7 +22,7 @@ from lake_assets.errors import LakeAssetsError
 
 if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan
-    from lake_assets.ingest.partition_run import IngestResult
+    from lake_assets.ingest.partition_run import IngestResult, Outcome
     from lake_assets.lake.ledger.tables import LedgerRow
 
 OBJECTS_SHOWN = 10
@@ -134,17 +134,26 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
             with passing_on_interrupts(outcomes):
                 for outcome in outcomes:
                     interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
-                    if outcome.result is not None:
-                        click.echo(result_line(outcome.result))
-                    elif isinstance(outcome.error, LakeAssetsError):
-                        failures.tell(str(outcome.partition), outcome.error)
-                    elif outcome.error is not None:
-                        raise outcome.error
+                    tell(outcome, failures)
                     bar.advance(task)
     failures.tell_rest()
     if failures.count:
         click.echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
+
+
+def tell(outcome: "Outcome", failures: Failures) -> None:
+    """Print the outcome of a partition, or note its error.
+
+    Raises:
+        Exception: the outcome's error, if it is none of this package's.
+    """
+    if outcome.result is not None:
+        click.echo(result_line(outcome.result))
+    if isinstance(outcome.error, LakeAssetsError):
+        failures.tell(str(outcome.partition), outcome.error)
+    elif outcome.error is not None:
+        raise outcome.error
 
 
 def result_line(result: "IngestResult") -> str:
