@@ -8,7 +8,7 @@ import dataclasses
 import datetime as dt
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,13 +153,23 @@ def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str])
 
 def preview_markdown(view: PartitionView) -> str:
     """The first rows as a Markdown table; what a value holds is shown, never obeyed. NULL is in italics."""
-    lines = [
+    table = markdown_table(
         [markdown(name) for name, _ in view.columns],
-        ["---" for _ in view.columns],
-        *(["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
-    ]
-    table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        (["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
+    )
     return f"{table}\n\nfirst {len(view.preview or ()):,} of {view.rows:,} rows"
+
+
+def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
+    """A table of Markdown.
+
+    Args:
+        names: of the columns.
+        rows: cells in Markdown.
+        right: the columns that are aligned to the right.
+    """
+    lines = [names, ["--:" if name in right else "---" for name in names], *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def markdown(text: str) -> str:

@@ -5,6 +5,7 @@ with the event, which is why the picture has a palette and is small.
 """
 
 import base64
+import datetime as dt
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +15,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
 from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
-from lake_assets.orchestration.metadata import Metadata, markdown
+from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
 from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.report.state import PartitionState, StreamState, read_state
@@ -90,13 +91,12 @@ def report_metadata(state: StreamState) -> Metadata:
 
 
 def _summary(state: StreamState) -> str:
-    lines = [["partitions", *state.counts, "rows", "newest commit (UTC)"]]
-    lines.append(["---", *("--:" for _ in state.counts), "--:", "---"])
+    numbers = [*state.counts, "rows"]
+    rows = []
     for one in summarize(state):
-        newest = f"{one.newest_commit:%Y-%m-%d %H:%M:%S}" if one.newest_commit else ""
         counts = [f"{number:,}" for number in one.counts.values()]
-        lines.append([markdown(one.group or "all"), *counts, f"{one.rows:,}", newest])
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+        rows.append([markdown(one.group or "all"), *counts, f"{one.rows:,}", _time(one.newest_commit)])
+    return markdown_table(["partitions", *numbers, "newest commit (UTC)"], rows, right=numbers)
 
 
 def _failed(partitions: Sequence[PartitionState]) -> str:
@@ -168,13 +168,16 @@ def _ledger_metadata(figures: LedgerFigures, newest: Sequence[LedgerRow]) -> Met
     if figures.finished_at is not None:
         metadata["newest_run"] = dg.MetadataValue.timestamp(figures.finished_at)
     columns = ["finished (UTC)", "stream", "partition", "status", "rows", "snapshot"]
-    lines = [columns, ["---"] * len(columns)]
+    rows = []
     for row in newest:
-        finished = f"{row.finished_at:%Y-%m-%d %H:%M:%S}" if row.finished_at else ""
         texts = [row.stream, row.load_partition, row.status, _text(row.row_count), _text(row.snapshot_id)]
-        lines.append([finished, *map(markdown, texts)])
-    metadata["newest_rows"] = dg.MetadataValue.md("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+        rows.append([_time(row.finished_at), *map(markdown, texts)])
+    metadata["newest_rows"] = dg.MetadataValue.md(markdown_table(columns, rows))
     return metadata
+
+
+def _time(moment: dt.datetime | None) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}" if moment else ""
 
 
 def _text(number: int | None) -> str:
