@@ -27,6 +27,7 @@ from lake_assets.errors import (
     SparkUnavailableError,
     StorageUnreachableError,
 )
+from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
 from lake_assets.lake.commit.direct.replace import replace_directly
@@ -223,14 +224,9 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
 
 def _row(stream: OpenStream, one: Candidate, fingerprint: str | None) -> LedgerRow:
     run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
-    return LedgerRow(
-        run_id=run_id,
-        run_at=started,
-        stream=stream.name,
+    return dataclasses.replace(
+        PartitionRun(stream, one.partition, run_id, started).row,
         source_glob=stream.destination_uri(one.partition) + "*.parquet",
-        destination_table=str(stream.table),
-        partition_columns=",".join(column.name for column in one.partition.columns),
-        load_partition=one.partition.path,
         mode=COMPACT,
         status="committed",
         source_files=len(one.files),

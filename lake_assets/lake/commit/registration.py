@@ -1,7 +1,5 @@
 """What an index of landed files puts into the lake by one commit, in the words that both of its strategies share."""
 
-import dataclasses
-import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,11 +50,8 @@ class Registration:
 
     def done(self, *, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
         """The ledger rows of this commit as part of a snapshot."""
-        now = dt.datetime.now(dt.UTC)
         return [
-            dataclasses.replace(
-                row, rows_before=rows_before.get(partition, 0), snapshot_id=snapshot_id, finished_at=now
-            )
+            row.committed(rows_before=rows_before.get(partition, 0), snapshot_id=snapshot_id)
             for partition, row in self.rows.items()
         ]
 

@@ -1,7 +1,5 @@
 """What a commit does to a partition, in the words that its strategies share."""
 
-import dataclasses
-import datetime as dt
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -57,9 +55,7 @@ class Replacement:
 
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
         """The ledger row of this replacement as part of a snapshot."""
-        return dataclasses.replace(
-            self.row, rows_before=rows_before, snapshot_id=snapshot_id, finished_at=dt.datetime.now(dt.UTC)
-        )
+        return self.row.committed(rows_before=rows_before, snapshot_id=snapshot_id)
 
     @property
     def message(self) -> str:

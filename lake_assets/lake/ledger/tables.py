@@ -51,6 +51,12 @@ class LedgerRow:
     finished_at: dt.datetime | None = None
     error: str | None = None
 
+    def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
+        """The row of a run that commits now, as part of a snapshot."""
+        return dataclasses.replace(
+            self, rows_before=rows_before, snapshot_id=snapshot_id, finished_at=dt.datetime.now(dt.UTC)
+        )
+
 
 def _sql_type(field: "dataclasses.Field[object]") -> str:
     for python_type, sql in _SQL_TYPES.items():
