@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+import yaml
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
@@ -61,10 +62,21 @@ class World:
     _opened: tuple[LakeConfig, OpenStream] | None = None
 
     @property
-    def config(self) -> LakeConfig:
+    def document(self) -> dict[str, Any]:
+        """The config as a user writes it."""
         lake = {"catalog": self.catalog, "storage": self.storage} | self.lake_options
         stream = STREAM | {"source": self.source} | self.options
-        return LakeConfig.model_validate({"lakes": {"test": lake}, "streams": {"sales": stream}})
+        return {"lakes": {"test": lake}, "streams": {"sales": stream}}
+
+    @property
+    def config(self) -> LakeConfig:
+        return LakeConfig.model_validate(self.document)
+
+    def config_file(self, folder: Path, **sections: Any) -> Path:
+        """Write the config, and more sections of it, to `lake.yaml` in a folder."""
+        file = folder / "lake.yaml"
+        file.write_text(yaml.safe_dump(self.document | sections, sort_keys=False), encoding="utf-8")
+        return file
 
     @property
     def stream(self) -> OpenStream:

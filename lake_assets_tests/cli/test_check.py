@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 
 @pytest.fixture
@@ -20,13 +19,7 @@ def ingested(local_world: World) -> World:
 
 
 def run(world: World, folder: Path, *arguments: str) -> Result:
-    config = {
-        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
-        "streams": {"sales": STREAM | {"source": world.source} | world.options},
-    }
-    file = folder / "lake.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    return CliRunner().invoke(main, ["--config", str(file), "check", *arguments])
+    return CliRunner().invoke(main, ["--config", str(world.config_file(folder)), "check", *arguments])
 
 
 def test_a_lake_that_is_right_passes_every_check(ingested: World, tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.duckdb_engine import extension_file
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 Run = Callable[..., Result]
 
@@ -26,13 +25,7 @@ def run(local_world: World, tmp_path: Path) -> Run:
     """Runs a command on the world's config, which is written anew each time."""
 
     def command(*arguments: str, stdin: str | None = None) -> Result:
-        stream = STREAM | {"source": local_world.source} | local_world.options
-        config = {
-            "lakes": {"test": {"catalog": local_world.catalog, "storage": local_world.storage}},
-            "streams": {"sales": stream},
-        }
-        file = tmp_path / "lake.yaml"
-        file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+        file = local_world.config_file(tmp_path)
         return CliRunner().invoke(main, ["--config", str(file), *arguments], input=stdin)
 
     return command

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 Run = Callable[..., Result]
 
@@ -20,10 +19,8 @@ def run(local_world: World, tmp_path: Path) -> Run:
     local_world.options = {"mode": "index"}
 
     def command(*arguments: str, stdin: str | None = None, **landing: Any) -> Result:
-        stream = STREAM | {"source": local_world.source} | local_world.options | landing
-        lake = {"catalog": local_world.catalog, "storage": local_world.storage}
-        file = tmp_path / "lake.yaml"
-        file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
+        stream = local_world.document["streams"]["sales"] | landing
+        file = local_world.config_file(tmp_path, streams={"sales": stream})
         return CliRunner().invoke(main, ["--config", str(file), *arguments], input=stdin)
 
     return command

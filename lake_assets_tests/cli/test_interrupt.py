@@ -9,9 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
-from lake_assets_tests.world import STREAM, World, sales
+from lake_assets_tests.world import World, sales
 
 PARTITIONS = [f"region=NW,date=2026-02-{day:02}" for day in range(1, 29)]
 
@@ -20,12 +19,7 @@ pytestmark = pytest.mark.kill
 
 def start(world: World, folder: Path) -> "subprocess.Popen[str]":
     """An ingest of many partitions, in a process group of its own, as a shell would start it."""
-    config = {
-        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
-        "streams": {"sales": STREAM | {"source": world.source}},
-    }
-    file = folder / "lake.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    file = world.config_file(folder)
     command = [
         sys.executable,
         "-c",

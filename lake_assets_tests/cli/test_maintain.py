@@ -7,12 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets.lake.catalog.table_files import live_files
-from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 Run = Callable[..., Result]
 
@@ -20,10 +19,8 @@ Run = Callable[..., Result]
 @pytest.fixture
 def run(local_world: World, tmp_path: Path) -> Run:
     """Runs a command on the world's config, with small files compacted from two on."""
-    lake = {"catalog": local_world.catalog, "storage": local_world.storage, "maintenance": {"compact": 2}}
-    config = {"lakes": {"test": lake}, "streams": {"sales": STREAM | {"source": local_world.source}}}
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    local_world.lake_options = {"maintenance": {"compact": 2}}
+    file = local_world.config_file(tmp_path)
     return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])
 
 
@@ -90,12 +87,9 @@ def test_wrong_use_and_no_lake(run: Run) -> None:
 
 
 def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local_world: World, tmp_path: Path) -> None:
-    rules = {"expire_older_than": 1e-9, "delete_older_than": 1e-9}
-    lake = {"catalog": local_world.catalog, "storage": local_world.storage, "maintenance": rules}
+    local_world.lake_options = {"maintenance": {"expire_older_than": 1e-9, "delete_older_than": 1e-9}}
     local_world.options = {"mode": "index", "owns_source": True}
-    stream = STREAM | {"source": local_world.source} | local_world.options
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
+    file = local_world.config_file(tmp_path)
     local_world.land(NW, sales(1))
     local_world.land(NW, sales(2), "b.parquet")
     local_world.ingest(NW)

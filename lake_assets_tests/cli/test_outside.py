@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 Run = Callable[..., Result]
 XX = "region=XX,date=2026-02-11"
@@ -25,18 +24,7 @@ def run(local_world: World, tmp_path: Path) -> Run:
         "region": {"values": ["NW", "SW"]},
         "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-11"},
     }
-    file = tmp_path / "lake.yaml"
-
-    def invoke(*arguments: str) -> Result:
-        stream = STREAM | {"source": local_world.source} | local_world.options
-        config = {
-            "lakes": {"test": {"catalog": local_world.catalog, "storage": local_world.storage}},
-            "streams": {"sales": stream},
-        }
-        file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-        return CliRunner().invoke(main, ["--config", str(file), *arguments])
-
-    return invoke
+    return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
 
 
 @pytest.mark.parametrize("command", ["ingest", "plan", "index"])

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 Run = Callable[..., Result]
 
@@ -23,13 +22,9 @@ def run(local_world: World, tmp_path: Path) -> Run:
         "region": {"values": ["NW", "SW"]},
         "date": {"type": "date", "start": "2026-02-10", "end": "2026-02-11"},
     }
-    stream = STREAM | {"source": local_world.source} | local_world.options
-    config = {
-        "lakes": {"test": {"catalog": local_world.catalog, "storage": local_world.storage}},
-        "streams": {"sales": stream, "again": stream | {"destination": {"table": "again"}}},
-    }
-    file = tmp_path / "lake.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    stream = local_world.document["streams"]["sales"]
+    again = stream | {"destination": {"table": "again"}}
+    file = local_world.config_file(tmp_path, streams={"sales": stream, "again": again})
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
     return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments])

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
-from lake_assets_tests.world import NW, STREAM, World, sales
+from lake_assets_tests.world import NW, World, sales
 
 COMMANDS = (
     ["validate"],
@@ -21,14 +20,9 @@ COMMANDS = (
 
 @pytest.fixture
 def config(local_world: World, tmp_path: Path) -> Path:
-    lake = {"catalog": local_world.catalog, "storage": local_world.storage}
-    stream = STREAM | {"source": local_world.source}
-    file = tmp_path / "lake.yaml"
-    config = {"lakes": {"test": lake}, "streams": {"sales": stream}}
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     local_world.land(NW, sales(1, 2))
     local_world.ingest(NW)
-    return file
+    return local_world.config_file(tmp_path)
 
 
 def command(config: Path, *arguments: str) -> list[str]:

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from lake_assets_tests.spark.processes import run_python
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 SCRIPT = """
 import json, os, signal, sys
@@ -102,11 +101,7 @@ def test_a_command_whose_transform_loses_the_jvm_tells_one_error_and_how_many_fa
         local_world.land(text, sales(1))
     (tmp_path / "killer.py").write_text(KILLER)
     local_world.options["transform"] = {"function": "killer:kills"}
-    lake = {"catalog": local_world.catalog, "storage": local_world.storage}
-    stream = STREAM | {"source": local_world.source} | local_world.options
-    (tmp_path / "lake.yaml").write_text(
-        yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False)
-    )
+    local_world.config_file(tmp_path)
 
     command = ("-c", "from lake_assets.cli import main; main()", "ingest", f"--partition={NW}", f"--partition={SW}")
     run = run_python(*command, folder=tmp_path)

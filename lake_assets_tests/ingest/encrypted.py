@@ -3,16 +3,14 @@
 import random
 import string
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NoReturn
 
 import pyarrow as pa
 import pytest
-import yaml
 
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
-from lake_assets_tests.world import STREAM, World
+from lake_assets_tests.world import World
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 ODD = "region=O'Hare %2F x,date=2026-02-11"
@@ -69,11 +67,3 @@ def root(world: World) -> str:
 
 def nobody() -> NoReturn:
     pytest.fail("Spark was asked for")
-
-
-def config_file(world: World, folder: Path) -> Path:
-    file = folder / "lake.yaml"
-    lake = {"catalog": world.catalog, "storage": world.storage, **world.lake_options}
-    stream = STREAM | {"source": world.source} | world.options
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": stream}}, sort_keys=False))
-    return file

@@ -26,7 +26,6 @@ from lake_assets_tests.ingest.encrypted import (
     NULL,
     ODD,
     assert_secret,
-    config_file,
     nobody,
     root,
     rows_of,
@@ -145,7 +144,7 @@ def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World
     local_encrypted.land(NW, table)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    config = config_file(local_encrypted, tmp_path)
+    config = local_encrypted.config_file(tmp_path)
     script = Path(sys.executable).with_name("lake-assets")
     command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 

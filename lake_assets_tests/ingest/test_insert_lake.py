@@ -23,7 +23,7 @@ from lake_assets.maintenance.run import maintain
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table, put, write
-from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, config_file, nobody, stored, telling
+from lake_assets_tests.ingest.encrypted import ENCRYPTED, NULL, ODD, assert_secret, nobody, stored, telling
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -173,5 +173,5 @@ def test_rows_can_be_staged_in_another_place(
     assert seen[0].startswith(f"{bucket.root}/_staging/")
     assert bucket.list("_staging/") == ()
     assert not (tmp_path / "data" / "_staging").exists()
-    findings = {finding.subject: finding for finding in examine(config_file(local_encrypted, tmp_path))}
+    findings = {finding.subject: finding for finding in examine(local_encrypted.config_file(tmp_path))}
     assert findings["staging of test"].status == "ok"

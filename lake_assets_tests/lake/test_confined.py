@@ -8,7 +8,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
@@ -16,7 +15,7 @@ from lake_assets.config.models import Lake
 from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 from lake_assets.lake.session import DuckLake
 from lake_assets_tests.servers.s3 import S3Server
-from lake_assets_tests.world import STREAM, World
+from lake_assets_tests.world import World
 
 LOCAL = Lake.model_validate({"catalog": {"type": "sqlite", "path": "c"}, "storage": "data"})
 REMOTE = Lake.model_validate({"catalog": {"type": "sqlite", "path": "c"}, "storage": "s3://lake/tables"})
@@ -159,11 +158,9 @@ def test_files_that_lie_elsewhere_are_the_lakes_too(local_world: World, tmp_path
 def query(local_world: World, tmp_path: Path) -> Callable[..., Result]:
     """`query` by the command line, on a lake beside the config's folder."""
     local_world.storage = {"type": "local", "path": "../it's [a] lake"}
-    lake = {"catalog": local_world.catalog, "storage": local_world.storage}
     folder = tmp_path / "config"
     folder.mkdir()
-    file = folder / "lake.yaml"
-    file.write_text(yaml.safe_dump({"lakes": {"test": lake}, "streams": {"sales": STREAM | {"source": "landing"}}}))
+    file = local_world.config_file(folder)
     local_world.storage = {"type": "local", "path": f"{folder}/../it's [a] lake"}
     with DuckLake(local_world.config.lakes["test"]).open(create=True) as session:
         session.rows("CREATE TABLE lake.numbers AS SELECT range AS n FROM range(5000)")

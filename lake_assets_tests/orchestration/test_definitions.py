@@ -10,14 +10,13 @@ from typing import Any
 import dagster as dg
 import pyarrow.dataset as ds
 import pytest
-import yaml
 from pyarrow import fs
 
 from lake_assets.config.load import CONFIG_VARIABLE, load_config
 from lake_assets.definitions import defs
 from lake_assets.errors import ConfigError
 from lake_assets.orchestration.build import build_definitions
-from lake_assets_tests.world import NW, STREAM, SW, World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 ROOT = Path(__file__).parents[2]
 ASSETS = {"sales", "sales_landing", "sales_report", "test_ledger"}
@@ -25,14 +24,7 @@ ASSETS = {"sales", "sales_landing", "sales_report", "test_ledger"}
 
 def write_config(world: World, folder: Path) -> Path:
     """The world's config as a user would have written it."""
-    config = {
-        "lakes": {"test": {"catalog": world.catalog, "storage": world.storage}},
-        "streams": {"sales": STREAM | {"source": world.source} | world.options},
-        "spark": {"spark.master": "local[2]"},
-    }
-    file = folder / "lake.yaml"
-    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
-    return file
+    return world.config_file(folder, spark={"spark.master": "local[2]"})
 
 
 @pytest.fixture
