@@ -18,6 +18,7 @@ from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_i
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.session import translated
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import first_lines
 from lake_assets.spark.python_side import has_session, stop_session
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.calendar import refuse_outside
@@ -213,8 +214,7 @@ def _sessions(stream: OpenStream, spark: SparkSession | None) -> Iterator[Callab
 
 
 def _failure(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> PartitionsFailedError:
-    lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed[:NAMED_FAILURES]]
-    if more := len(failed) - NAMED_FAILURES:
-        lines[NAMED_FAILURES:] = [f"and {more:,} more: see the ledger."] if more > 0 else []
+    lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed]
+    shown = first_lines(lines, NAMED_FAILURES, "and {more:,} more: see the ledger.")
     summary = f"{len(failed):,} of {len(outcomes):,} partitions failed:"
-    return PartitionsFailedError("\n".join([summary, *lines]), outcomes=outcomes)
+    return PartitionsFailedError("\n".join([summary, *shown]), outcomes=outcomes)

@@ -4,8 +4,9 @@ import traceback
 
 import click
 
-from lake_assets.cli.words import count, several
+from lake_assets.cli.words import count
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.texts import several
 
 _FAILED = click.style("failed", fg="red")
 

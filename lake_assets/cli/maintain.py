@@ -10,7 +10,8 @@ import click
 from lake_assets.cli.common import Options
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
-from lake_assets.cli.words import count, several, size
+from lake_assets.cli.words import count, size
+from lake_assets.layout.texts import first_lines, several
 
 if TYPE_CHECKING:
     from lake_assets.maintenance.compaction import Compacted
@@ -71,11 +72,11 @@ def _lines(done: "Maintained", *, dry_run: bool) -> list[str]:
     ]
     if done.flushed:
         lines.append(f"  {count(done.flushed, 'row')} of ledger and manifest {would}moved from the catalog into files")
-    lines += _some([f"    deleted    {uri}" for uri in (*done.cleaned.deleted, *(o.uri for o in done.orphans))])
-    lines += _some([f"    compacted  {_compacted(one)}" for one in rewritten])
-    lines += _some([f"    kept       {uri}: {_KEPT}" for uri in done.cleaned.kept])
-    lines += _some([f"    kept       {one.uri}: {one.why}" for one in done.cleaned.others])
-    lines += _some([f"    waits      {uri}: in no storage of the config" for uri in done.cleaned.unreachable])
+    lines += _shown([f"    deleted    {uri}" for uri in (*done.cleaned.deleted, *(o.uri for o in done.orphans))])
+    lines += _shown([f"    compacted  {_compacted(one)}" for one in rewritten])
+    lines += _shown([f"    kept       {uri}: {_KEPT}" for uri in done.cleaned.kept])
+    lines += _shown([f"    kept       {one.uri}: {one.why}" for one in done.cleaned.others])
+    lines += _shown([f"    waits      {uri}: in no storage of the config" for uri in done.cleaned.unreachable])
     return lines + _left(done)
 
 
@@ -124,6 +125,5 @@ def _compacted(one: "Compacted") -> str:
     return f"{text} → {count(one.files_after, 'file')}, {size(one.bytes_after)}"
 
 
-def _some(lines: list[str]) -> list[str]:
-    more = len(lines) - SHOWN
-    return lines if more <= 0 else [*lines[:SHOWN], f"    and {more:,} more"]
+def _shown(lines: list[str]) -> list[str]:
+    return first_lines(lines, SHOWN, "    and {more:,} more")

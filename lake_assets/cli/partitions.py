@@ -19,6 +19,7 @@ from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.texts import first_lines
 
 if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan
@@ -57,12 +58,9 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     strangers = list_landed(opened)[1] if opened.source.is_listable else ()
     if strangers:
         click.echo(f"{count(len(strangers), 'object')} in no partition, which no refresh reads:")
-        folders = strange_folders(strangers)
-        click.echo("\n".join(f"  {folder}" for folder in folders[:OBJECTS_SHOWN]))
-        if len(folders) > OBJECTS_SHOWN:
-            click.echo(
-                f"  and {len(folders) - OBJECTS_SHOWN:,} folders more; `lake-assets report --format json` names all"
-            )
+        folders = [f"  {folder}" for folder in strange_folders(strangers)]
+        rest = "  and {more:,} folders more; `lake-assets report --format json` names all"
+        click.echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
     if any(one.decision.action == "fail" for one in plans):
         ctx.exit(1)
 
@@ -73,11 +71,8 @@ def _plan_lines(plan: "Plan") -> list[str]:
         click.style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
         f"  read      {count(len(objects), 'object')}, {size(plan.manifest.size)}: {plan.source_glob}",
     ]
-    lines += [
-        f"            {size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects[:OBJECTS_SHOWN]
-    ]
-    if len(objects) > OBJECTS_SHOWN:
-        lines.append(f"            and {len(objects) - OBJECTS_SHOWN:,} more")
+    listed = [f"            {size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects]
+    lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
     if plan.decision.action in ("replace", "clear"):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"

@@ -14,6 +14,7 @@ from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
 from lake_assets.cli.words import count, size
 from lake_assets.errors import StorageError
+from lake_assets.layout.texts import first_lines
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
@@ -124,10 +125,8 @@ def _outside(one: "PartitionState") -> str:
 
 
 def _list(lines: Sequence[str], *, err: bool) -> None:
-    for line in lines[:FEW]:
-        click.echo(f"  {line}", err=err)
-    if len(lines) > FEW:
-        click.echo(f"  and {len(lines) - FEW:,} more; --format json names all", err=err)
+    shown = first_lines([f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all")
+    click.echo("\n".join(shown), err=err)
 
 
 Rows = tuple[list[str], list[list[object]]]

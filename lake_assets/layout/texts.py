@@ -1,4 +1,27 @@
-"""Texts that came as bytes which are not UTF-8: Python keeps such a byte as half a surrogate pair."""
+"""Texts for people and stores: long lists, and bytes that are not UTF-8.
+
+Python keeps a byte that is not UTF-8 as half a surrogate pair.
+"""
+
+from collections.abc import Sequence
+
+
+def several(names: Sequence[str], most: int = 3) -> str:
+    """The first names, and how many more there are: `a, b, c and 4 more`."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def first_lines(lines: Sequence[str], most: int, rest: str = "- and {more:,} more") -> list[str]:
+    """The first lines, and one that says how many more there are.
+
+    Args:
+        lines: all of them.
+        most: how many are shown.
+        rest: the line about the others, with `{more}` for their number.
+    """
+    more = len(lines) - most
+    return [*lines[:most], *([rest.format(more=more)] if more > 0 else [])]
 
 
 def is_unicode(text: str) -> bool:

@@ -1,10 +1,9 @@
 """Texts of what failed in a run: an error that several partitions share is reported once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from lake_assets.errors import LakeAssetsError
-
-NAMED = 3  # of those that share an error
+from lake_assets.layout.texts import first_lines, several
 
 
 def text_of(error: Exception) -> str:
@@ -23,12 +22,5 @@ def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[s
     by_text: dict[str, list[str]] = {}
     for name, text in texts.items():
         by_text.setdefault(text, []).append(name)
-    lines = [f"{_several(names)}: {text}" for text, names in by_text.items()]
-    if (more := len(lines) - most) > 0:
-        lines[most:] = [f"and {more} more; {elsewhere}"]
-    return lines
-
-
-def _several(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    lines = [f"{several(names)}: {text}" for text, names in by_text.items()]
+    return first_lines(lines, most, f"and {{more:,}} more; {elsewhere}")

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.texts import first_lines
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.resources import sessions
@@ -72,9 +73,9 @@ def kept_objects(done: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
     others = done.cleaned.others
     if not others:
         return {}
-    lines = [f"- `{one.uri}`: {one.why}" for one in others[:NAMED]]
-    more = [f"- and {len(others) - NAMED:,} more; the log names them all"] if len(others) > NAMED else []
-    return {"objects_kept_are": dg.MetadataValue.md("\n".join([*lines, *more]))}
+    lines = [f"- `{one.uri}`: {one.why}" for one in others]
+    shown = first_lines(lines, NAMED, "- and {more:,} more; the log names them all")
+    return {"objects_kept_are": dg.MetadataValue.md("\n".join(shown))}
 
 
 def maintenance(config: LakeConfig) -> tuple[Sequence[dg.JobDefinition], Sequence[dg.ScheduleDefinition]]:

@@ -15,6 +15,7 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, NoLakeError
 from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
+from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
 from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
@@ -104,10 +105,7 @@ def _failed(partitions: Sequence[PartitionState]) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    lines = [f"- {markdown(text)}" for text in texts[:NAMED]]
-    if len(texts) > NAMED:
-        lines.append(f"- and {len(texts) - NAMED:,} more")
-    return "\n".join(lines)
+    return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], NAMED))
 
 
 def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[str, list[OpenStream]]:

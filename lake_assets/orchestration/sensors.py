@@ -10,6 +10,7 @@ from lake_assets.detection.run_plan import RunTarget
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import several
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
 from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
@@ -105,9 +106,7 @@ def log_unmatched(context: dg.SensorEvaluationContext, stream: OpenStream, unmat
     for item in unmatched:
         by_reason.setdefault(item.reason, []).append(item.key)
     for reason, keys in by_reason.items():
-        named = ", ".join(keys[:NAMED_KEYS])
-        more = f" and {len(keys) - NAMED_KEYS:,} more" if len(keys) > NAMED_KEYS else ""
-        context.log.warning(f"below {stream.source.root}: {named}{more}: {reason}")
+        context.log.warning(f"below {stream.source.root}: {several(keys, NAMED_KEYS)}: {reason}")
 
 
 def _new_keys(

@@ -13,6 +13,7 @@ from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import FuturePartitionError, OutsidePartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
+from lake_assets.layout.texts import first_lines
 from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.streams.nearest import nearest
 
@@ -170,9 +171,7 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
     unlike = list({str(error): error for error in errors}.values())
     if len(unlike) == 1:
         raise unlike[0]
-    lines = [f"- {error}" for error in unlike[:VALUES_NAMED]]
-    if len(unlike) > VALUES_NAMED:
-        lines.append(f"- and {len(unlike) - VALUES_NAMED:,} more")
+    lines = first_lines([f"- {error}" for error in unlike], VALUES_NAMED)
     raise OutsidePartitionError("\n".join([f"{len(errors):,} partitions are outside the config:", *lines]))
 
 

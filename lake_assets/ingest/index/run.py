@@ -18,6 +18,7 @@ from lake_assets.ingest.partition_run import Outcome, PartitionRun, State, recor
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import first_lines
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
@@ -251,9 +252,7 @@ def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
     unlike = list({id(error): error for error in errors}.values())
     if len(unlike) == 1:
         return unlike[0]
-    texts = [f"- {error}" for error in unlike[:NAMED]] + (
-        [f"- and {len(unlike) - NAMED} more"] if len(unlike) > NAMED else []
-    )
+    texts = first_lines([f"- {error}" for error in unlike], NAMED)
     passes = all(isinstance(error, StorageUnreachableError) for error in unlike)
     return (StorageUnreachableError if passes else SourceError)("\n".join([problem, *texts]))
 
