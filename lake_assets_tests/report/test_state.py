@@ -206,31 +206,23 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
     assert state.counts["missing"] == 1
 
 
-def test_a_value_written_in_another_way_lies_where_no_ingest_looks(local_world: World) -> None:
-    local_world.options["partitions"] = {"store": {"type": "integer"}}
-    local_world.land("store=7", sales(1))
+@pytest.mark.parametrize(
+    ("type_", "folder", "other"), [("integer", "store=7", "store=07"), ("string", "store=a%2Fb", "store=a%2fb")]
+)
+def test_a_value_written_or_encoded_in_another_way_lies_where_no_ingest_looks(
+    local_world: World, type_: str, folder: str, other: str
+) -> None:
+    local_world.options["partitions"] = {"store": {"type": type_}}
+    local_world.land(folder, sales(1))
     root = Path(local_world.source["path"])
-    (root / "store=07").mkdir()
-    shutil.copy(root / "store=7" / "batch_1.parquet", root / "store=07" / "batch_1.parquet")
+    (root / other).mkdir()
+    shutil.copy(root / folder / "batch_1.parquet", root / other / "batch_1.parquet")
 
     state = read_state(local_world.stream, NOW)
 
-    assert [(one.partition.path, one.objects) for one in state.partitions] == [("store=7", 1)]
-    assert [one.uri for one in state.strangers] == [str(root / "store=07" / "batch_1.parquet")]
-    assert len(local_world.stream.manifest(local_world.partition("store=7")).objects) == 1
-
-
-def test_a_value_encoded_in_another_way_lies_where_no_ingest_looks(local_world: World) -> None:
-    local_world.options["partitions"] = {"region": {}}
-    local_world.land("region=a%2Fb", sales(1))
-    root = Path(local_world.source["path"])
-    (root / "region=a%2fb").mkdir()
-    shutil.copy(root / "region=a%2Fb" / "batch_1.parquet", root / "region=a%2fb" / "batch_1.parquet")
-
-    state = read_state(local_world.stream, NOW)
-
-    assert [(one.partition.path, one.objects) for one in state.partitions] == [("region=a%2Fb", 1)]
-    assert [one.uri for one in state.strangers] == [str(root / "region=a%2fb" / "batch_1.parquet")]
+    assert [(one.partition.path, one.objects) for one in state.partitions] == [(folder, 1)]
+    assert [one.uri for one in state.strangers] == [str(root / other / "batch_1.parquet")]
+    assert len(local_world.stream.manifest(local_world.partition(folder)).objects) == 1
 
 
 def test_the_ledger_in_numbers(local_world: World) -> None:

@@ -50,7 +50,7 @@ def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[s
     return found
 
 
-def live_files(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
+def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
     """The ids of those of the files that are the table's now."""
     found: dict[str, int] = {}
     names = {uri.removeprefix(folder): uri for uri in uris}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 import duckdb
 
 from lake_assets.duckdb_engine import all_threads, identifier
-from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError, SchemaChangedError
+from lake_assets.errors import CatalogError, CatalogUnreachableError, LakeUnreachableError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.float_bounds import widen_float_bounds
@@ -196,7 +196,4 @@ def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> Non
     written = {name.lower() for name in replacement.columns}
     by_path = {column.name.lower() for column in replacement.partition.columns}
     if {name.lower() for name in relation.columns} - by_path != written:
-        raise SchemaChangedError(
-            f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
-            "run it again.",
-        )
+        raise replacement.columns_changed()

@@ -8,6 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.errors import SchemaChangedError
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
@@ -56,6 +57,12 @@ class Replacement:
     def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
         """The ledger row of this replacement as part of a snapshot."""
         return self.row.committed(rows_before=rows_before, snapshot_id=snapshot_id)
+
+    def columns_changed(self) -> SchemaChangedError:
+        """The error of a commit to a table that has other columns than the files were written for."""
+        return SchemaChangedError(
+            f"the columns of {self.table} changed while {self.partition} was being written:", "run it again."
+        )
 
     @property
     def message(self) -> str:

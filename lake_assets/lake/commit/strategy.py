@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from lake_assets.config.models import Lake
-from lake_assets.errors import CatalogError, SchemaChangedError
+from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.direct.register import register_directly
 from lake_assets.lake.commit.direct.repair import repair_directly
@@ -77,10 +77,7 @@ def _replaced(session: LakeSession, replacement: Replacement, strategies: Sequen
         for field in replacement.schema:
             index = table.get_field_index(field.name)
             if index >= 0 and not table.field(index).type.equals(field.type):
-                raise SchemaChangedError(
-                    f"the columns of {replacement.table} changed while {replacement.partition} was being written:",
-                    "run it again.",
-                )
+                raise replacement.columns_changed()
     return _first_able(session, replacement, strategies)
 
 

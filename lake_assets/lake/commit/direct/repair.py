@@ -10,7 +10,7 @@ from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.footers import Addition
 from lake_assets.lake.catalog.mapping import ensure_mapping
-from lake_assets.lake.catalog.registered import live_files
+from lake_assets.lake.catalog.registered import live_file_ids
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.transaction import path_columns
 from lake_assets.lake.catalog.whole_files import refuse_deletes
@@ -37,7 +37,7 @@ def repair_directly(session: LakeSession, repair: Repair) -> list[LedgerRow]:
     with open_table(session, repair.table) as opened:
         table = opened.table
         uris = [*repair.vanished, *(file.uri for file in repair.files)]
-        ids = live_files(opened.database.rows, table.table_id, opened.folder, uris)
+        ids = live_file_ids(opened.database.rows, table.table_id, opened.folder, uris)
         if set(ids) != set(uris) or (repair.files and table != repair.described):
             raise CatalogError(f"{repair.table} changed while its files were being looked at:", "run it again.")
         refuse_deletes(opened.database, table, set(ids.values()))
