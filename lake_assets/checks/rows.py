@@ -7,7 +7,7 @@ from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
 from lake_assets.lake.catalog.table_files import named_since
-from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
@@ -90,11 +90,7 @@ def _count(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition
             counted = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
         found = {row[:-1]: row[-1] for row in counted}
         return {partition: found.get(partition.values, 0) for partition in partitions}
-    rows = {}
-    for partition in partitions:
-        condition, parameters = where(partition)
-        ((rows[partition],),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
-    return rows
+    return {partition: count_partition(lake, stream.table, partition) for partition in partitions}
 
 
 def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int | None:

@@ -8,7 +8,7 @@ from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.commit.insert import insert_statement
-from lake_assets.lake.commit.replacement import Statement, add_files_statement, delete_statement, where
+from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
 from lake_assets.lake.ledger.last_runs import committed_fingerprints
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
@@ -107,8 +107,7 @@ def _look(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[
     """Whether the table exists, how many rows the partition has, and its last fingerprint."""
     if not lake.exists(stream.table):
         return False, 0, None
-    condition, parameters = where(partition)
-    ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
+    rows = count_partition(lake, stream.table, partition)
     ledger = lake.exists(ledger_table(lake.config))
     last = committed_fingerprints(lake, stream.table, [partition.path]) if ledger else {}
     return True, rows, last.get(partition.path)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import NoLakeError, PartitionError
-from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
@@ -60,14 +60,11 @@ def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool
 def _look(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
     found = []
     for partition in partitions:
-        if lake.exists(stream.table):
-            condition, parameters = where(partition)
-            ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}", parameters)  # noqa: S608
-            if rows:
-                raise PartitionError(
-                    f"partition {partition} has {rows:,} rows in {stream.table}:",
-                    "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
-                )
+        if lake.exists(stream.table) and (rows := count_partition(lake, stream.table, partition)):
+            raise PartitionError(
+                f"partition {partition} has {rows:,} rows in {stream.table}:",
+                "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
+            )
         ((known,),) = lake.rows(
             f"SELECT count(*) FROM {ledger_table(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
             [stream.name, partition.path],

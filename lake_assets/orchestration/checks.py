@@ -90,7 +90,7 @@ def evaluations_of_failed_run(
 
     One that cannot be made is in the log.
     """
-    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
+    evaluator = _evaluator(stream, context)
     is_told = False
     for name in _in_run(stream, context):
         try:
@@ -110,7 +110,7 @@ def evaluations_of_cancelled_run(
     stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """What is still known after a run that was cancelled, of whose partitions these keys are done: nothing is read."""
-    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
+    evaluator = _evaluator(stream, context)
     begun: tuple[Partition, ...] = ()
     try:
         begun = scope_of_run(stream, context.run.run_id).failed
@@ -124,9 +124,13 @@ def evaluations_of_cancelled_run(
 
 def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
     """What is still known after a run that passed all its partitions over, for then Dagster skips the checks."""
-    evaluator = Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
+    evaluator = _evaluator(stream, context)
     for name in _in_run(stream, context):
         yield from evaluator.not_run(name)
+
+
+def _evaluator(stream: OpenStream, context: dg.AssetExecutionContext) -> Evaluator:
+    return Evaluator(stream, context.asset_key, context.instance, context.run.run_id, context.partition_keys)
 
 
 def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:

@@ -63,7 +63,11 @@ def dynamic_name(stream: str, column: str) -> str:
 
 def partition_key(partition: Partition) -> str:
     """A partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
-    keys = {name: dimension_key(text) for name, text in partition.texts().items()}
+    return joined_key({name: dimension_key(text) for name, text in partition.texts().items()})
+
+
+def joined_key(keys: Mapping[str, str]) -> str:
+    """The key of a partition whose dimensions have these keys."""
     return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from lake_assets.orchestration.partitions import dimension_key, dimensions
+from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key
 from lake_assets.streams.newest import recent_texts
 from lake_assets.streams.stream import OpenStream
 
@@ -70,7 +70,7 @@ def refresh_request(
                 "(Backfill, Add partition); a sensor adds those that land."
             )
         spans[name] = keys[0], keys[-1]
-    first, last = (_joined({name: span[end] for name, span in spans.items()}) for end in (0, 1))
+    first, last = (joined_key({name: span[end] for name, span in spans.items()}) for end in (0, 1))
     run_config = landed_only(asset)
     if first == last:
         return dg.RunRequest(partition_key=first, run_config=run_config)
@@ -86,7 +86,3 @@ def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.Da
     if isinstance(definition, dg.DynamicPartitionsDefinition):
         return definition.get_partition_keys(dynamic_partitions_store=instance())
     return definition.get_partition_keys()
-
-
-def _joined(keys: dict[str, str]) -> str:
-    return dg.MultiPartitionKey(keys) if len(keys) > 1 else next(iter(keys.values()))

@@ -39,7 +39,7 @@ def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:
         return pa.struct([f.with_type(_filled(f.type, types.get(f.name, f.type))) for f in known])
     if t.is_map(known) and t.is_map(other):
         return pa.map_(_filled(known.key_type, other.key_type), _filled(known.item_type, other.item_type))
-    if _has_null(known) and _is_list(other):
+    if _has_null(known) and is_list(other):
         return pa.list_(_filled(known.value_type, other.value_type))
     return known
 
@@ -49,11 +49,12 @@ def _has_null(data_type: pa.DataType) -> bool:
         return any(_has_null(field.type) for field in data_type)
     if t.is_map(data_type):
         return _has_null(data_type.key_type) or _has_null(data_type.item_type)
-    if _is_list(data_type):
+    if is_list(data_type):
         return _has_null(data_type.value_type)
     return bool(t.is_null(data_type))
 
 
-def _is_list(data_type: pa.DataType) -> bool:
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether values of the type are lists, in any of Arrow's forms."""
     kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
     return any(is_kind(data_type) for is_kind in kinds)

@@ -14,7 +14,7 @@ from pathlib import Path
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import CatalogError, PartitionMovedError
+from lake_assets.errors import CatalogError
 from lake_assets.lake.commit.extension import replace_in_transaction
 from lake_assets.lake.commit.replacement import Replacement, Staged, Statement, where
 from lake_assets.lake.ledger.last_runs import committed_fingerprints
@@ -133,10 +133,7 @@ def _stage_partition(session: LakeSession, replacement: Replacement, folder: Pat
     path = replacement.partition.path
     # Its rows may be others than when it was chosen, and would get the fingerprint of those.
     if committed_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
-        raise PartitionMovedError(
-            f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
-            "nothing was changed; run it again.",
-        )
+        raise replacement.moved()
     local = LocalStorage(path=str(folder))
     condition, parameters = where(replacement.partition)
     columns = ", ".join(identifier(name) for name in replacement.columns)

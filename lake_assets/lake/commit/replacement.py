@@ -8,9 +8,9 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import SchemaChangedError
+from lake_assets.errors import PartitionMovedError, SchemaChangedError
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.session import TableName
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.manifest import Manifest
@@ -58,6 +58,13 @@ class Replacement:
         """The ledger row of this replacement as part of a snapshot."""
         return self.row.committed(rows_before=rows_before, snapshot_id=snapshot_id)
 
+    def moved(self) -> PartitionMovedError:
+        """The error of a commit to a partition that another writer has committed meanwhile."""
+        return PartitionMovedError(
+            f"partition {self.partition} of {self.table} was committed anew meanwhile:",
+            "nothing was changed; run it again.",
+        )
+
     def columns_changed(self) -> SchemaChangedError:
         """The error of a commit to a table that has other columns than the files were written for."""
         return SchemaChangedError(
@@ -93,6 +100,17 @@ def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
 def list_files_statement(table: TableName) -> Statement:
     """The statement that lists the table's data files, their URIs in the first column."""
     return "SELECT data_file FROM ducklake_list_files(?, ?, schema => ?)", [table.lake, table.table, table.schema]
+
+
+def count_partition(session: LakeSession, table: TableName, partition: Partition) -> int:
+    """How many rows of a partition a table has.
+
+    Raises:
+        CatalogError: the table cannot be read.
+    """
+    condition, parameters = where(partition)
+    ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
+    return int(rows)
 
 
 def where(partition: Partition) -> tuple[str, list[object]]:

@@ -34,6 +34,7 @@ from pyarrow import types as t
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import PartitionType
+from lake_assets.parquet.empty_columns import is_list
 
 PARTITION_TYPES: dict[PartitionType, str] = {
     "string": "VARCHAR",
@@ -107,7 +108,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
     if t.is_struct(data_type):
         fields = ", ".join(f"{identifier(f.name)} {sql_type(f.type, column)}" for f in data_type)
         return f"STRUCT({fields})"
-    if _is_list(data_type):
+    if is_list(data_type):
         return f"{sql_type(data_type.value_type, column)}[]"
     raise SchemaError(
         f"column {column!r} has the type {data_type}, which DuckLake cannot hold:",
@@ -150,14 +151,7 @@ def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
         return [list(data_type)]
     if t.is_map(data_type):
         return [*_structs(data_type.key_type), *_structs(data_type.item_type)]
-    return _structs(data_type.value_type) if _is_list(data_type) else []
-
-
-def _is_list(data_type: pa.DataType) -> bool:
-    return any(
-        is_kind(data_type)
-        for is_kind in (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
-    )
+    return _structs(data_type.value_type) if is_list(data_type) else []
 
 
 _ARROW = {
@@ -211,7 +205,7 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
         return is_read_as(source.key_type, target.key_type) and is_read_as(source.item_type, target.item_type)
     if t.is_struct(source):
         return all(is_read_as(source.field(field.name).type, field.type) for field in target)
-    if _is_list(source):
+    if is_list(source):
         return is_read_as(source.value_type, target.value_type)
     return True
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from lake_assets.config.models import Lake
-from lake_assets.errors import PartitionMovedError
 from lake_assets.lake.catalog.database import CatalogDatabase
 from lake_assets.lake.catalog.footers import read_footers
 from lake_assets.lake.catalog.table import Column, Partitioning, Table, key_values, read_mapping, read_table
@@ -41,10 +40,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         values = key_values(partitioning, replacement.partition)
         old = whole_files(database, table, partitioning, values)
         if replacement.replaced is not None and replacement.replaced != set(old):
-            raise PartitionMovedError(
-                f"partition {replacement.partition} of {replacement.table} was committed anew meanwhile:",
-                "nothing was changed; run it again.",
-            )
+            raise replacement.moved()
         transaction.end_files(table, list(old))
         if replacement.files:
             with translated(session.config):
