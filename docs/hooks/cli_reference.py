@@ -57,8 +57,8 @@ def _parameters(command: click.Command, context: click.Context) -> list[str]:
 
 def _record(parameter: click.Parameter, context: click.Context) -> tuple[str, str] | None:
     found = parameter.get_help_record(context)
-    if found is None:
-        return None
+    if found is None or not found[1] or parameter.name == "help":
+        return None  # the usage line has arguments without a text
     names, text = found
     return f"`{names.replace('|', '&#124;')}`" if "|" not in names else f"<code>{_cell(names)}</code>", _cell(text)
 
