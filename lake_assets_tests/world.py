@@ -116,16 +116,17 @@ class World:
 
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it, through a connection of its own."""
-        with self._reader() as client:
+        with self.reader() as client:
             return client.execute(sql, parameters).fetchall()
 
     def arrow(self, sql: str) -> pa.Table:
         """What `query` finds, as Arrow has it."""
-        with self._reader() as client:
+        with self.reader() as client:
             return client.execute(sql).to_arrow_table()
 
     @contextmanager
-    def _reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A plain client with the lake attached, for several queries."""
         lake = self.config.lakes["test"]
         client = _client(*extensions(lake))
         for statement in secret_statements(lake):

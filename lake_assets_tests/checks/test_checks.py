@@ -6,6 +6,7 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.checks.run import checks_of, is_by_partition, run_check, run_check_by_partition, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
+from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.manifest import Manifest
@@ -18,9 +19,11 @@ NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 def fill(world: World) -> World:
     """Two partitions, one of them ingested twice."""
     world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
-    for text, totals in ((NW, (1, 2)), (SW, (3,))):
-        world.land(text, sales(*totals))
-        world.ingest(text, run_id="first")
+    world.land(NW, sales(1, 2))
+    world.land(SW, sales(3))
+    partitions = [world.partition(text) for text in (NW, SW)]
+    outcomes = list(ingest_all(world.stream, partitions, world.sessions, run_id="first"))
+    assert [outcome.error for outcome in outcomes] == [None, None]
     world.land(NW, sales(4), "later.parquet")
     world.ingest(NW, run_id="second")
     return world

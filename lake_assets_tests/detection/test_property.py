@@ -1,6 +1,7 @@
 """Whatever happens to a bucket: every state of a partition is sent once, and none is lost."""
 
 import datetime as dt
+import os
 from typing import Any
 
 from hypothesis import settings
@@ -11,6 +12,7 @@ from lake_assets.detection.cursor import Cursor
 from lake_assets_tests.detection.bucket import Bucket
 from lake_assets_tests.detection.watch import Watch, stream_of
 
+EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "30"))
 DAYS = ["2025-01-01", "2025-01-02", "2025-06-01", "2026-02-09", "2026-02-10", "2026-02-11"]
 REGIONS = ["NW", "NW-2", "SW"]
 folders = st.builds("region={}/date={}".format, st.sampled_from(REGIONS), st.sampled_from(DAYS))
@@ -75,7 +77,7 @@ class Landing(RuleBasedStateMachine):
         assert self.watch.tick_until_quiet(3) == []
 
 
-Landing.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+Landing.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
 TestLanding = Landing.TestCase
 
 
@@ -89,5 +91,5 @@ class JoinedLanding(Landing):
         self.watch.cursor = cursor.dump()
 
 
-JoinedLanding.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+JoinedLanding.TestCase.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
 TestJoinedLanding = JoinedLanding.TestCase

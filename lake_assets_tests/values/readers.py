@@ -4,6 +4,7 @@ Two read the landed file. DuckDB's values are compared as the texts that it make
 So a difference is seen also where DuckDB reads a file wrongly, or where two values have one text.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,8 @@ from lake_assets_tests.world import World
 
 OTHERS = 1000
 """The number of the first row that is none of those to be compared."""
+VALUES = 2 if os.environ.get("LAKE_ASSETS_EXAMPLES") else 1
+"""How many values of a column are looked for; each takes four queries."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def conditions(texts: Sequence[str | None], sql_type: str) -> Iterator[str]:
     """Conditions on `v` that rows meet and others do not, such as statistics answer."""
     yield "v IS NULL"
     yield "v IS NOT NULL"
-    for text in list(dict.fromkeys(text for text in texts if text is not None and "\0" not in text))[:2]:
+    for text in list(dict.fromkeys(text for text in texts if text is not None and "\0" not in text))[:VALUES]:
         value = f"CAST({literal(text)} AS {sql_type})"
         yield from (f"v {operator} {value}" for operator in ("=", "<=", ">", "<>"))
 
@@ -101,10 +104,14 @@ def differences(landed: Landed, world: World, first: int = 0) -> list[str]:
     texts = world.arrow(f"SELECT id - {first} AS id, {', '.join(map(_text, landed.names))} FROM {rows}")
     columns = ", ".join(map(identifier, landed.names))
     values = world.arrow(f"SELECT id - {first} AS id, {columns} FROM {rows}")
+    with world.reader() as lake:
+        lake.execute("BEGIN")  # in which DuckLake reads its catalog once
+        uncounted = [one for name in landed.names for one in _uncounted(landed, lake, name, types[name], rows)]
+        lake.execute("COMMIT")
     return [
         *_differences("DuckDB", landed.texts, numbered([texts], landed.names), types),
         *_differences("pyarrow", landed.values, numbered([values], landed.names), types),
-        *(one for name in landed.names for one in _uncounted(landed, world, name, types[name], rows)),
+        *uncounted,
     ]
 
 
@@ -122,15 +129,15 @@ def _differences(
     ]
 
 
-def _uncounted(landed: Landed, world: World, name: str, sql_type: str, rows: str) -> Iterator[str]:
+def _uncounted(landed: Landed, lake: duckdb.DuckDBPyConnection, name: str, sql_type: str, rows: str) -> Iterator[str]:
     """The conditions by which the lake finds other rows than the landed file has."""
     texts = landed.texts[name]
     if texts is None:
         return
     some = list(conditions(texts, sql_type))
     source = f"(SELECT {identifier(name)} AS v FROM {rows})"
-    found = world.query(" UNION ALL ".join(f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(some)))
-    for number, count in sorted(found):
+    queries = [f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(some)]
+    for number, count in sorted(lake.execute(" UNION ALL ".join(queries)).fetchall()):
         expected = landed.count(name, some[number].replace("v ", f"v::{sql_type} ", 1))
         if count != expected:
             yield f"{name} {sql_type}: {some[number]} finds {count} rows and not {expected}"
