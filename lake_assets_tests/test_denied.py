@@ -92,6 +92,11 @@ def test_what_a_reader_may_not_do_is_named(storage: AnyStorage, do: Callable[...
     assert right in str(raised.value)
 
 
+def test_of_many_objects_the_one_that_may_not_be_deleted_is_named(storage: AnyStorage) -> None:
+    with pytest.raises(ObjectRefusedError, match=f"{KEY} was not deleted: grant s3:DeleteObject"):
+        Store(storage).delete((KEY, KEY.replace("NW", "SW")))
+
+
 def test_a_wrong_key_is_no_missing_right(s3: S3Server) -> None:
     with pytest.raises(StorageError, match="refuses access: check key_id and secret") as raised:
         Store(S3Storage.model_validate(bucket_on(s3) | {"secret": "wrong"})).get(KEY, "etag")

@@ -9,6 +9,7 @@ preceded by a look at the object too: it must be the one that was registered.
 """
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from lake_assets.storage.store import LandedObject, Store
 File = TypeVar("File", ScheduledFile, LandedObject)
 
 CHUNK = 1000  # files that are deleted under one hold of the lock
-DELETIONS = 16  # side by side: a deletion is a wait for the store
+DELETIONS = 16  # of landed objects at a time: a deletion mostly waits for the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +199,11 @@ def _home(uri: str, lake: Store, roots: Roots) -> Store | None:
 
 
 def _delete(files: Iterable[tuple[Store, str]]) -> None:
-    def one(file: tuple[Store, str]) -> None:
-        store, uri = file
-        store.delete((uri.removeprefix(f"{store.root}/"),))
-
-    with ThreadPoolExecutor(DELETIONS) as pool:
-        list(pool.map(one, files))
+    keys: defaultdict[Store, list[str]] = defaultdict(list)
+    for store, uri in files:
+        keys[store].append(uri.removeprefix(f"{store.root}/"))
+    for store, doomed in keys.items():
+        store.delete(tuple(doomed))
 
 
 def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run: bool) -> list[KeptObject]:

@@ -3,6 +3,7 @@
 import datetime as dt
 import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 _PROBE = 2**10  # bytes; more than a probe has
+_DELETIONS = 16  # at a time: a deletion mostly waits for the store
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,15 +276,32 @@ class Store:
     def delete(self, keys: tuple[str, ...]) -> None:
         """Remove objects; one that is gone already is no error.
 
+        S3 and R2 remove up to 1,000 objects by one request, Azure up to 256. Other stores take a request an object, and
+        so does every store that does not remove all of them: only then the error names the object.
+
         Raises:
-            StorageError: the store is unreachable or refuses.
+            StorageUnreachableError: the store is unreachable or fails; any of the objects may be left.
+            StorageError: the store refuses to remove one of them; the others are removed.
         """
-        for key in keys:
-            with self._errors("delete", key):
-                try:
-                    obstore.delete(self._open(), key)
-                except (NotFoundError, FileNotFoundError):
-                    continue
+        if len(keys) > 1 and self._delete_together(keys):
+            return
+        with ThreadPoolExecutor(_DELETIONS) as pool:
+            list(pool.map(self._delete_one, keys))
+
+    def _delete_together(self, keys: tuple[str, ...]) -> bool:
+        """Whether no object was gone, and no removal was refused."""
+        try:
+            with self._errors("delete"):
+                obstore.delete(self._open(), keys)
+        except StorageUnreachableError:
+            raise
+        except StorageError:
+            return False
+        return True
+
+    def _delete_one(self, key: str) -> None:
+        with self._errors("delete", key), suppress(NotFoundError, FileNotFoundError):
+            obstore.delete(self._open(), key)
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it is still this one.

@@ -49,6 +49,18 @@ def test_a_part_of_an_object_is_read(azure_world: World) -> None:
         assert file.read() == b"PAR1"
 
 
+def test_many_objects_are_deleted_though_some_are_gone(azure: AzureServer) -> None:
+    location = {"container": azure.new_container(), "connection_string": azure.connection_string}
+    store = Store(AzureStorage.model_validate(location))
+    keys = tuple(f"region=N&<{n}> x/ü.parquet" for n in range(300))  # more than a request may name
+    for key in keys[::2]:
+        store.put_new(key, b"x", multipart_above=10)
+
+    store.delete(keys)
+
+    assert store.list() == ()
+
+
 def test_what_is_not_there_or_not_allowed_is_named(azure: AzureServer) -> None:
     absent = AzureStorage.model_validate({"container": "absent", "connection_string": azure.connection_string})
     with pytest.raises(StorageError, match=r"the container 'absent' does not exist at http://127.*`container`"):

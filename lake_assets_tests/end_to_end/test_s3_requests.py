@@ -1,8 +1,12 @@
 """What a run asks of S3, counted by a proxy before the real server, and what it does when S3 fails."""
 
+import datetime as dt
+
 import pytest
 
 from lake_assets.errors import LakeAssetsError, StorageError
+from lake_assets.maintenance.run import Maintained, maintain
+from lake_assets.storage.store import Store
 from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -68,6 +72,47 @@ def test_nothing_but_new_files_of_the_partition_is_written(s3_world: World, s3_p
     assert {r.method for r in writes} <= {"PUT", "POST"}
     assert len({r.key for r in writes}) == 1
     assert writes[0].key.startswith(f"some/prefix/main/sales/region=NW/date=2026-02-11/{row.run_id}-")
+
+
+def replaced_often(world: World) -> list[str]:
+    """Commit two partitions three times each; the data files that no snapshot needs once the old ones have expired."""
+    for total in (1, 2, 3):
+        for text in (NW, SW):
+            world.land(text, sales(total))
+            world.ingest(text)
+    named = {uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")}
+    root = world.config.lakes["test"].own_storage.root
+    return sorted({f"{root}/{key}" for key in world.data_files()} - named)
+
+
+def tidy(world: World) -> Maintained:
+    return maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+
+
+def test_all_files_that_are_cleaned_up_are_deleted_by_one_request(s3_world: World, s3_proxy: S3Proxy) -> None:
+    old = replaced_often(s3_world)
+    s3_proxy.forget()
+
+    done = tidy(s3_world)
+
+    assert len(old) == 4
+    assert sorted(done.cleaned.deleted) == old
+    assert [(r.method, r.query) for r in s3_proxy.requests() if r.method != "GET"] == [("POST", {"delete": ""})]
+
+
+def test_what_was_not_deleted_is_deleted_by_the_next_run(s3_world: World, s3_proxy: S3Proxy) -> None:
+    old, owner = replaced_often(s3_world), s3_world.storage
+    key_id, secret = s3_proxy.s3.narrow["reader"]
+    s3_world.storage = owner | {"key_id": key_id, "secret": secret}
+
+    with pytest.raises(StorageError, match=r"[0-9a-f]\.parquet was not deleted: grant s3:DeleteObject"):
+        tidy(s3_world)
+
+    s3_world.storage = owner
+    key = old[0].removeprefix(f"{s3_world.config.lakes['test'].own_storage.root}/")
+    Store(s3_world.config.lakes["test"].own_storage).delete((key,))  # as an earlier run that was killed
+    assert sorted(tidy(s3_world).cleaned.deleted) == old
+    assert len(s3_world.data_files()) == 2
 
 
 @pytest.mark.parametrize("fault", ["status", "hang_up", "reset_body"])

@@ -116,6 +116,17 @@ def test_deleting_twice_is_no_error(storage: AnyStorage) -> None:
     assert [o.key for o in store.list()] == ["b.parquet"]
 
 
+def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> None:
+    keys = [f"region=N&<{n:02}> x/ü.parquet" for n in range(40)]
+    store = fill(storage, *keys, "a.parquet")
+    store.delete(tuple(keys[5:8]))
+    store.delete(())
+
+    store.delete((*keys, "never/there.parquet"))
+
+    assert [o.key for o in store.list()] == ["a.parquet"]
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"the folder .*nowhere does not exist: create it"):
         Store(LocalStorage(path=str(tmp_path / "nowhere"))).list()
