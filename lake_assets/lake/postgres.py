@@ -5,26 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.errors import CatalogError, CatalogUnreachableError
+from lake_assets.lake.vendor_errors import Means, says
 
 if TYPE_CHECKING:
     import psycopg
 
-# An address may stand for several hosts: where the last refuses for good, it does not matter that another was away.
-_REFUSED = re.compile(
-    r"authentication failed|no password supplied|no pg_hba\.conf entry|(?:role|database) \"[^\"]*\" does not exist"
-)
-_AWAY = re.compile(
-    # the client's words
-    r"Connection refused|Is the server running|timed out|timeout expired|No route to host|Network is unreachable|"
-    r"Connection reset by peer|Broken pipe|Temporary failure in name resolution|"
-    r"server closed the connection|connection has been closed unexpectedly|SYSCALL error: EOF|connection is lost|"
-    r"no connection to the server|could not (?:receive data from|send data to) server|"
-    # the server's
-    r"terminating connection|the database system is (?:starting up|shutting down|not yet accepting|in recovery mode)|"
-    r"too many clients already|too many connections for|remaining connection slots are reserved"
-)
-# Of a connection that was lost at the commit DuckDB says no more than that it could not roll back either.
-_LOST = re.compile(r'Failed to execute query "ROLLBACK":\s*$')
 # The statement that failed may hold any text, such as the error of an earlier run.
 _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
 _BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
@@ -68,8 +53,10 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     """
     text = str(error)
     said = _STATEMENT.sub("", text)
-    lost = _LOST.search(text)
-    if _REFUSED.search(said) or not (lost or _AWAY.search(said)):
+    # Of a connection that was lost at the commit DuckDB says no more than that it could not roll back either.
+    lost = says(text, Means.LOST)
+    # An address may stand for several hosts: where the last refuses for good, it does not matter that another was away.
+    if says(said, Means.REFUSED) or not (lost or says(said, Means.AWAY)):
         return None
     why = "the connection was lost" if lost else _reason(said)
     return CatalogUnreachableError(

@@ -32,37 +32,12 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.conflicts import is_locked, locked
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.vendor_errors import Means, says, texts
 from lake_assets.retrying import Limit, pause_between, retry
 
 AUTHOR = "lake_assets"  # of snapshots
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
-
-_NO_ANSWER = re.compile(r" error for HTTP [A-Z]+ to '")
-_NOT_INLINED = (
-    "set attach_options: {data_inlining_row_limit: 0}, with which DuckLake makes no such table beside each one"
-)
-_ADVICE = (
-    (
-        re.compile(r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*"),
-        "correct `storage`; if the lake's files were moved there, set attach_options: {override_data_path: true}.",
-    ),
-    (
-        re.compile(
-            r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w"
-        ),
-        "migrate an older catalog by attach_options: {automatic_migration: true}; for a newer one upgrade lake_assets.",
-    ),
-    (
-        re.compile(r"Column name .* is reserved by DuckLake for internal use"),
-        f"rename the column where it is written or in a transform, or {_NOT_INLINED}.",
-    ),
-    (
-        re.compile(r"too many columns on \w+|tables can have at most \d+ columns"),
-        f"leave columns out in a transform; or {_NOT_INLINED}.",
-    ),
-)
-"""What is in the text of an error, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +225,9 @@ class DuckLake:
                 self._refuse_absent_file()
                 self._patiently(self._existing(statement))
             except (NoLakeError, duckdb.Error) as error:
-                if "Failed to set encryption" in str(error):
+                if says(error, Means.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
-                if not isinstance(error, NoLakeError) and not _absent(error):
+                if not isinstance(error, NoLakeError) and not says(error, Means.ABSENT):
                     raise
                 if not create:
                     raise self._no_lake() from error
@@ -368,10 +343,10 @@ def _of_catalog(error: duckdb.Error, config: Lake) -> CatalogError:
 
 def _told(text: str, place: str) -> CatalogError:
     """What DuckDB says, with the advice that fits it."""
-    for sign, advice in _ADVICE:
-        if found := sign.search(text):
+    for said in texts(Means.REJECTED):
+        if found := re.search(said.pattern, text):
             # Of a statement with thousands of columns only what is wrong with it is worth reading.
-            return CatalogError(f"the catalog {place} says: {' '.join(found[0].split()).rstrip('.')}:", advice)
+            return CatalogError(f"the catalog {place} says: {' '.join(found[0].split()).rstrip('.')}:", said.advice)
     return CatalogError(
         f"the catalog {place} says: {' '.join(text.split())[:1000].rstrip('.')}:",
         "check that catalog and storage are reachable and that the statement fits the lake.",
@@ -393,15 +368,9 @@ def storage_failed(error: duckdb.Error) -> bool:
     status = getattr(error, "status_code", None)  # of an HTTPException
     if status is not None:
         return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, duckdb.IOException) and _NO_ANSWER.search(str(error)) is not None
+    return isinstance(error, duckdb.IOException) and says(error, Means.NO_ANSWER)
 
 
 def is_refusal(error: duckdb.Error) -> bool:
     """Whether a storage answered that its key may not do this."""
     return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-
-
-def _absent(error: duckdb.Error) -> bool:
-    text = str(error)
-    signs = ("does not exist", "unable to open database file", "no database/share named")  # the last is MotherDuck's
-    return any(sign in text for sign in signs)
