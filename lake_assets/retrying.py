@@ -28,7 +28,7 @@ class Limit:
 
 
 def pause_between(least: float, most: float) -> Pause:
-    """A random pause, whatever the number of calls. Seconds."""
+    """A random pause that does not grow. Seconds."""
     return wait_random(least, most)
 
 

@@ -26,7 +26,7 @@ from lake_assets.storage.store import LandedObject, Store
 File = TypeVar("File", ScheduledFile, LandedObject)
 
 CHUNK = 1000  # files that are deleted under one hold of the lock
-DELETIONS = 16  # of landed objects at a time: a deletion mostly waits for the store
+DELETIONS = 16  # of landed objects at a time; a deletion is mostly latency
 
 
 @dataclass(frozen=True, slots=True)

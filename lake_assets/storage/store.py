@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 _PROBE = 2**10  # bytes; more than a probe has
-_DELETIONS = 16  # at a time: a deletion mostly waits for the store
+_DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
 @dataclass(frozen=True, slots=True)
