@@ -108,7 +108,7 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.ingest.api.LISTINGS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.run.LISTINGS", 1)
     asked: list[Partition] = []
     manifest = OpenStream.manifest
 
