@@ -25,7 +25,9 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     waiting = [f"{one.partition}: {one.state}" for one in states if one.is_waiting or one.partition in scope.failed]
     outside = [f"{one.partition}: {one.outside}" for one in states if one.is_left_out][:FEW]
     folders = [str(folder) for folder in strange_folders(strangers)][:FEW]
-    inside, left_out = sum(one.state != "outside" for one in states), sum(one.is_left_out for one in states)
+    left_out = sum(one.is_left_out for one in states)
+    # Where the partitions are named, one outside the config counts as others do, if the lake has it.
+    inside = len(states) - left_out if scope.tried is not None else sum(one.state != "outside" for one in states)
     told = [
         f"{len(waiting):,} of {inside:,} partitions have objects that are not in the lake; refresh these."
         if waiting

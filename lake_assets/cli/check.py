@@ -4,7 +4,14 @@
 
 import click
 
-from lake_assets.cli.common import Options, partition_of, partition_option, stream_named
+from lake_assets.cli.common import (
+    Options,
+    outside_option,
+    partition_of,
+    partition_option,
+    refuse_outside,
+    stream_named,
+)
 from lake_assets.cli.failure import Failures
 from lake_assets.errors import LakeAssetsError
 
@@ -15,8 +22,11 @@ from lake_assets.errors import LakeAssetsError
 @partition_option(
     "Look at this one, such as region=NW,date=2026-02-11; may be given several times. Else at the whole table."
 )
+@outside_option
 @click.pass_context
-def check(ctx: click.Context, stream: str | None, names: tuple[str, ...], texts: tuple[str, ...]) -> None:
+def check(
+    ctx: click.Context, stream: str | None, names: tuple[str, ...], texts: tuple[str, ...], *, outside: bool
+) -> None:
     """Compare a stream's table with landing zone, ledger and catalog; nothing is changed.
 
     The exit code is 1 if a check fails, but for those that only warn.
@@ -31,6 +41,7 @@ def check(ctx: click.Context, stream: str | None, names: tuple[str, ...], texts:
         if name not in known:
             raise click.UsageError(f"stream {opened.name} has no check {name!r}: it has {', '.join(known)}.", ctx)
     partitions = tuple(partition_of(opened.config, text) for text in dict.fromkeys(texts)) or None
+    refuse_outside(opened.config, partitions or (), outside=outside)
     failed = False
     failures = Failures(debug=options.debug, noun="check")
     for name in names or known:

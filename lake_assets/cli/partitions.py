@@ -71,6 +71,8 @@ def _plan_lines(plan: "Plan") -> list[str]:
         click.style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
         f"  read      {count(len(objects), 'object')}, {size(plan.manifest.size)}: {plan.source_glob}",
     ]
+    if plan.decision.note:
+        lines.append(f"  note      {plan.decision.note}")
     listed = [f"            {size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects]
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
     if plan.decision.action in ("replace", "clear"):

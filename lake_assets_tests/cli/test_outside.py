@@ -27,7 +27,7 @@ def run(local_world: World, tmp_path: Path) -> Run:
     return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
 
 
-@pytest.mark.parametrize("command", ["ingest", "plan", "index"])
+@pytest.mark.parametrize("command", ["ingest", "plan", "index", "check"])
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -86,6 +86,8 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     assert check.output.startswith("warning")
     assert "1 partitions outside the config have objects that no refresh takes in" in check.output
     assert "region=NW/date=2020-01-01: partition value date=2020-01-01 lies before start" in check.output
+    named = run("check", "--only", "landing_zone", "--outside", "--partition", XX)
+    assert (named.exit_code, "All that has landed in 1 partitions is in the lake." in named.output) == (0, True)
 
 
 def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run) -> None:
@@ -141,13 +143,19 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
 
     typo = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
     wild = run("ingest", "sales", "--partition", "region=*,date=2026-02-11")
+    planned = run("plan", "sales", "--partition", "region=NROTH,date=2026-02-11")
+    planned_wild = run("plan", "sales", "--partition", "region=*,date=2026-02-11")
     local_world.options["on_empty"] = "keep"
     kept = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
+    planned_kept = run("plan", "sales", "--partition", "region=NROTH,date=2026-02-11")
 
     text = "nothing of region=NROTH has landed or is in the lake; there is NORTH"
     assert (typo.exit_code, text in " ".join(typo.output.split())) == (1, True)
     assert "region=* names one partition, and wildcards are not supported" in " ".join(wild.output.split())
     assert (kept.exit_code, text in kept.output) == (0, True)
+    assert (planned.exit_code, f"  note      {text}.\n" in planned.output) == (1, True)
+    assert "region=* names one partition, and wildcards are not supported" in planned_wild.output
+    assert (planned_kept.exit_code, f"  note      {text}.\n" in planned_kept.output) == (0, True)
     assert json.loads(run("ledger", "--json").stdout) == []
     states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}
     assert {text.split("/")[0] for text in states} == {"region=NORTH", "region=SOUTH"}
