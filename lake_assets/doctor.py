@@ -37,7 +37,7 @@ Status = Literal["ok", "warning", "failed"]
 
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
-EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL"}
+EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
 LOCK_PATIENCE = 5.0  # seconds that a commit of another process may take
 DISK_NEEDED = 500 * 10**6  # bytes; Spark's own scratch files and a partition's new files
 DISK_WANTED = 5 * 10**9

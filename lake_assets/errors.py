@@ -172,3 +172,7 @@ class TaskLostError(LakeAssetsError):
 
 class SparkUnavailableError(LakeAssetsError):
     """No usable Java or Spark session can be had."""
+
+
+class MissingExtraError(LakeAssetsError):
+    """A package is not installed that only an extra of lake-assets installs."""

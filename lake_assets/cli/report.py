@@ -55,11 +55,15 @@ def report_(
         streams: Sequence[OpenStream] = [stream_named(config, stream)]
     else:
         streams = list(open_streams(config).values())
+    if html is not None or png is not None:
+        from lake_assets.report.picture import require_pictures
+
+        require_pictures()  # before every landing zone is listed
     states = [read_state(one) for one in streams]
     if html is not None:
         _write_page(html, streams, states)
     if png is not None:
-        from lake_assets.report.plot import heat_map
+        from lake_assets.report.picture import heat_map
 
         _write(png, heat_map(states[0]))
     if html is None and png is None:

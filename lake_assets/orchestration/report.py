@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, NoLakeError
+from lake_assets.errors import ConfigError, MissingExtraError, NoLakeError
 from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
 from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
+from lake_assets.report.picture import heat_map
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
 from lake_assets.streams.stream import OpenStream
@@ -65,22 +66,12 @@ def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
 
 def report_metadata(state: StreamState) -> Metadata:
     """What a report's materialization shows."""
-    from lake_assets.report.plot import heat_map  # noqa: PLC0415 - loading matplotlib takes as long as all the rest
-
     metadata: Metadata = {f"partitions_{name}": dg.MetadataValue.int(number) for name, number in state.counts.items()}
     metadata["rows"] = dg.MetadataValue.int(sum(one.rows or 0 for one in state.partitions))
     newest = max((one.committed_at for one in state.partitions if one.committed_at), default=None)
     if newest is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
-    image = heat_map(state)
-    if len(image) <= IMAGE_BYTES:
-        uri = f"data:image/png;base64,{base64.b64encode(image).decode()}"
-        metadata["heat_map"] = dg.MetadataValue.md(f"![partitions]({uri})")
-    else:
-        metadata["heat_map"] = dg.MetadataValue.md(
-            f"The picture has {len(image):,} bytes, too many for an event. "
-            f"`lake-assets report {state.stream} --png FILE` writes it."
-        )
+    metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
     metadata |= in_no_partition(state.strangers)
     if state.outside:
@@ -89,6 +80,20 @@ def report_metadata(state: StreamState) -> Metadata:
     if failed := [one for one in state.partitions if one.state == "failed"]:
         metadata["failed"] = dg.MetadataValue.md(_failed(failed))
     return metadata
+
+
+def _heat_map(state: StreamState) -> str:
+    """The picture, or why there is none."""
+    try:
+        image = heat_map(state)
+    except MissingExtraError as error:
+        return f"There is no picture: {error}"
+    if len(image) <= IMAGE_BYTES:
+        return f"![partitions](data:image/png;base64,{base64.b64encode(image).decode()})"
+    return (
+        f"The picture has {len(image):,} bytes, too many for an event. "
+        f"`lake-assets report {state.stream} --png FILE` writes it."
+    )
 
 
 def _summary(state: StreamState) -> str:

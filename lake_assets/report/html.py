@@ -9,7 +9,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, read_ledger
-from lake_assets.report.plot import COLOURS, heat_map
+from lake_assets.report.picture import heat_map
+from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary, summarize, total
 from lake_assets.streams.landing_zone import StrangeFolder, strange_folders
@@ -60,6 +61,7 @@ def section(stream: OpenStream, state: StreamState) -> Section:
 
     Raises:
         CatalogError: the ledger cannot be read.
+        MissingExtraError: Matplotlib or Pillow is not installed.
     """
     summaries = summarize(state)
     names = [(one.group or "all", one) for one in summaries]

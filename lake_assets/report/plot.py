@@ -7,7 +7,7 @@ Universal Design, 2008); what failed is crossed, what is stale is dotted, where 
 import io
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,8 @@ from matplotlib.patches import Rectangle
 from PIL import Image
 
 from lake_assets.report.grid import arrange
-from lake_assets.report.sheet import Block, Cell, Sheet
+from lake_assets.report.sheet import COLOURS, Block, Cell, Sheet
 from lake_assets.report.state import STATES, State, StreamState
-
-COLOURS: Mapping[State, str] = {
-    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue says how many rows
-    "stale": "#f0b400",
-    "failed": "#d55e00",
-    "missing": "#8c8c8c",
-    "absent": "#ececec",
-    "outside": "#c9a9c9",
-}
 
 DOTS_PER_INCH = 100
 MAX_HEIGHT = 4000  # pixels; the oldest blocks are left out above it, and the picture says so
@@ -44,22 +35,15 @@ _MARKED = 9  # pixels; smaller cells have no marks
 _PARTED = 5  # pixels; smaller cells have no white lines between them
 
 
-def heat_map(state: StreamState) -> bytes:
-    """The picture of a stream's partitions.
-
-    Args:
-        state: of the stream.
-
-    Returns:
-        A PNG of up to some 2,000 by 4,000 pixels; of three regions and a year 15 kB.
-    """
+def draw(state: StreamState) -> bytes:
+    """The picture of a stream's partitions, as a PNG; see `picture.heat_map`."""
     sheet, notes = _fitting(arrange(state))
     width, height = _size(sheet, notes)
     figure = Figure(figsize=(width / DOTS_PER_INCH, height / DOTS_PER_INCH), dpi=DOTS_PER_INCH)
-    draw = _Drawing(figure, width, height, state, sheet)
-    draw.head()
-    draw.blocks()
-    draw.notes(notes)
+    drawing = _Drawing(figure, width, height, state, sheet)
+    drawing.head()
+    drawing.blocks()
+    drawing.notes(notes)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         # A name in a script that the font lacks has boxes for letters, which is no news for a log.

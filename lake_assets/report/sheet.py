@@ -7,6 +7,15 @@ from dataclasses import dataclass
 from lake_assets.layout.partition import PartitionValue
 from lake_assets.report.state import State
 
+COLOURS: Mapping[State, str] = {
+    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue says how many rows
+    "stale": "#f0b400",
+    "failed": "#d55e00",
+    "missing": "#8c8c8c",
+    "absent": "#ececec",
+    "outside": "#c9a9c9",
+}
+
 _WORST: Mapping[State, int] = {"absent": 0, "committed": 1, "missing": 2, "stale": 3, "failed": 4, "outside": 0}
 
 

@@ -1,0 +1,43 @@
+"""The heat map, where its packages are installed: Matplotlib and Pillow are in the extra `report`."""
+
+import importlib.util
+
+from lake_assets.errors import MissingExtraError
+from lake_assets.report.state import StreamState
+
+_PACKAGES = ("matplotlib", "PIL")
+
+
+def require_pictures() -> None:
+    """Refuse to begin what needs a picture where none can be drawn. Nothing is imported.
+
+    Raises:
+        MissingExtraError: Matplotlib or Pillow is not installed.
+    """
+    if not all(_is_installed(package) for package in _PACKAGES):
+        raise MissingExtraError("pictures need Matplotlib and Pillow:", "pip install 'lake-assets[report]'.")
+
+
+def heat_map(state: StreamState) -> bytes:
+    """The picture of a stream's partitions.
+
+    Args:
+        state: of the stream.
+
+    Returns:
+        A PNG of up to some 2,000 by 4,000 pixels; of three regions and a year 15 kB.
+
+    Raises:
+        MissingExtraError: Matplotlib or Pillow is not installed.
+    """
+    require_pictures()
+    from lake_assets.report import plot  # noqa: PLC0415 - loading matplotlib takes as long as all the rest
+
+    return plot.draw(state)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ValueError:  # it is blocked: its entry of `sys.modules` is None
+        return False

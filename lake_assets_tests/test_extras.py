@@ -1,0 +1,114 @@
+"""What works without the packages of the extras: each test blocks their import in a process of its own."""
+
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from packaging.requirements import Requirement
+
+BLOCKED = ("pandas", "matplotlib", "PIL")
+INSTALL = "pip install 'lake-assets[report]'"
+CONFIG = """\
+lakes:
+  shop: {catalog: {type: sqlite, path: catalog.sqlite}, storage: data}
+streams:
+  sales:
+    source: landing
+    partitions: {region: {}, date: {type: date, start: 2026-02-11, end: 2026-02-12}}
+    destination: {table: sales}
+"""
+PARTITION = "region=NW,date=2026-02-11"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A folder with a config and one landed object."""
+    (tmp_path / "lake.yaml").write_text(CONFIG, encoding="utf-8")
+    folder = tmp_path / "landing" / PARTITION.replace(",", "/")
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"total": [1.0, 2.0]}), folder / "part.parquet")
+    return tmp_path
+
+
+def without_packages(folder: Path, script: str) -> str:
+    """What a script prints in a process that cannot import the packages."""
+    block = f"import sys; sys.modules.update(dict.fromkeys({BLOCKED!r}))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", block + script], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def command(folder: Path, *arguments: str) -> list[str]:
+    """The exit code of a command, and all lines of its output, standard error last."""
+    script = f"""\
+from click.testing import CliRunner
+from lake_assets.cli import main
+result = CliRunner().invoke(main, {arguments!r})
+print(result.exit_code, result.stdout, result.stderr, sep="\\n")
+"""
+    return without_packages(folder, script).splitlines()
+
+
+def test_help_and_plan_need_no_extra(shop: Path) -> None:
+    assert command(shop, "--help")[0] == "0"
+    planned = command(shop, "plan", "--partition", PARTITION)
+    assert planned[:2] == ["0", "sales region=NW/date=2026-02-11: replace the partition"]
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_a_report_as_text_needs_no_extra(shop: Path, form: str) -> None:
+    code, *lines = command(shop, "report", "--format", form)
+    assert (code, any("region=NW" in line for line in lines)) == ("0", True)
+
+
+@pytest.mark.parametrize("option", ["--png", "--html"])
+def test_a_picture_names_the_extra(shop: Path, option: str) -> None:
+    code, *lines = command(shop, "report", option, "report.out")
+    assert (code, [line for line in lines if line]) == ("1", [f"Error: pictures need Matplotlib and Pillow: {INSTALL}"])
+    assert not (shop / "report.out").exists()
+
+
+def test_definitions_load_and_the_report_asset_names_the_extra(shop: Path) -> None:
+    script = """\
+import dagster as dg
+from lake_assets import build_definitions, load_config, plan_partition
+config = load_config("lake.yaml")
+definitions = build_definitions(config)
+dg.Definitions.validate_loadable(definitions)
+print(plan_partition(__import__("lake_assets").open_stream(config, "sales"), "region=NW,date=2026-02-11").action)
+asset = definitions.resolve_assets_def("sales_report")
+landing = [definitions.resolve_assets_def("sales"), *definitions.resolve_asset_graph().assets_defs]
+(event,) = dg.materialize(landing, selection=[asset]).asset_materializations_for_node("sales_report")
+print(event.metadata["partitions_missing"].value)
+print(event.metadata["heat_map"].value)
+"""
+    action, missing, picture = without_packages(shop, script).splitlines()
+    assert (action, missing) == ("replace the partition", "1")
+    assert picture == f"There is no picture: pictures need Matplotlib and Pillow: {INSTALL}"
+
+
+def test_spark_refuses_arrow_jobs_without_pandas(tmp_path: Path) -> None:
+    """Why pandas is required and no extra. If this fails, Spark no longer needs it, and the requirement can go."""
+    script = """\
+from pyspark.errors import PySparkImportError
+from pyspark.sql.classic.dataframe import DataFrame
+try:
+    DataFrame.mapInArrow(object.__new__(DataFrame), lambda batches: batches, "a int")
+except PySparkImportError as error:
+    print(error)
+"""
+    assert "Pandas" in without_packages(tmp_path, script)
+
+
+def test_the_packages_of_pictures_are_in_the_extra() -> None:
+    requirements = [Requirement(text) for text in metadata.requires("lake-assets") or ()]
+    of_pictures = [r for r in requirements if r.name in ("matplotlib", "pillow")]
+    for extra, count in (("", 0), ("report", 2), ("dev", 2)):
+        found = [r for r in of_pictures if r.marker is None or r.marker.evaluate({"extra": extra})]
+        assert len(found) == count, extra
