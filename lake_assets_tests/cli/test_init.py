@@ -190,7 +190,7 @@ def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     shutil.copytree(ROOT / "lake_assets", source / "lake_assets", ignore=shutil.ignore_patterns("__pycache__"))
 
@@ -198,5 +198,5 @@ def test_the_templates_are_part_of_the_wheel(tmp_path: Path) -> None:
 
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "installed", "zip")
-    shipped = names(tmp_path / "installed" / "lake_assets" / "starter")
+    shipped = names(tmp_path / "installed" / "lake_assets" / "templates" / "starter")
     assert shipped >= {"lake.yaml", "workspace.yaml", "dagster.yaml", "README.md", "gitignore"}
