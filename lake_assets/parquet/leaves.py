@@ -1,7 +1,7 @@
 """The parts of Arrow's nested types that have no parts themselves: as Parquet stores them."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -97,3 +97,29 @@ def is_nanoseconds(data_type: pa.DataType) -> bool:
 def no_rows(schema: pa.Schema) -> pa.Table:
     """A table without rows; Arrow's own `empty_table` fails where a list or struct holds UUIDs or JSON."""
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+
+_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def filterable(rows: Rows) -> Rows:
+    """The rows with texts and bytes in a form that Arrow can filter, and read numbers and dates from: no views."""
+    fields = [field.with_type(_without_views(field.type)) for field in rows.schema]
+    schema = pa.schema(fields, rows.schema.metadata)
+    return rows if schema.equals(rows.schema) else rows.cast(schema)
+
+
+def _without_views(data_type: pa.DataType) -> pa.DataType:
+    """The type with plain texts and bytes for views, also in its parts."""
+    if t.is_struct(data_type):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in data_type])
+    if t.is_map(data_type):
+        return pa.map_(_without_views(data_type.key_type), _without_views(data_type.item_type))
+    if t.is_dictionary(data_type):
+        return pa.dictionary(data_type.index_type, _without_views(data_type.value_type), data_type.ordered)
+    for is_list, list_of in ((t.is_list, pa.list_), (t.is_large_list, pa.large_list)):
+        if is_list(data_type):
+            return list_of(data_type.value_field.with_type(_without_views(data_type.value_type)))
+    return _PLAIN.get(data_type, data_type)

@@ -17,7 +17,7 @@ from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.derived_columns import made_of
-from lake_assets.parquet.leaves import has_first, has_nanoseconds, leaves, too_early
+from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, leaves, too_early
 
 _LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
 _STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
@@ -152,7 +152,7 @@ class Fitter:
 
     def _choose(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self.chosen or self.made:
-            batch = _without_views(batch)
+            batch = filterable(batch)
         for made in self.made:
             batch = batch.filter(made.has(batch))
         for name, value in self.chosen.items():
@@ -304,13 +304,6 @@ def _chosen(
             )
         chosen[name] = typed_value(column, value)
     return chosen
-
-
-def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with texts and bytes as Arrow can filter them, and read numbers and dates out of: views it cannot."""
-    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
-    fields = [field.with_type(plain.get(field.type, field.type)) for field in batch.schema]
-    return batch.cast(pa.schema(fields)) if any(field.type in plain for field in batch.schema) else batch
 
 
 def others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:

@@ -6,6 +6,7 @@ import pytest
 
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
+from lake_assets.parquet.leaves import filterable
 from lake_assets.parquet.schema_fit import Fitter, widens
 
 NW = Partition.of(
@@ -248,3 +249,26 @@ def test_a_time_before_the_first_that_duckdb_reads_is_refused_by_column(
     bad = column(0, first - 2 if endless == first - 1 else first - 1)
     with pytest.raises(SchemaError, match=r"column 'x' of the object x has a time before .*, the first that DuckDB's"):
         fit(bad, bad.schema)
+
+
+VIEW, BYTES = pa.string_view(), pa.binary_view()
+
+
+@pytest.mark.parametrize(
+    ("data_type", "value"),
+    [
+        (VIEW, "a"),
+        (pa.list_(VIEW), ["a", None]),
+        (pa.large_list(BYTES), [b"a"]),
+        (pa.struct([("v", BYTES), ("n", pa.int8())]), {"v": b"a", "n": 1}),
+        (pa.map_(pa.string(), pa.list_(VIEW)), [("k", ["a"])]),
+    ],
+    ids=str,
+)
+def test_rows_are_chosen_beside_views_in_any_depth(data_type: pa.DataType, value: object) -> None:
+    batch = pa.record_batch({"v": pa.array([value, None, value], data_type), "key": ["x", "y", "y"]})
+    partition = Partition.of([PartitionColumn("key", "string", in_rows=True)], {"key": "y"})
+    target = pa.schema([("v", filterable(batch).schema.field("v").type)])
+    fitter = Fitter(batch.schema, target, partition, "the object x", selects=True)
+
+    assert fitter.fit(batch).column("v").to_pylist() == [None, value]

@@ -168,7 +168,11 @@ def drawn(data: st.DataObject, leaves: Mapping[pa.DataType, st.SearchStrategy[An
 @pytest.mark.parametrize("way", WAYS)
 def test_the_lake_has_what_was_landed(worlds: Worlds, way: str, data: st.DataObject) -> None:
     table = drawn(data, TYPES.get(way, LEAVES))
-    write = as_arrow_writes(data.draw(st.sampled_from(WRITERS)))
+    writer = data.draw(st.sampled_from(WRITERS))
+    write = as_arrow_writes(writer)
+    if "row_group_size" in writer:  # Arrow cannot slice a view within another type
+        nested = [f.name for f in table.schema if pa.types.is_nested(f.type) and "_view" in str(f.type)]
+        table = table.drop_columns(nested)
 
     if way == "in rows":
         table = among_others(table, data.draw(st.sampled_from(DATES)))
