@@ -18,6 +18,16 @@ def declared(columns: Mapping[str, str]) -> pa.Schema:
     return pa.schema([(name, arrow_type(kind)) for name, kind in columns.items()])
 
 
+_LANDED_AS = {
+    pa.null(): pa.string(),
+    # Parquet has days only, and Arrow writes the milliseconds of a date cut to them.
+    pa.date64(): pa.date32(),
+    # Arrow can neither sort nor split views within other types.
+    pa.string_view(): pa.large_string(),
+    pa.binary_view(): pa.large_binary(),
+}
+
+
 def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
     """The schema of some first records.
 
@@ -28,11 +38,7 @@ def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
         texts: they come from a text, where a date or a timestamp can only be a string: a column whose strings all
             are dates, timestamps with a zone, or timestamps without, becomes such a column.
     """
-    # Parquet has days only, and Arrow writes the milliseconds of a date cut to them.
-    kinds = [
-        _replaced(f.type, lambda kind: {pa.null(): pa.string(), pa.date64(): pa.date32()}.get(kind, kind))
-        for f in sample.schema
-    ]
+    kinds = [_replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind)) for f in sample.schema]
     if texts:
         kinds = [_temporal(column) or kind for column, kind in zip(sample.columns, kinds, strict=True)]
     return pa.schema(list(zip(sample.schema.names, kinds, strict=True)))

@@ -73,6 +73,20 @@ def test_a_region_that_the_stream_does_not_have_is_a_dead_letter(tmp_path: Path)
     assert letters(tmp_path / "out")[0]["reason"] == "partition value region=XX is none of `values` (NW, N/A)"
 
 
+def test_records_with_views_within_other_types_land_in_their_partitions(tmp_path: Path) -> None:
+    stream = stream_of(tmp_path / "out", columns=None)
+    fields = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-01-01"}}
+    stream = type(stream).model_validate(stream.model_dump(by_alias=True, exclude_none=True) | {"partitions": fields})
+    records = pa.concat_tables([rows(0, 2), rows(2, 1, "XX"), rows(3, 1, "SW"), rows(4, 1)])
+    views = pa.struct([("tags", pa.list_(pa.string_view())), ("raw", pa.binary_view())])
+    values = [{"tags": [str(n)], "raw": b"x"} for n in range(5)]
+    with LandingWriter("sales", stream) as writer:
+        writer.write(records.append_column("v", pa.array(values, views)))
+
+    assert landed_ids(tmp_path / "out") == [0, 1, 3, 4]
+    assert [json.loads(letter["record"])["id"] for letter in letters(tmp_path / "out")] == [2]
+
+
 def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     lines = [GOOD.replace('"id":1', f'"id":{n}') if n % 97 else f"bad {n}" for n in range(20_000)]
