@@ -76,7 +76,7 @@ def _lines(done: "Maintained", *, dry_run: bool) -> list[str]:
     lines += _shown([f"    compacted  {_compacted(one)}" for one in rewritten])
     lines += _shown([f"    kept       {uri}: {_KEPT}" for uri in done.cleaned.kept])
     lines += _shown([f"    kept       {one.uri}: {one.why}" for one in done.cleaned.others])
-    lines += _shown([f"    waits      {uri}: in no storage of the config" for uri in done.cleaned.unreachable])
+    lines += _shown([f"    pending    {uri}: in no storage of the config" for uri in done.cleaned.unreachable])
     return lines + _left(done)
 
 

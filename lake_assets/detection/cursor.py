@@ -50,7 +50,7 @@ class Cursor:
     def load(cls, text: str | None, stream: Stream, scans: int = 0) -> "Cursor":
         """The cursor of a text; a new one where there is none, or none that can be read or that fits the stream.
 
-        To begin anew is safe: what was seen is scanned again, and an ingest of what has not changed does nothing.
+        A new beginning is safe: what was seen is scanned again, and an ingest of what has not changed does nothing.
 
         Args:
             text: as `dump` gave it.

@@ -203,7 +203,7 @@ class Reader:
         return folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:
-        """A folder that was begun is begun anew, unless nothing else was read: it may take longer than one scan."""
+        """Read a folder that was begun again from its start, unless it alone takes longer than one scan."""
         prefix = reading.start.prefix
         if not self._is_whole(folder):
             return ScanPosition(prefix, last)

@@ -80,9 +80,9 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         partitions: which, each once.
         sessions: gives the Spark session.
         force: read them even if their objects are those of the last commit.
-        landed_only: pass over a partition that has no objects and was never committed, whatever `on_empty` says; of
+        landed_only: leave out a partition that has no objects and was never committed, for any `on_empty`; of
             one that was committed and has lost its objects the policy decides. Where the rows say of which partition
-            they are, one that has no rows, neither there nor in the lake, is passed over.
+            they are, one that has no rows, neither there nor in the lake, is left out.
         outside: take partitions that the stream's config does not have too.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.

@@ -84,7 +84,7 @@ class Decider:
     Args:
         stream: whose partitions they are.
         force: read partitions that have not changed too.
-        landed_only: leave out partitions of which nothing has landed, whatever `on_empty` says.
+        landed_only: leave out partitions of which nothing has landed, for any `on_empty`.
     """
 
     def __init__(self, stream: OpenStream, *, force: bool = False, landed_only: bool = False) -> None:

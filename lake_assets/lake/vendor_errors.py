@@ -1,4 +1,4 @@
-"""What the databases of a catalog say, a table a vendor: every text by which an error is told from others.
+"""What the databases of a catalog say, a table a vendor: every text that tells one error from another.
 
 Each text is provoked on the real vendor by `lake/test_vendor_errors.py`, unless the table says that it is not.
 """

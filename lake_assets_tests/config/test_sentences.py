@@ -1,4 +1,4 @@
-"""A wrong value is told in words of the config, with the fix, and never in those of Python's types."""
+"""A wrong value is reported in words of the config, with the fix, and never in those of Python's types."""
 
 import re
 from pathlib import Path

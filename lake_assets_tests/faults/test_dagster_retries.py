@@ -10,6 +10,7 @@ import pytest
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets_tests.faults.outage import Outage, is_listed, is_read, is_written, noise, outage, small_disk
+from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.servers.proxy import Request, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
@@ -108,12 +109,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
 def test_objects_that_are_registered_in_place_are_so_by_the_retry(
     world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
 ) -> None:
-    world.options["mode"] = "index"
-    world.source = bucket_on(s3_proxy.s3)
-    world.land(NW, sales(1))
-    world.ingest(NW)
-    for number in range(2, 10):
-        world.land(SW, sales(number), f"{number}.parquet")
+    land_numbers(world, bucket_on(s3_proxy.s3), NW, SW, range(1, 10))
     away = outage(is_read, 600)
 
     run = run_both(world, at_retry=away.over.set)
@@ -121,7 +117,7 @@ def test_objects_that_are_registered_in_place_are_so_by_the_retry(
     assert run.result.success
     (error,) = run.retried
     assert f"at {world.source['endpoint']} cannot be reached" in error
-    assert world.totals() == list(range(1, 10))
+    assert world.totals() == list(range(10))
 
 
 def test_a_disk_that_is_full_is_not_tried_again(world: World, tmp_path: Path) -> None:

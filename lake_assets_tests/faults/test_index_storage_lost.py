@@ -7,8 +7,9 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.orchestration.assets import PASSING
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import is_looked_at
+from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.servers.proxy import Rule, S3Proxy
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.world import NW, SW, World
 from lake_assets_tests.world_fixtures import bucket_on
 
 
@@ -16,12 +17,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 def world(local_world: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> World:
     """A table, and eight new objects, whose files the server refuses to give; the engine asks for each once."""
     monkeypatch.setattr("lake_assets.duckdb_engine._TRIES", 0)
-    local_world.options["mode"] = "index"
-    local_world.source = bucket_on(s3_proxy.s3)
-    local_world.land(SW, sales(0))
-    local_world.ingest(SW)
-    for number in range(1, 9):
-        local_world.land(NW, sales(number), f"{number}.parquet")
+    land_numbers(local_world, bucket_on(s3_proxy.s3), SW, NW, range(1, 9))
     s3_proxy.forget()
     s3_proxy.inject(Rule("status", when=is_looked_at, times=1000))
     return local_world

@@ -28,6 +28,7 @@ from lake_assets_tests.faults.outage import (
     outage,
     small_disk,
 )
+from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.servers.proxy import S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -67,12 +68,7 @@ def test_a_storage_that_is_away_for_four_seconds_fails_nothing(
 def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
 ) -> None:
-    local_world.options["mode"] = "index"
-    local_world.source = bucket_on(s3_proxy.s3)
-    local_world.land(SW, sales(0))
-    local_world.ingest(SW)  # the table is there, so that DuckDB alone reads what lands now
-    for number in range(1, 5):
-        local_world.land(NW, sales(number), f"{number}.parquet")
+    land_numbers(local_world, bucket_on(s3_proxy.s3), SW, NW, range(1, 5))
     away = outage(is_looked_at, AWAY)
 
     result = local_world.ingest(NW)

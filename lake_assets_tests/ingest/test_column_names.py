@@ -1,4 +1,4 @@
-"""Any name that DuckLake takes is a column, in both jobs, every strategy and mode; what it does not take is told."""
+"""Any name that DuckLake takes is a column, in both jobs, every strategy and mode; others are refused."""
 
 from collections.abc import Callable
 

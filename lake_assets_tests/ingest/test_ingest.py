@@ -2,13 +2,12 @@
 
 import itertools
 import json
-import os
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError, TransformError
+from lake_assets.errors import EmptySourceError, SchemaError, SourceChangedError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import TRIES
@@ -62,16 +61,6 @@ def test_an_unchanged_partition_is_skipped_without_spark_unless_forced(local_wor
     local_world.sessions = with_spark
     assert local_world.ingest(NW, force=True).row.status == "committed"
     assert local_world.totals() == [1]
-
-
-def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.options["transform"] = {"sql": "SELECT id, total FROM source"}
-    local_world.ingest(NW)
-    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
-
-    assert local_world.ingest(NW).row.status == "committed"
-    assert local_world.totals() == [2]
 
 
 # Where the catalog cannot matter: local files, and S3 with the catalog that differs most.
@@ -135,28 +124,6 @@ def test_on_empty_keeps_or_clears_and_the_ledger_says_which(
     assert local_world.totals(SW) == [2]
 
 
-def test_a_transform_in_sql_shapes_the_table(local_world: World) -> None:
-    local_world.options["transform"] = {
-        "sql": "SELECT region, date, count(*) AS sales, sum(total) AS total FROM source GROUP BY region, date"
-    }
-    local_world.land(NW, sales(1, 2, 3))
-
-    local_world.ingest(NW)
-
-    assert local_world.query("SELECT sales, total, region, date::VARCHAR FROM lake.sales") == [
-        (3, 6.0, "NW", "2026-02-11")
-    ]
-
-
-def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
-    local_world.options["transform"] = {"function": "lake_assets_tests.transforms:doubled"}
-    local_world.land(NW, sales(1, 2, 3))
-
-    local_world.ingest(NW)
-
-    assert local_world.totals() == [2, 4, 6]
-
-
 def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
@@ -197,36 +164,6 @@ def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) ->
     world.land(SW, pa.table({"text": ["ab\0zz"]}))
     world.ingest(SW)
     assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
-
-
-@pytest.mark.parametrize(
-    ("transform", "message"),
-    [
-        ({"sql": "SELECT nope FROM source"}, "nope"),
-        ({"sql": "SELEC"}, "refused by Spark"),
-        ({"function": "lake_assets_tests.transforms:absent"}, "cannot be imported"),
-        ({"function": "lake_assets_tests.transforms:no_frame"}, "returned int"),
-        ({"function": "lake_assets_tests.transforms:faulty"}, "faulty raised ZeroDivisionError: "),
-        ({"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"}, "result cannot be written"),
-    ],
-)
-def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dict[str, str], message: str) -> None:
-    local_world.options["transform"] = transform
-    local_world.land(NW, sales(1))
-
-    with pytest.raises(TransformError, match=message) as raised:
-        local_world.ingest(NW)
-
-    assert "JVM" not in str(raised.value)
-    assert local_world.ledger()[0].status == "failed"
-
-
-def test_a_transform_may_not_move_rows_to_another_partition(local_world: World) -> None:
-    local_world.options["transform"] = {"sql": "SELECT id, total, 'SW' AS region, date FROM source"}
-    local_world.land(NW, sales(1))
-
-    with pytest.raises(SchemaError, match="region='SW'"):
-        local_world.ingest(NW)
 
 
 def test_partition_columns_may_stand_in_the_files_too_if_they_agree(local_world: World) -> None:
@@ -337,39 +274,6 @@ def test_narrower_types_and_another_order_of_columns_fit(local_world: World) -> 
     local_world.ingest(NW)
 
     assert local_world.query("SELECT id, total FROM lake.sales") == [(5, 2.0)]
-
-
-def test_a_plan_tells_what_ingest_then_does_and_writes_nothing(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    before = plan(local_world.stream, local_world.partition(NW))
-    assert not local_world.data_files()
-    assert (before.action, before.table_exists, before.rows_before) == ("replace the partition", False, 0)
-
-    result = local_world.ingest(NW)
-
-    assert result.manifest == before.manifest
-    assert result.row.source_fingerprint == before.fingerprint
-    assert result.row.files_written == before.files_written
-    assert result.destination == before.destination
-    after = plan(local_world.stream, local_world.partition(NW))
-    assert after.action.startswith("skip")
-    assert after.rows_before == 2
-
-
-def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
-    local_world.options["on_empty"] = "clear"
-    local_world.landing  # noqa: B018 - makes the folder
-
-    assert plan(local_world.stream, local_world.partition(NW)).action.startswith("skip")
-    assert local_world.ingest(NW).row.status == "skipped"
-
-
-def test_a_plan_tells_the_files_of_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in range(4):
-        os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
-    for cores, files in ((1, 1), (4, 4), (64, 12)):
-        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
-        assert plan(local_world.stream, local_world.partition(NW)).files_written == files
 
 
 def test_a_table_that_was_there_before_us_is_used_as_it_is(local_world: World) -> None:

@@ -72,7 +72,7 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
     (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)
 
     assert left.files_after is None
-    assert "was committed anew meanwhile" in str(left.why)
+    assert "was committed again meanwhile" in str(left.why)
     assert local_encrypted.totals() == [7, 8]
     assert [row.mode for row in local_encrypted.ledger(NW)] == ["replace", "replace"]
     assert local_encrypted.ingest(NW).row.status == "skipped"

@@ -53,7 +53,7 @@ def held(world: World) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES) -> Iterator[list[int]]:
-    """Another process holds the catalog until so many tries have failed; gives the list of those that began anew."""
+    """Another process holds the catalog until so many tries have failed; gives the list of those that began again."""
     again: list[int] = []
     reattach = LakeSession.reattach
     with held(world) as end:

@@ -32,7 +32,7 @@ TRIES = 3  # that find the file held before it is free
 
 @contextmanager
 def locked_server(server: PostgresServer, database: str, statement: str) -> Iterator[list[str]]:
-    """Another session has the lock until ours waits for one; gives what ours waited for."""
+    """Another session has the lock until ours is blocked; gives what ours was blocked by."""
     waited: list[str] = []
     ended = threading.Event()
 

@@ -136,9 +136,10 @@ def test_a_session_that_ends_while_the_lock_is_awaited_is_an_absence(
 
     def end_the_one_that_waits() -> None:
         with postgres.connect() as other:
-            waits = "datname = %s AND wait_event = 'advisory'"
+            blocked = "datname = %s AND wait_event = 'advisory'"
             while not other.execute(
-                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {waits}".encode(), (catalog["database"],)
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {blocked}".encode(),
+                (catalog["database"],),
             ).fetchall():
                 time.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""Every text by which an error of a catalog's database is told from others is provoked on the real database."""
+"""Every text that tells one error of a catalog's database from another is provoked on the real database."""
 
 import os
 import re

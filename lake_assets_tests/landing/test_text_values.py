@@ -35,7 +35,7 @@ def _micros(time: dt.datetime) -> int:
     return (time.replace(tzinfo=None) - (time.utcoffset() or dt.timedelta()) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
-# A type of the config, its values, and what stands in the file of a value.
+# A type of the config, its values, and the text of a value in the file.
 KINDS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], Any]]] = {
     "boolean": (st.booleans(), bool),
     **{

@@ -107,7 +107,7 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
 
     assert meanwhile == ["committed"]
     assert left.partition == world.partition(NW)
-    assert "was committed anew meanwhile" in str(left.why)
+    assert "was committed again meanwhile" in str(left.why)
     assert (done.partition, done.why) == (world.partition(SW), None)
     assert world.totals(NW) == [7, 8]
     assert world.totals(SW) == [-3, -2, -1, 1]

@@ -82,7 +82,7 @@ def _keys(keys: tuple[str, ...]) -> dict[str, Any]:
 
 
 def shown(ticks: Ticks, name: str) -> dict[str | None, str]:
-    """How each partition stands by a check's newest result; under None, what Dagster's overview shows of the check."""
+    """The state of each partition by a check's newest result; under None, what Dagster's overview shows."""
     key, storage = dg.AssetCheckKey(dg.AssetKey("sales"), name), ticks.instance.event_log_storage
     infos = storage.get_asset_check_partition_info([key])
     newest = storage.get_latest_asset_check_execution_by_key([key]).get(key)

@@ -1,4 +1,4 @@
-"""The values of Arrow arrays as plain Python has them, so that two readers' can be compared whatever their types.
+"""The values of Arrow arrays as plain Python has them, so that those of two readers can be compared across types.
 
 Nothing is left of a unit, a width or an encoding, which a reader may choose; all is left of what a value means: times
 are counts of nanoseconds, so that years that Python lacks are compared too, and those with a zone are other than those

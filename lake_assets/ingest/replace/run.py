@@ -28,8 +28,8 @@ from lake_assets.spark.session import Sessions
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
-# One Spark job takes so many partitions, or so many bytes of landed objects: a job takes 0.2 s to schedule whatever
-# it does, and nothing of it is committed before it ends.
+# One Spark job takes so many partitions, or so many bytes of landed objects: every job takes 0.2 s to
+# schedule, and nothing of it is committed before it ends.
 GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
 

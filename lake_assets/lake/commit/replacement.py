@@ -61,7 +61,7 @@ class Replacement:
     def moved(self) -> PartitionMovedError:
         """The error of a commit to a partition that another writer has committed meanwhile."""
         return PartitionMovedError(
-            f"partition {self.partition} of {self.table} was committed anew meanwhile:",
+            f"partition {self.partition} of {self.table} was committed again meanwhile:",
             "nothing was changed; run it again.",
         )
 

@@ -27,6 +27,19 @@ def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     return str(request.param)
 
 
+def land_numbers(world: World, storage: dict[str, Any], first: str, new: str, numbers: range) -> None:
+    """A stream in mode index whose source is this storage: one partition is in the lake, the other has new objects.
+
+    As the table exists, DuckDB alone reads what is new.
+    """
+    world.options["mode"] = "index"
+    world.source = storage
+    world.land(first, sales(0))
+    world.ingest(first)
+    for number in numbers:
+        world.land(new, sales(number), f"{number}.parquet")
+
+
 def index(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
     """The outcomes by the partition's path."""
     partitions = [world.partition(text) for text in texts] if texts else None

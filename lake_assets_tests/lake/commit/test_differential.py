@@ -6,19 +6,15 @@ from typing import Any
 
 import pytest
 
-from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import literal
 from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.schema.types import sql_type
-from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, row
+from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Twin, Twins, empty_twins, row
 from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
-
-Twins = tuple[Twin, Twin]
 
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
@@ -33,15 +29,10 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 @pytest.fixture
 def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
     """A lake whose commits go by the extension, and one whose commits go directly; each has one partition already."""
-    direct, extension = (
-        Twin(
-            strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name
-        )
-        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
-    )
+    direct, extension = twins = empty_twins(catalog, tmp_path)
     for twin in (direct, extension):
         twin.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
-    return direct, extension
+    return twins
 
 
 def agree(twins: Twins) -> None:

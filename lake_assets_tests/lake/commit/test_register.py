@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.config.models import Lake
 from lake_assets.lake.commit.direct.register import register_directly
-from lake_assets.lake.commit.direct.replace import replace_directly
-from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
-from lake_assets_tests.lake.commit.test_differential import Twins, agree, catalog
-from lake_assets_tests.lake.commit.twins import NOTHING, Twin, row
+from lake_assets.lake.commit.extension import register_by_extension
+from lake_assets_tests.lake.commit.test_differential import agree, catalog
+from lake_assets_tests.lake.commit.twins import NOTHING, Twins, empty_twins, row
 
 __all__ = ["catalog"]
 
@@ -23,13 +21,7 @@ NW = "region=NW,date=2026-02-11"
 @pytest.fixture
 def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
     """Two lakes with an empty table."""
-    direct, extension = (
-        Twin(
-            strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(tmp_path / name)}), tmp_path / name
-        )
-        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
-    )
-    return direct, extension
+    return empty_twins(catalog, tmp_path)
 
 
 def both(twins: Twins, files: dict[str, Any]) -> None:

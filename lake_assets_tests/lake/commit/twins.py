@@ -18,6 +18,8 @@ from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.commit.candidates import look_at
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.registration import Registration
 from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
@@ -212,3 +214,20 @@ _CATALOG = {
     "manifest": "SELECT rowid, * FROM lake.ingest_files ORDER BY ALL",
     "rows": "SELECT rowid, * FROM lake.t ORDER BY ALL",
 }
+
+
+Twins = tuple[Twin, Twin]
+
+
+def empty_twins(catalog: Callable[[str], dict[str, Any]], folder: Path) -> Twins:
+    """A lake whose commits go directly and one whose commits go by the extension, each with an empty table.
+
+    Args:
+        catalog: gives the config of a new catalog by a name.
+        folder: of their data files.
+    """
+    direct, extension = (
+        Twin(strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(folder / name)}), folder / name)
+        for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
+    )
+    return direct, extension

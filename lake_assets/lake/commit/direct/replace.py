@@ -26,7 +26,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
     """One try.
 
     Returns:
-        The ledger row as it stands in the ledger.
+        The ledger row as it is in the ledger.
 
     Raises:
         NotDirectError: the partition is more than whole files, or the table is none that this strategy knows; nothing

@@ -1,0 +1,68 @@
+"""Transforms by SQL and by function: what they do to the table, and what is refused."""
+
+import pytest
+
+from lake_assets.errors import SchemaError, TransformError
+from lake_assets_tests.world import NW, World, sales
+
+
+def test_a_changed_transform_is_a_changed_partition(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.options["transform"] = {"sql": "SELECT id, total FROM source"}
+    local_world.ingest(NW)
+    local_world.options["transform"] = {"sql": "SELECT id, total * 2 AS total FROM source"}
+
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [2]
+
+
+def test_a_transform_in_sql_shapes_the_table(local_world: World) -> None:
+    local_world.options["transform"] = {
+        "sql": "SELECT region, date, count(*) AS sales, sum(total) AS total FROM source GROUP BY region, date"
+    }
+    local_world.land(NW, sales(1, 2, 3))
+
+    local_world.ingest(NW)
+
+    assert local_world.query("SELECT sales, total, region, date::VARCHAR FROM lake.sales") == [
+        (3, 6.0, "NW", "2026-02-11")
+    ]
+
+
+def test_a_transform_by_function_shapes_the_table(local_world: World) -> None:
+    local_world.options["transform"] = {"function": "lake_assets_tests.transforms:doubled"}
+    local_world.land(NW, sales(1, 2, 3))
+
+    local_world.ingest(NW)
+
+    assert local_world.totals() == [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        ({"sql": "SELECT nope FROM source"}, "nope"),
+        ({"sql": "SELEC"}, "refused by Spark"),
+        ({"function": "lake_assets_tests.transforms:absent"}, "cannot be imported"),
+        ({"function": "lake_assets_tests.transforms:no_frame"}, "returned int"),
+        ({"function": "lake_assets_tests.transforms:faulty"}, "faulty raised ZeroDivisionError: "),
+        ({"sql": "SELECT id, INTERVAL '1' MONTH AS total FROM source"}, "result cannot be written"),
+    ],
+)
+def test_a_transform_that_cannot_run_is_named(local_world: World, transform: dict[str, str], message: str) -> None:
+    local_world.options["transform"] = transform
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(TransformError, match=message) as raised:
+        local_world.ingest(NW)
+
+    assert "JVM" not in str(raised.value)
+    assert local_world.ledger()[0].status == "failed"
+
+
+def test_a_transform_may_not_move_rows_to_another_partition(local_world: World) -> None:
+    local_world.options["transform"] = {"sql": "SELECT id, total, 'SW' AS region, date FROM source"}
+    local_world.land(NW, sales(1))
+
+    with pytest.raises(SchemaError, match="region='SW'"):
+        local_world.ingest(NW)
