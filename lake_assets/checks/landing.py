@@ -9,7 +9,7 @@ from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import PartitionState, partition_state, read_state
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import Stranger, list_landed_in, strange_folders
+from lake_assets.streams.landing_zone import UnmatchedObject, list_landed_in, unmatched_folders
 from lake_assets.streams.stream import OpenStream
 
 FEW = 4  # that are named of the partitions outside the config, and of the folders of no partition
@@ -21,10 +21,10 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read.
     """
-    states, strangers = _states(stream, scope)
+    states, unmatched = _states(stream, scope)
     waiting = [f"{one.partition}: {one.state}" for one in states if one.is_waiting or one.partition in scope.failed]
     outside = [f"{one.partition}: {one.outside}" for one in states if one.is_left_out][:FEW]
-    folders = [str(folder) for folder in strange_folders(strangers)][:FEW]
+    folders = [str(folder) for folder in unmatched_folders(unmatched)][:FEW]
     left_out = sum(one.is_left_out for one in states)
     # Where the partitions are named, one outside the config counts as others do, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(one.state != "outside" for one in states)
@@ -35,15 +35,15 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     ]
     if left_out:
         told.append(f"{left_out:,} partitions outside the config have objects that no refresh takes in.")
-    if strangers:
-        told.append(f"{len(strangers):,} objects lie in no partition.")
+    if unmatched:
+        told.append(f"{len(unmatched):,} objects lie in no partition.")
     return CheckResult(
         "landing_zone",
-        not (waiting or left_out or strangers),
+        not (waiting or left_out or unmatched),
         " ".join(told),
         "warn",
         {"partitions": inside, "waiting": len(waiting)}
-        | ({"outside": left_out, "objects_in_no_partition": len(strangers)} if scope.tried is None else {}),
+        | ({"outside": left_out, "objects_in_no_partition": len(unmatched)} if scope.tried is None else {}),
         # Some of each kind, or a hundred partitions with new objects would hide the others.
         [*waiting[: NAMED - len(outside) - len(folders)], *outside, *folders],
     )
@@ -73,11 +73,11 @@ def _of_partition(one: PartitionState, *, is_failed: bool) -> CheckResult:
     return CheckResult("landing_zone", passed, found, "warn", numbers, [one.error] if one.error and not passed else ())
 
 
-def _states(stream: OpenStream, scope: Scope) -> tuple[list[PartitionState], Sequence[Stranger]]:
+def _states(stream: OpenStream, scope: Scope) -> tuple[list[PartitionState], Sequence[UnmatchedObject]]:
     """The partitions of the scope, and the objects that lie in none where it is the whole landing zone."""
     if scope.tried is None:
         state = read_state(stream)
-        return [one for one in state.partitions if one.state != "absent"], state.strangers
+        return [one for one in state.partitions if one.state != "absent"], state.unmatched
     try:
         with stream.lake.open(read_only=True) as lake:
             runs = last_runs(lake, stream.table)

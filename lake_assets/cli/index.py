@@ -175,11 +175,11 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
 
 
 def _tell_outside(plan: "IndexPlan") -> None:
-    from lake_assets.streams.landing_zone import strange_folders
+    from lake_assets.streams.landing_zone import unmatched_folders
 
     if plan.outside:
         click.echo(f"{count(len(plan.outside), 'object')} in no partition: {_some([o.key for o in plan.outside])}")
-        for folder in strange_folders(plan.outside)[:NAMED]:
+        for folder in unmatched_folders(plan.outside)[:NAMED]:
             click.echo(f"  {folder}")
     if plan.left_out:
         click.echo(

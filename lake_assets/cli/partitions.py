@@ -48,17 +48,17 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     Fails where the ingest would fail for want of source objects.
     """
     from lake_assets.ingest.dry_run import plan as plan_of
-    from lake_assets.streams.landing_zone import list_landed, strange_folders
+    from lake_assets.streams.landing_zone import list_landed, unmatched_folders
 
     opened = stream_named(ctx.obj.load(), stream)
     partitions = partitions_of(opened.config, texts)
     refuse_outside(opened.config, partitions, outside=outside)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
     click.echo("\n".join(line for one in plans for line in _plan_lines(one)))
-    strangers = list_landed(opened)[1] if opened.source.is_listable else ()
-    if strangers:
-        click.echo(f"{count(len(strangers), 'object')} in no partition, which no refresh reads:")
-        folders = [f"  {folder}" for folder in strange_folders(strangers)]
+    unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
+    if unmatched:
+        click.echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
+        folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
         rest = "  and {more:,} folders more; `lake-assets report --format json` names all"
         click.echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
     if any(one.decision.action == "fail" for one in plans):

@@ -69,10 +69,10 @@ def report_(
     if html is None and png is None:
         form = chosen(form)
         rows = _partition_rows(states) if partitions else _summary_rows(states)
-        _print(rows, form, _strange_objects(states) if form == "json" else ())
+        _print(rows, form, _unmatched_objects(states) if form == "json" else ())
         if form != "json":
             # A CSV has one kind of row.
-            _tell_strange(states, err=form == "csv")
+            _print_unmatched(states, err=form == "csv")
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:
@@ -91,33 +91,33 @@ def _write(file: Path, body: bytes) -> None:
     click.echo(f"{file}: {size(len(body))}")
 
 
-def _strange_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
+def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
     """For each stream with objects of no partition an object that names their folders."""
-    from lake_assets.streams.landing_zone import strange_folders
+    from lake_assets.streams.landing_zone import unmatched_folders
 
     return [
         {
             "stream": state.stream,
             "partitions": None,
-            "objects_in_no_partition": len(state.strangers),
+            "objects_in_no_partition": len(state.unmatched),
             "folders": [
                 {"folder": folder.path, "objects": folder.objects, "why": str(folder.why)}
-                for folder in strange_folders(state.strangers)
+                for folder in unmatched_folders(state.unmatched)
             ],
         }
         for state in states
-        if state.strangers
+        if state.unmatched
     ]
 
 
-def _tell_strange(states: "Sequence[StreamState]", *, err: bool) -> None:
+def _print_unmatched(states: "Sequence[StreamState]", *, err: bool) -> None:
     """What no refresh takes in: objects of no partition, and partitions outside the config, with the reason."""
-    from lake_assets.streams.landing_zone import strange_folders
+    from lake_assets.streams.landing_zone import unmatched_folders
 
     for state in states:
-        if state.strangers:
-            click.echo(f"{state.stream}: {count(len(state.strangers), 'object')} in no partition:", err=err)
-            _list([str(folder) for folder in strange_folders(state.strangers)], err=err)
+        if state.unmatched:
+            click.echo(f"{state.stream}: {count(len(state.unmatched), 'object')} in no partition:", err=err)
+            _list([str(folder) for folder in unmatched_folders(state.unmatched)], err=err)
         if state.outside:
             click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
             _list([_outside(one) for one in state.outside], err=err)

@@ -21,8 +21,8 @@ from lake_assets.streams.calendar import Calendar
 _REMEMBERED = 65_536  # paths
 
 
-class Strangers(NamedTuple):
-    """Rows that an ingest of their partition would refuse."""
+class RefusedRows(NamedTuple):
+    """Rows that an ingest of their partition would refuse, and why."""
 
     rows: npt.NDArray[np.bool_]
     problem: str
@@ -95,7 +95,7 @@ class Destination:
         texts = self._layout.match(f"{path}/file", file=True) or {}
         return tuple(typed_value(column, column.parse(texts[column.name])) for column in self._kept)
 
-    def strangers(self, rows: pa.Table, paths: pa.DictionaryArray) -> Strangers | None:
+    def refused_rows(self, rows: pa.Table, paths: pa.DictionaryArray) -> RefusedRows | None:
         """The rows whose own column of a partition's name says another partition than their path; None if none does.
 
         Args:
@@ -122,7 +122,7 @@ class Destination:
                 line = renamed(
                     self._stream.partitions, column.name, new if new not in rows.schema.names else f"{new}_of_path"
                 )
-                return Strangers(found, problem, f"give the partition column another name: partitions: {{{line}}}.")
+                return RefusedRows(found, problem, f"give the partition column another name: partitions: {{{line}}}.")
         return None
 
     def paths(self, rows: pa.Table, now: dt.datetime) -> pa.DictionaryArray:

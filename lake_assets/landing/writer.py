@@ -253,12 +253,12 @@ class LandingWriter:
             rows, paths = rows.filter(good), paths.filter(good)
         if not self._is_fixed and rows.num_rows:
             rows, paths = self._fix(rows, paths, now)
-        if strangers := self._destination.strangers(rows, paths):
-            if not self._taken and 2 * strangers.rows.sum() > rows.num_rows:
-                raise SchemaError(strangers.problem, strangers.hint)  # not a few odd records, but what they mean
-            for index in np.flatnonzero(strangers.rows).tolist():
-                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(strangers.problem.rstrip(":"))))
-            good = pa.array(~strangers.rows)
+        if refused := self._destination.refused_rows(rows, paths):
+            if not self._taken and 2 * refused.rows.sum() > rows.num_rows:
+                raise SchemaError(refused.problem, refused.hint)  # not a few odd records, but what they mean
+            for index in np.flatnonzero(refused.rows).tolist():
+                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(refused.problem.rstrip(":"))))
+            good = pa.array(~refused.rows)
             rows, paths = rows.filter(good), paths.filter(good)
         if not self._is_fixed and rows.num_rows:
             rows, paths = self._fix(rows, paths, now)

@@ -36,8 +36,8 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
-from lake_assets.orchestration.strangers import newest_look
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
+from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
 
@@ -136,7 +136,7 @@ class _Run:
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
         self.view: PartitionView | None = None  # the last that was looked at
-        self.look = newest_look(context.instance, specs.landing.key, specs.report.key)
+        self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
 
     def events(self) -> Events:
         keys = self.context.partition_keys
@@ -207,7 +207,7 @@ class _Run:
     def _note(self, key: str, label: str, outcome: Outcome) -> None:
         error = outcome.error
         if outcome.result is not None:
-            self.done[key] = self._describe(outcome.result, outcome.partition) | self.look
+            self.done[key] = self._describe(outcome.result, outcome.partition) | self.unmatched
             self._tell(f"{label} {_figures(outcome.result)}")
         elif error is not None:
             if is_interrupt(error):

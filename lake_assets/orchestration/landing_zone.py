@@ -21,10 +21,10 @@ from lake_assets.orchestration.partitions import (
     partition_of,
     partitions_definition,
 )
-from lake_assets.orchestration.strangers import in_no_partition
+from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.newest import recent_texts
-from lake_assets.streams.pending import Waiting, look_at_landing
+from lake_assets.streams.pending import LandingScan, scan_landing
 from lake_assets.streams.stream import OpenStream
 
 
@@ -57,18 +57,18 @@ def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
 
 
 def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKey) -> dg.DataVersionsByPartition:
-    found = look_at_landing(stream, _looked_at(stream, context.instance))
-    waiting = found.waiting
+    scan = scan_landing(stream, _scanned_partitions(stream, context.instance))
+    pending = scan.pending
     calendar = Calendar(stream.config)
-    why = {partition: error for partition in waiting if (error := calendar.outside(partition)) is not None}
-    _add_values(context.instance, stream, {p: text for p, text in waiting.items() if p not in why})
+    why = {partition: error for partition in pending if (error := calendar.outside(partition)) is not None}
+    _add_values(context.instance, stream, {p: text for p, text in pending.items() if p not in why})
     known = {
         name: set(definition.get_partition_keys(dynamic_partitions_store=context.instance))
         for name, definition in dimensions(stream).items()
     }
     versions = {}
     outside = []
-    for partition, fingerprint in waiting.items():
+    for partition, fingerprint in pending.items():
         if partition in why:
             outside.append(f"{partition}: {why[partition]}")
         elif all(dimension_key(text) in known[name] for name, text in partition.texts().items()):
@@ -80,26 +80,26 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
         context.log.warning(
             f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
         )
-    context.log_event(_observation(key, found))  # before those of partitions: `strangers.newest_look` counts on it
+    context.log_event(_observation(key, scan))  # before those of partitions: `newest_landing_scan` relies on it
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
         return dg.DataVersionsByPartition(versions)
 
 
-def _observation(key: dg.AssetKey, found: Waiting) -> dg.AssetObservation:
-    """That the landing zone was looked at, also if nothing is new there. Of no partition, so it triggers nothing."""
+def _observation(key: dg.AssetKey, scan: LandingScan) -> dg.AssetObservation:
+    """The event of one scan, also if it found nothing new. It has no partition, so it triggers nothing."""
     return dg.AssetObservation(
         key,
         metadata={
-            "partitions_landed": len(found.landed),
-            "partitions_waiting": len(found.waiting),
-            **({} if found.strangers is None else in_no_partition(found.strangers)),
+            "partitions_landed": len(scan.landed),
+            "partitions_waiting": len(scan.pending),
+            **({} if scan.unmatched is None else unmatched_metadata(scan.unmatched)),
         },
-        tags={DATA_VERSION_TAG: found.version},
+        tags={DATA_VERSION_TAG: scan.version},
     )
 
 
-def _looked_at(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
+def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
     """The partitions that are listed one by one; None for one listing of the whole landing zone."""
     automation = stream.config.automation
     if automation is None or automation.lookback is None:

@@ -17,8 +17,8 @@ from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
-from lake_assets.orchestration.strangers import in_no_partition
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
+from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.report.picture import heat_map
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize
@@ -73,7 +73,7 @@ def report_metadata(state: StreamState) -> Metadata:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
     metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
-    metadata |= in_no_partition(state.strangers)
+    metadata |= unmatched_metadata(state.unmatched)
     if state.outside:
         outside = [f"{one.partition} ({one.rows or 0:,} rows in the lake): {one.outside}" for one in state.outside]
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))

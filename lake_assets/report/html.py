@@ -13,7 +13,7 @@ from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import PartitionState, State, StreamState
 from lake_assets.report.summary import Summary, summarize, total
-from lake_assets.streams.landing_zone import StrangeFolder, strange_folders
+from lake_assets.streams.landing_zone import UnmatchedFolder, unmatched_folders
 from lake_assets.streams.stream import OpenStream
 
 LIMIT = 100  # of partitions in a table
@@ -36,9 +36,9 @@ class Section:
         return [one for one in self.state.partitions if one.state == state]
 
     @property
-    def strange(self) -> list[StrangeFolder]:
+    def unmatched_folders(self) -> list[UnmatchedFolder]:
         """The folders whose objects lie in no partition."""
-        return strange_folders(self.state.strangers)
+        return unmatched_folders(self.state.unmatched)
 
     @property
     def failed(self) -> list[PartitionState]:

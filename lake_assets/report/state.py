@@ -21,7 +21,7 @@ from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
-from lake_assets.streams.landing_zone import Stranger, list_landed
+from lake_assets.streams.landing_zone import UnmatchedObject, list_landed
 from lake_assets.streams.stream import OpenStream
 
 State = Literal["committed", "stale", "failed", "missing", "absent", "outside"]
@@ -55,7 +55,7 @@ class StreamState:
     columns: tuple[PartitionColumn, ...]
     read_at: dt.datetime
     partitions: tuple[PartitionState, ...]
-    strangers: tuple[Stranger, ...] = field(default=())  # landed objects that lie in no partition
+    unmatched: tuple[UnmatchedObject, ...] = field(default=())  # landed objects that lie in no partition
 
     @property
     def counts(self) -> dict[State, int]:
@@ -89,7 +89,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     """
     now = now or dt.datetime.now(dt.UTC)
     calendar, ledger = Calendar(stream.config, now), _read_ledger(stream)
-    landed, strangers = list_landed(stream, ledger, now)
+    landed, unmatched = list_landed(stream, ledger, now)
     known = sorted({*landed, *ledger}, key=sort_key)
     # A partition that only ever failed, or that is outside, does not say that there are others like it.
     real = [one for one in known if (one in landed or _was_settled(ledger[one])) and calendar.outside(one) is None]
@@ -104,7 +104,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             partition_state(stream, partition, landed.get(partition, nothing), ledger.get(partition), calendar)
             for partition in partitions
         ),
-        strangers,
+        unmatched,
     )
 
 

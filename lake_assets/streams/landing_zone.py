@@ -20,7 +20,7 @@ LISTINGS = 16  # side by side: a listing is a wait for the store
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class UnmatchedObject:
     """A landed object that lies in no partition, and why."""
 
     landed: LandedObject
@@ -38,7 +38,7 @@ class Stranger:
 
 
 @dataclass(frozen=True, slots=True)
-class StrangeFolder:
+class UnmatchedFolder:
     """A folder of the landing zone whose objects lie in no partition."""
 
     path: str  # below the source; empty for the source itself
@@ -50,16 +50,16 @@ class StrangeFolder:
         return f"{where} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
 
 
-def strange_folders(strangers: Sequence[Stranger]) -> list[StrangeFolder]:
+def unmatched_folders(unmatched: Sequence[UnmatchedObject]) -> list[UnmatchedFolder]:
     """The objects that lie in no partition, by folder and reason, sorted."""
-    found = Counter((one.key.rpartition("/")[0], str(one.why)) for one in strangers)
-    why = {str(one.why): one.why for one in strangers}
-    return [StrangeFolder(path, number, why[text]) for (path, text), number in sorted(found.items())]
+    found = Counter((one.key.rpartition("/")[0], str(one.why)) for one in unmatched)
+    why = {str(one.why): one.why for one in unmatched}
+    return [UnmatchedFolder(path, number, why[text]) for (path, text), number in sorted(found.items())]
 
 
 def list_landed(
     stream: OpenStream, known: Iterable[Partition] = (), now: dt.datetime | None = None
-) -> tuple[dict[Partition, Manifest], tuple[Stranger, ...]]:
+) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
     """All objects by partition, each as `OpenStream.manifest` would give it, and those that lie in no partition.
 
     It is one listing of the whole landing zone; a web server is asked for the object of each partition that the config
@@ -78,12 +78,12 @@ def list_landed(
     if not stream.source.is_listable:
         asked = dict.fromkeys([*calendar.expected(known), *known])
         return {partition: found for partition, found in list_landed_in(stream, asked).items() if found.objects}, ()
-    by_path_part, strangers = _by_path_part(stream, stream.source.list(files=stream.config.files))
+    by_path_part, unmatched = _by_path_part(stream, stream.source.list(files=stream.config.files))
     found = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
     found |= {
         partition: by_path_part[partition.path_part] for partition in known if partition.path_part in by_path_part
     }
-    return found, strangers
+    return found, unmatched
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
@@ -101,18 +101,18 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
 
 def _by_path_part(
     stream: OpenStream, objects: Sequence[LandedObject]
-) -> tuple[dict[Partition, Manifest], tuple[Stranger, ...]]:
+) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
     """The objects of a listing by their partition's place, and those that lie in none."""
     found: dict[Partition, list[LandedObject]] = {}
-    strangers = []
+    unmatched = []
     locator = PartitionLocator(stream.config)
     for landed in objects:
         path_part = locator.find(landed.key)
         if isinstance(path_part, LakeAssetsError):
-            strangers.append(Stranger(landed, path_part))
+            unmatched.append(UnmatchedObject(landed, path_part))
         else:
             found.setdefault(path_part, []).append(landed)
-    return {path_part: Manifest(tuple(some)) for path_part, some in found.items()}, tuple(strangers)
+    return {path_part: Manifest(tuple(some)) for path_part, some in found.items()}, tuple(unmatched)
 
 
 def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:

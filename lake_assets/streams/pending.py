@@ -1,4 +1,4 @@
-"""What waits in the landing zone: partitions whose objects are not those that were ingested last."""
+"""Pending partitions: those whose landed objects differ from the ones that were ingested last."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,40 +7,45 @@ from dataclasses import dataclass
 from lake_assets.errors import NoLakeError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition
-from lake_assets.streams.landing_zone import Stranger, list_landed, list_landed_in
+from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
 from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a look at the landing zone found."""
+class LandingScan:
+    """The partitions and objects that a listing of the landing zone found."""
 
     landed: Mapping[Partition, str]  # the fingerprint of each partition that has objects
-    waiting: Mapping[Partition, str]  # of these, the ones that a refresh would read
-    strangers: Sequence[Stranger] | None  # objects that lie in no partition; None where not all folders were listed
+    pending: Mapping[Partition, str]  # of these, the ones that a refresh would read
+    unmatched: (
+        Sequence[UnmatchedObject] | None
+    )  # objects that lie in no partition; None if only some folders were listed
 
     @property
     def version(self) -> str:
-        """One text for all that has landed; the same as long as nothing changes."""
+        """A digest of everything that has landed; it changes when a partition's objects change."""
         lines = sorted(f"{partition.path} {fingerprint}" for partition, fingerprint in self.landed.items())
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def look_at_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> Waiting:
-    """The fingerprint of what has landed in each partition, and which of them a refresh would read.
+def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> LandingScan:
+    """The fingerprint of each landed partition, and the partitions that a refresh would read.
 
     Args:
-        stream: whose.
-        partitions: to look at, by a listing each; by one listing of the whole landing zone when None.
+        stream: the stream to scan.
+        partitions: listed one by one; when None, the whole landing zone is listed once.
 
     Raises:
-        LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    landed, strangers = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
+    landed, unmatched = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
     runs = _runs(stream)
-    found = {partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects}
-    settled = {path: last.settled for path, last in runs.items()}
-    return Waiting(found, {p: text for p, text in found.items() if settled.get(p.path) != text}, strangers)
+    fingerprints = {
+        partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
+    }
+    ingested = {path: last.settled for path, last in runs.items()}
+    pending = {partition: text for partition, text in fingerprints.items() if ingested.get(partition.path) != text}
+    return LandingScan(fingerprints, pending, unmatched)
 
 
 def _runs(stream: OpenStream) -> dict[str, LastRuns]:

@@ -228,7 +228,7 @@ def test_help_needs_neither_spark_nor_dagster_nor_duckdb() -> None:
 
 
 @pytest.mark.long
-def test_the_demo_runs_as_a_stranger_would_run_it(tmp_path: Path) -> None:
+def test_the_demo_runs_in_an_empty_folder(tmp_path: Path) -> None:
     script = str(Path(sys.executable).with_name("lake-assets"))
     for _ in range(2):  # the second from what the first has left
         done = subprocess.run(
@@ -253,7 +253,7 @@ def test_the_demo_runs_as_a_stranger_would_run_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_demo_leaves_a_strangers_folder_alone(tmp_path: Path) -> None:
+def test_the_demo_leaves_a_foreign_folder_alone(tmp_path: Path) -> None:
     mine = tmp_path / "demo" / "mine.txt"
     mine.parent.mkdir()
     mine.write_text("mine")

@@ -44,9 +44,9 @@ def test_by_default_it_lies_in_no_partition_and_is_named(local_world: World) -> 
     state = read_state(local_world.stream)
 
     assert {one.partition.path for one in state.partitions} == {CA, NULL}
-    (stranger,) = state.strangers
-    assert stranger.key == "state=/part-0.parquet"
-    assert "the path has an empty value of state: set `empty: value` or `empty: null`" in str(stranger.why)
+    (unmatched,) = state.unmatched
+    assert unmatched.key == "state=/part-0.parquet"
+    assert "the path has an empty value of state: set `empty: value` or `empty: null`" in str(unmatched.why)
     with pytest.raises(PartitionError, match="is empty"):
         local_world.partition(EMPTY)
 
@@ -55,11 +55,11 @@ def test_as_null_its_objects_are_those_of_the_partition_null(local_world: World)
     local_world.options = options("null")
     write(local_world)
 
-    found, strangers = list_landed(local_world.stream)
+    found, unmatched = list_landed(local_world.stream)
 
     null = local_world.partition(NULL)
     assert local_world.partition(EMPTY) == null
-    assert strangers == ()
+    assert unmatched == ()
     assert {str(partition): len(manifest.objects) for partition, manifest in found.items()} == {CA: 1, NULL: 2}
     alone = local_world.stream.manifest(null)
     assert local_world.stream.fingerprint(found[null]) == local_world.stream.fingerprint(alone)
@@ -81,7 +81,7 @@ def test_as_a_value_it_is_a_partition_of_its_own_from_end_to_end(local_world: Wo
         assert {path for (path,) in lake.rows("SELECT load_partition FROM lake.ingest_runs")} == {CA, EMPTY, NULL}
     state = read_state(local_world.stream)
     assert {one.partition.path: one.state for one in state.partitions} == dict.fromkeys((CA, EMPTY, NULL), "committed")
-    assert state.strangers == ()
+    assert state.unmatched == ()
     local_world.ingest(EMPTY, force=True)  # replaces itself and nothing else
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
 

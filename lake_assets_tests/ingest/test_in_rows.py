@@ -16,7 +16,7 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.maintenance.compaction import compact
 from lake_assets.report.state import read_state
-from lake_assets.streams.pending import look_at_landing
+from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.world import NW, SW, World
 
@@ -104,7 +104,7 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     put(local_world, "in/stray.parquet", rows(*MIXED))
 
     assert [o.uri for o in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
-    (strayed,) = read_state(local_world.stream).strangers
+    (strayed,) = read_state(local_world.stream).unmatched
     assert strayed.key == "in/stray.parquet"
 
 
@@ -212,9 +212,7 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
         str(known[0]): "committed",
         str(known[1]): "outside",
     }
-    assert set(map(str, look_at_landing(stream).waiting)) == {
-        path for path, state in states.items() if state == "missing"
-    }
+    assert set(map(str, scan_landing(stream).pending)) == {path for path, state in states.items() if state == "missing"}
     found = run_check(stream, "row_counts", Scope(None, known))
     assert (found.passed, found.numbers["partitions"]) == (True, 2)
     assert run_check(stream, "landing_zone", Scope(None, known)).passed

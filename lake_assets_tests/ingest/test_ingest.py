@@ -12,7 +12,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.partition_run import TRIES
 from lake_assets.report.state import read_state
-from lake_assets.streams.pending import look_at_landing
+from lake_assets.streams.pending import scan_landing
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -148,7 +148,7 @@ def test_a_table_that_was_dropped_comes_back_whole_by_several_runs(world: World)
         "region=NW/date=2026-02-11": "committed",
         "region=SW/date=2026-02-11": "missing",
     }
-    assert set(look_at_landing(world.stream).waiting) == {world.partition(SW)}
+    assert set(scan_landing(world.stream).pending) == {world.partition(SW)}
     assert plan(world.stream, world.partition(SW)).action == "replace the partition"
     assert world.ingest(SW).row.status == "committed"
     assert world.totals() == [1, 2]

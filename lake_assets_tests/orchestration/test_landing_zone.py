@@ -9,7 +9,7 @@ import pytest
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.strangers import newest_look
+from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATES = {"date": {"type": "date", "start": "2026-02-01"}}
@@ -79,7 +79,7 @@ def test_a_landing_zone_with_nothing_new_is_observed_too(local_world: World, tmp
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_materialization_says_what_the_newest_look_found_in_no_partition(local_world: World, tmp_path: Path) -> None:
+def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     placed = Path(local_world.land(NW, sales(1)))
     local_world.land(SW, sales(2))
@@ -110,10 +110,10 @@ def test_a_materialization_says_what_the_newest_look_found_in_no_partition(local
     assert len(reported["in_no_partition"].value.split("\n")) == 1
     assert cleared["objects_in_no_partition"].value == 0
     assert "in_no_partition" not in cleared
-    looks = [found["landing_zone_looked_at"].value for found in (observed, reported, cleared)]
+    times = [found["landing_zone_looked_at"].value for found in (observed, reported, cleared)]
     (newest,) = automated.instance.fetch_observations(dg.AssetKey("sales_landing"), limit=1).records
-    assert sorted(looks) == looks
-    assert looks[-1] == newest.timestamp
+    assert sorted(times) == times
+    assert times[-1] == newest.timestamp
 
 
 @pytest.mark.usefixtures("spark")
@@ -193,9 +193,9 @@ def test_a_lookback_lists_only_the_newest_partitions(
     local_world.land("region=SW,date=2026-02-10", sales(1))
     local_world.land(OLD, sales(1))
     assert set(automated.observe()) == {"2026-02-11|NW", "2026-02-10|SW"}
-    # The other folders were not looked at.
+    # The other folders were not listed.
     assert "objects_in_no_partition" not in automated.whole.metadata
-    assert newest_look(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
+    assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
 
 
 def test_the_landing_zone_stands_above_the_stream(local_world: World, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
 from lake_assets.storage.store import LandedObject
-from lake_assets.streams.landing_zone import Stranger
+from lake_assets.streams.landing_zone import UnmatchedObject
 from lake_assets_tests.report.states import days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -65,19 +65,21 @@ def test_the_page_loads_nothing_from_elsewhere() -> None:
     assert not re.search(r"https?://|url\(|@import", text)
 
 
-def stranger(key: str) -> Stranger:
-    return Stranger(LandedObject(f"/landing/{key}", key, "e", 1, MADE), LayoutError("the path is not of the layout."))
+def unmatched_object(key: str) -> UnmatchedObject:
+    return UnmatchedObject(
+        LandedObject(f"/landing/{key}", key, "e", 1, MADE), LayoutError("the path is not of the layout.")
+    )
 
 
 def test_what_others_wrote_is_text() -> None:
     (one,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
     failed = PartitionState(one.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
-    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (stranger(EVIL),))
+    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (unmatched_object(EVIL),))
 
     text = page_of(state, f"described {EVIL}")
 
     assert "script" not in {tag for tag, _ in Tags(text).found}
-    assert text.count("&lt;script&gt;") == 4  # partition, description, error, stranger
+    assert text.count("&lt;script&gt;") == 4  # partition, description, error, unmatched object
 
 
 def test_long_lists_are_cut_and_say_so() -> None:

@@ -190,19 +190,19 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
     local_world.land(NW, sales(1))
     root = Path(local_world.source["path"])
     placed = root / "region=NW" / "date=2026-02-11" / "batch_1.parquet"
-    strangers = [
+    unmatched = [
         root / "loose.parquet",
         root / "region=NW" / "date=2026-02-1" / "x.parquet",  # no date, and no folder that an ingest looks into
         root / "region=NW" / "day=1" / "x.parquet",
         root / "region=%FF" / "date=2026-02-11" / "x.parquet",
     ]
-    for stranger in strangers:
-        stranger.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(placed, stranger)
+    for path in unmatched:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(placed, path)
 
     state = read_state(local_world.stream, NOW)
 
-    assert {one.uri for one in state.strangers} == {str(stranger) for stranger in strangers}
+    assert {one.uri for one in state.unmatched} == {str(path) for path in unmatched}
     assert state.counts["missing"] == 1
 
 
@@ -221,7 +221,7 @@ def test_a_value_written_or_encoded_in_another_way_lies_where_no_ingest_looks(
     state = read_state(local_world.stream, NOW)
 
     assert [(one.partition.path, one.objects) for one in state.partitions] == [(folder, 1)]
-    assert [one.uri for one in state.strangers] == [str(root / other / "batch_1.parquet")]
+    assert [one.uri for one in state.unmatched] == [str(root / other / "batch_1.parquet")]
     assert len(local_world.stream.manifest(local_world.partition(folder)).objects) == 1
 
 

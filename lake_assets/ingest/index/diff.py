@@ -10,7 +10,7 @@ from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.store import LandedObject
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import Stranger, list_landed, list_landed_in
+from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
 from lake_assets.streams.stream import OpenStream
 
 
@@ -75,7 +75,7 @@ class IndexPlan:
     """What an index would do now."""
 
     partitions: tuple[PartitionPlan, ...]
-    outside: tuple[Stranger, ...] = ()  # they fit no partition of the layout
+    outside: tuple[UnmatchedObject, ...] = ()  # they fit no partition of the layout
     left_out: tuple[LeftOut, ...] = ()  # partitions with new objects that the config does not have
 
     @property
@@ -103,7 +103,7 @@ def plan_index(
         LakeAssetsError: the landing zone cannot be listed, or the lake not be read.
     """
     wanted = None if partitions is None else list(partitions)
-    found, strangers = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
+    found, unmatched = list_all(stream) if wanted is None else (list_some(stream, wanted), ())
     calendar = Calendar(stream.config)
     known = _known(stream, None if wanted is None else [partition.path for partition in wanted])
     changed = changed_objects(found, known)
@@ -120,7 +120,7 @@ def plan_index(
             part = PartitionPlan(partition, objects, (), others)
         if why is None or others:
             plans.append(part)
-    return IndexPlan(tuple(plans), strangers, tuple(left_out))
+    return IndexPlan(tuple(plans), unmatched, tuple(left_out))
 
 
 def changed_objects(
@@ -134,14 +134,14 @@ def changed_objects(
     return {partition: objects for partition, objects in changed.items() if objects}
 
 
-def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[Stranger, ...]]:
+def list_all(stream: OpenStream) -> tuple[dict[Partition, tuple[LandedObject, ...]], tuple[UnmatchedObject, ...]]:
     """All objects of the landing zone by partition, and those that fit none.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
-    found, strangers = list_landed(stream)
-    return {partition: manifest.objects for partition, manifest in found.items()}, strangers
+    found, unmatched = list_landed(stream)
+    return {partition: manifest.objects for partition, manifest in found.items()}, unmatched
 
 
 def list_some(stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, tuple[LandedObject, ...]]:

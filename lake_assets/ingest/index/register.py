@@ -1,4 +1,4 @@
-"""The registration of some new objects of a stream: a look at each, and one commit for all that can be registered."""
+"""Registers new objects of a stream: inspects each, and commits all that can be registered at once."""
 
 import dataclasses
 import datetime as dt
@@ -11,7 +11,7 @@ import pyarrow as pa
 from lake_assets.errors import LakeAssetsError, ObjectRefusedError, SourceError
 from lake_assets.lake.catalog.registered import PathState
 from lake_assets.lake.catalog.table import Table
-from lake_assets.lake.commit.candidates import Candidate, Look, look_at
+from lake_assets.lake.commit.candidates import Candidate, Inspection, inspect_candidates
 from lake_assets.lake.commit.registration import (
     LandedFile,
     RefusedFilesError,
@@ -36,7 +36,7 @@ _BEFORE: Mapping[PathState, str] = {
     "elsewhere": "is a file of another table of this lake, which would delete it",
 }
 
-LOOKED_AT = 100  # objects at most, for the types of columns that are NULL in all rows of the first
+MOST_SCHEMAS = 100  # objects at most, for the types of columns that are NULL in all rows of the first
 
 
 @dataclass
@@ -70,20 +70,20 @@ class Registrar:
         if not candidates:
             return
         prepare_table(session, self.stream.table)
-        look = self.look_at(session, candidates)
-        self.errors |= look.errors
+        inspection = self.inspect(session, candidates)
+        self.errors |= inspection.errors
         # Those that only the extension can register are a commit of their own.
         by_strategy: tuple[list[LandedFile], list[LandedFile]] = ([], [])
-        for file in look.files:
-            by_strategy[look.described is None or (file.facts is None and file.rows > 0)].append(file)
+        for file in inspection.files:
+            by_strategy[inspection.described is None or (file.facts is None and file.rows > 0)].append(file)
         direct, others = by_strategy
-        self._commit(session, look.described, direct)
+        self._commit(session, inspection.described, direct)
         self._commit(session, None, others)
 
-    def look_at(self, session: LakeSession, candidates: Sequence[Candidate]) -> Look:
-        """Look at objects that are to become the table's, as `landed.look_at` does."""
+    def inspect(self, session: LakeSession, candidates: Sequence[Candidate]) -> Inspection:
+        """Inspect objects that are to be registered; see `inspect_candidates`."""
         stream = self.stream
-        return look_at(
+        return inspect_candidates(
             session,
             stream.table,
             Keys(stream.config.columns, stream.layout, stream.config.derived),
@@ -109,7 +109,7 @@ class Registrar:
         while left:
             try:
                 (first, _), *others = left
-                schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:LOOKED_AT]))
+                schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:MOST_SCHEMAS]))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[left.pop(0)[0].uri] = error

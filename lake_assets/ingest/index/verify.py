@@ -137,16 +137,19 @@ class _Repairer:
 
     def renew(self, lake: LakeSession, vanished: Sequence[KnownObject], changed: Sequence[ChangedObject]) -> Repaired:
         candidates: list[Candidate] = [(o.now, o.partition) for o in changed]
-        look = Registrar(self.stream, {}, {}).look_at(lake, candidates)
+        inspection = Registrar(self.stream, {}, {}).inspect(lake, candidates)
         # One that cannot be described does not hold up the others. A file without rows needs no description.
-        files = [f for f in look.files if f.facts is not None or not f.rows or look.described is None]
-        errors = (*look.errors.values(), *(_indescribable(file) for file in look.files if file not in files))
+        files = [f for f in inspection.files if f.facts is not None or not f.rows or inspection.described is None]
+        errors = (
+            *inspection.errors.values(),
+            *(_indescribable(file) for file in inspection.files if file not in files),
+        )
         of_vanished = {o.uri: self._partition(o) for o in vanished}
         partitions = {*of_vanished.values(), *(file.partition for file in files)}
         if not partitions:
             return Repaired(errors=errors)
         rows = {p: self._row(p, files) for p in sorted(partitions, key=lambda p: p.path)}
-        repair = Repair(self.stream.table, look.described, files, rows, vanished=of_vanished)
+        repair = Repair(self.stream.table, inspection.described, files, rows, vanished=of_vanished)
         done = commit_repair(lake, repair)
         return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors)
 

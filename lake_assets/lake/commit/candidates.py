@@ -1,4 +1,4 @@
-"""Looking at landed files before they become lake files: their footers, whether they fit, what the catalog keeps."""
+"""Inspection of landed files before they are registered: footers, fit to the table, facts for the catalog."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -37,23 +37,23 @@ _Seen = tuple[LandedObject, Partition, Footer, View]
 
 
 @dataclass
-class Look:
-    """What a look at some files found."""
+class Inspection:
+    """What an inspection of landed files found."""
 
     described: Table | None = None  # the table that the facts are about; None: there are none
     files: list[LandedFile] = field(default_factory=list)
     errors: dict[str, LakeAssetsError] = field(default_factory=dict)  # by URI: of those that cannot be registered
 
 
-def look_at(
+def inspect_candidates(
     session: LakeSession,
     table: TableName,
     keys: Keys,
     candidates: Sequence[Candidate],
     schema_of: SchemaOf,
     probe: Callable[[], object],
-) -> Look:
-    """Look at landed files that are to become the table's.
+) -> Inspection:
+    """Inspect landed files that are to be registered for the table.
 
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
@@ -68,9 +68,9 @@ def look_at(
         StorageError: the landing zone cannot be reached.
         CatalogError: the catalog cannot be read.
     """
-    look = Look()
+    inspection = Inspection()
     fitting = Fitting(session, keys, data_schema(session, table, keys.columns), schema_of)
-    footers = _footers(session, [o for o, _ in candidates], look, probe)
+    footers = _footers(session, [o for o, _ in candidates], inspection, probe)
     seen: list[_Seen] = []
     for o, partition in candidates:
         if (footer := footers.get(o.uri)) is None:
@@ -79,15 +79,15 @@ def look_at(
             _refuse_unfinished(o, footer)
             seen.append((o, partition, footer, fitting.view(o, partition, footer)))
         except LakeAssetsError as error:
-            look.errors[o.uri] = error
+            inspection.errors[o.uri] = error
     facts: dict[str, FileFacts] = {}
     with suppress(NotDirectError):
-        look.described, partitioning = describe(session, table)
-        facts = _facts(session, look.described, partitioning, seen)
-    look.files = [
+        inspection.described, partitioning = describe(session, table)
+        facts = _facts(session, inspection.described, partitioning, seen)
+    inspection.files = [
         LandedFile(o, p, footer.rows, view.inside, facts.get(o.uri), view.folders) for o, p, footer, view in seen
     ]
-    return look
+    return inspection
 
 
 def _refuse_unfinished(o: LandedObject, footer: Footer) -> None:
@@ -117,18 +117,18 @@ def _facts(
 
 
 def _footers(
-    session: LakeSession, objects: Sequence[LandedObject], look: Look, probe: Callable[[], object]
+    session: LakeSession, objects: Sequence[LandedObject], inspection: Inspection, probe: Callable[[], object]
 ) -> dict[str, Footer]:
-    """The footers by URI; what cannot be read becomes an error of the look."""
+    """The footers by URI; what cannot be read becomes an error of the inspection."""
     uris = [o.uri for o in objects if o.size]
-    look.errors |= {o.uri: _damaged(o.uri, "it is empty (0 bytes)") for o in objects if not o.size}
+    inspection.errors |= {o.uri: _damaged(o.uri, "it is empty (0 bytes)") for o in objects if not o.size}
     size = _AT_ONCE if any("://" in uri for uri in uris[:1]) else _AT_ONCE_LOCAL
     chunks = [uris[start : start + size] for start in range(0, len(uris), size)]
     found: dict[str, Footer] = {}
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
         for footers, errors in pool.map(lambda chunk: _read(session, chunk, probe), chunks):
             found |= {footer.uri: footer for footer in footers}
-            look.errors |= errors
+            inspection.errors |= errors
             if errors:
                 probe()
     return found

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import extension_file
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
-from lake_assets.lake.commit.candidates import look_at
+from lake_assets.lake.commit.candidates import inspect_candidates
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.registration import Registration
@@ -156,10 +156,10 @@ class Twin:
             candidates.append((LandedObject(uri, f"{partition.path}/x", "etag", size, NOON), partition))
         with self.ducklake.open() as session:
             schema = data_schema(session, TABLE, COLUMNS)
-            look = look_at(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
+            inspection = inspect_candidates(session, TABLE, Keys(COLUMNS), candidates, lambda _: schema, probe=list)
             rows_of = {partition: self._ledger_row(partition, "index") for _, partition in candidates}
-            assert not look.errors
-            return strategy(session, Registration(TABLE, look.described, look.files, rows_of))
+            assert not inspection.errors
+            return strategy(session, Registration(TABLE, inspection.described, inspection.files, rows_of))
 
     def execute(self, sql: str) -> None:
         with self.ducklake.open() as session:

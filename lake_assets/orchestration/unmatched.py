@@ -1,30 +1,31 @@
 """Objects that lie in no partition, as metadata of Dagster's events.
 
-A run lists the prefixes of its own partitions, and sees no others. So its materializations cite the newest look at the
-whole landing zone that Dagster has recorded: an observation of the landing asset, or a report.
+A run lists the prefixes of its own partitions only. So its materializations cite the newest scan of the whole landing
+zone that Dagster has recorded: an observation of the landing asset, or a report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import dagster as dg
 
 from lake_assets.orchestration.metadata import Metadata, markdown
-from lake_assets.streams.landing_zone import Stranger, strange_folders
+from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
 
 COUNT = "objects_in_no_partition"
 FOLDERS = "in_no_partition"
-LOOKED = "landing_zone_looked_at"
+SCANNED = "landing_zone_looked_at"
 
 NAMED = 20  # folders
 CITED = 4  # of them, in each materialization of a run
 _BEFORE = 10  # observations of a run before which the one of the whole landing zone is logged
 
 
-def in_no_partition(strangers: Sequence[Stranger]) -> Metadata:
-    """How many objects a look at a whole landing zone found in no partition, and their folders with how to fix it."""
-    metadata: Metadata = {COUNT: dg.MetadataValue.int(len(strangers))}
-    if folders := strange_folders(strangers):
+def unmatched_metadata(unmatched: Sequence[UnmatchedObject]) -> Metadata:
+    """How many objects a scan of the whole landing zone found in no partition, their folders, and how to fix each."""
+    metadata: Metadata = {COUNT: dg.MetadataValue.int(len(unmatched))}
+    if folders := unmatched_folders(unmatched):
         lines = [f"- {markdown(str(folder))}" for folder in folders[:NAMED]]
         if len(folders) > NAMED:
             lines.append(f"- and {len(folders) - NAMED:,} more")
@@ -32,33 +33,33 @@ def in_no_partition(strangers: Sequence[Stranger]) -> Metadata:
     return metadata
 
 
-def newest_look(instance: dg.DagsterInstance, landing: dg.AssetKey, report: dg.AssetKey) -> Metadata:
-    """What the newest look at the whole landing zone found in no partition, and when; empty if none is recorded.
+def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, report: dg.AssetKey) -> Metadata:
+    """The unmatched objects and the time of the newest scan of the whole landing zone; empty if none is recorded.
 
     Only Dagster's event log is read, by a few rows.
 
     Args:
-        instance: that holds the event log.
-        landing: the asset that the landing zone is.
-        report: the asset that the stream's report is.
+        instance: holds the event log.
+        landing: key of the landing asset.
+        report: key of the stream's report asset.
     """
-    looks = [*_observed(instance, landing), *_reported(instance, report)]
-    if not looks:
+    scans = [*_observed(instance, landing), *_reported(instance, report)]
+    if not scans:
         return {}
-    time, found = max(looks, key=lambda look: look[0])
-    metadata: Metadata = {COUNT: found[COUNT], LOOKED: dg.MetadataValue.timestamp(time)}
-    if FOLDERS in found:
-        lines = str(found[FOLDERS].value).split("\n")
+    time, recorded = max(scans, key=itemgetter(0))
+    metadata: Metadata = {COUNT: recorded[COUNT], SCANNED: dg.MetadataValue.timestamp(time)}
+    if FOLDERS in recorded:
+        lines = str(recorded[FOLDERS].value).split("\n")
         if len(lines) > CITED:
             lines = [*lines[:CITED], f"- and more: materialize `{report.to_user_string()}`, which names them"]
         metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
     return metadata
 
 
-Look = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in seconds, and what was found
+_Scan = tuple[float, Mapping[str, dg.MetadataValue[Any]]]  # Unix time in seconds, and the metadata of the event
 
 
-def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[Look]:
+def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
     """The newest observation of the whole landing zone; those of single partitions are logged after it."""
     for newest in instance.fetch_observations(key, limit=1).records:
         run = instance.get_run_record_by_id(newest.run_id)
@@ -71,7 +72,7 @@ def _observed(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[Look]:
                 yield record.timestamp, observation.metadata
 
 
-def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[Look]:
+def _reported(instance: dg.DagsterInstance, key: dg.AssetKey) -> Iterator[_Scan]:
     for record in instance.fetch_materializations(key, limit=1).records:
         report = record.asset_materialization
         if report is not None and COUNT in report.metadata:
