@@ -27,7 +27,7 @@ from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.session import DuckLake, catalog_place
+from lake_assets.lake.session import DuckLake, catalog_location
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
@@ -207,7 +207,7 @@ def _places(config: LakeConfig) -> Iterator[Finding]:
 
 
 def _catalog(lake: Lake) -> str:
-    place = catalog_place(lake)
+    place = catalog_location(lake)
     if isinstance(lake.catalog, MotherDuckCatalog):
         motherduck_token()
     if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():

@@ -13,7 +13,7 @@ Outside = Literal["not_in_values", "before_start", "after_end", "in_the_future",
 
 
 class LakeAssetsError(Exception):
-    """Base of all errors whose text is meant for a person; the command line prints it without a traceback.
+    """Base of all errors whose text is meant for users; the command line prints it without a traceback.
 
     Args:
         problem: one sentence that names the field or the object and what is wrong with it.
@@ -46,7 +46,7 @@ class OutsidePartitionError(PartitionError):
 
     Args:
         problem, hint: as of any error.
-        reason: why, as one word for programs; None for several partitions with different reasons.
+        reason: one word for programs; None for several partitions with different reasons.
     """
 
     def __init__(self, problem: str, hint: str = "", reason: "Outside | None" = None) -> None:
@@ -63,11 +63,11 @@ class NotificationError(LakeAssetsError):
 
 
 class QueueError(LakeAssetsError):
-    """A queue refuses, is unreachable, or does not exist."""
+    """A queue refuses access, is unreachable, or does not exist."""
 
 
 class StorageError(LakeAssetsError):
-    """An object store refuses, is unreachable, or lacks the bucket or object."""
+    """An object store refuses access, is unreachable, or lacks the bucket or object."""
 
 
 class KeyOrderError(StorageError):
@@ -75,19 +75,19 @@ class KeyOrderError(StorageError):
 
 
 class StorageUnreachableError(StorageError):
-    """A storage did not answer, or answered that it failed; the same request may succeed later."""
+    """A storage did not answer, or answered that it failed; a retry may succeed."""
 
 
 class ObjectRefusedError(StorageError):
-    """A storage does not let its key do this to one object; what it lets it do to others is another question."""
+    """A storage refuses access to one object; access to others may be allowed."""
 
 
 class WholeStorageError(StorageError):
-    """A storage as a whole takes nothing: it is full, refuses the key, or does not exist."""
+    """A storage accepts no object: it is full, refuses the key, or does not exist."""
 
 
 class LandingError(LakeAssetsError):
-    """Records cannot be landed as asked: the input cannot be read, or the buffer takes no more."""
+    """Records cannot be landed: the input cannot be read, or the buffer is full."""
 
 
 class SourceError(LakeAssetsError):
@@ -107,22 +107,22 @@ class SchemaError(SourceError):
 
 
 class SchemaDriftError(SchemaError):
-    """Landed columns that the table lacks, or of which its types cannot hold all; the stream lets the table evolve.
+    """Landed columns that the table lacks, or that its types cannot hold; the stream lets the table evolve.
 
     Args:
-        problem, hint: as of any error; they are read only where the table does not evolve after all.
-        found: the objects with such columns and their schemas, each schema once.
+        problem, hint: as of any error; users see them only if the table cannot evolve.
+        schemas: the objects with such columns and their schemas, each schema once.
     """
 
-    def __init__(self, problem: str, hint: str = "", found: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
+    def __init__(self, problem: str, hint: str = "", schemas: "Sequence[tuple[str, pa.Schema]]" = ()) -> None:
         super().__init__(problem, hint)
-        self.found = list(found)
+        self.schemas = list(schemas)
 
-    def with_more(self, found: "Sequence[tuple[str, pa.Schema]]") -> Self:
-        """The same error, that tells of these too, where their schemas are not among those that it knows."""
-        for origin, schema in found:
-            if not any(schema.equals(known) for _, known in self.found):
-                self.found.append((origin, schema))
+    def with_more(self, schemas: "Sequence[tuple[str, pa.Schema]]") -> Self:
+        """The same error, with those of these schemas that it does not have yet."""
+        for origin, schema in schemas:
+            if not any(schema.equals(known) for _, known in self.schemas):
+                self.schemas.append((origin, schema))
         return self
 
 
@@ -131,7 +131,7 @@ class SchemaChangedError(SourceError):
 
 
 class TransformError(LakeAssetsError):
-    """The stream's transform cannot be loaded, fails, or returns what it must not."""
+    """The stream's transform cannot be loaded, fails, or returns an invalid result."""
 
 
 class CatalogError(LakeAssetsError):
@@ -139,40 +139,40 @@ class CatalogError(LakeAssetsError):
 
 
 class LakeUnreachableError(CatalogError, StorageUnreachableError):
-    """A storage did not answer DuckDB, or failed, while it read or wrote the lake; the same may succeed later."""
+    """A storage did not answer DuckDB, or failed, while DuckDB read or wrote the lake; a retry may succeed."""
 
 
 class CatalogUnreachableError(CatalogError):
-    """The catalog's server does not answer, or ended the connection; the same may succeed later."""
+    """The catalog's server does not answer, or ended the connection; a retry may succeed."""
 
 
 class NoLakeError(CatalogError):
-    """There is no catalog at the configured place yet; the first ingest makes it."""
+    """The configured catalog does not exist yet; the first ingest creates it."""
 
 
 class SpecificationError(CatalogError):
-    """The catalog's own tables are of a version of DuckLake's specification that this package does not know."""
+    """The catalog has a version of DuckLake's specification that this package does not know."""
 
 
 class CommitConflictError(CatalogError):
-    """Other writers kept winning until the limit of retries was reached."""
+    """Other writers committed first until the limit of retries was reached."""
 
 
 class CatalogLockedError(CommitConflictError):
-    """Another process has locked the catalog, or holds its file or its lock, for too long; this may pass."""
+    """Another process has held the catalog's file or a lock on it for too long; a retry may succeed."""
 
 
 class PartitionMovedError(CatalogError):
-    """A partition was committed by somebody else after it had been read to be rewritten."""
+    """Another writer committed a partition after it was read to be rewritten."""
 
 
 class TaskLostError(LakeAssetsError):
-    """A process that ran a task of Spark was killed or had too little memory, also when the task was tried again."""
+    """A process that ran a Spark task was killed or ran out of memory, also when the task was retried."""
 
 
 class SparkUnavailableError(LakeAssetsError):
-    """No usable Java or Spark session can be had."""
+    """No usable Java or Spark session is available."""
 
 
 class MissingExtraError(LakeAssetsError):
-    """A package is not installed that only an extra of lake-assets installs."""
+    """A package of an extra of lake-assets is not installed."""

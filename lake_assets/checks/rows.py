@@ -97,14 +97,14 @@ def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int |
     if stream.config.transform is not None or stream.config.selects_rows:
         return last.rows
     manifest = stream.manifest(partition)
-    if stream.fingerprint(manifest) != last.settled:
+    if stream.fingerprint(manifest) != last.fingerprint:
         return None
     store = ArrowStore(stream.config.source)
     try:
         rows = sum(count_rows(store, landed.key) for landed in manifest.objects)
     except SourceError:
         # It was read once. So its writer is at work again, or it is damaged now.
-        if stream.fingerprint(stream.manifest(partition)) != last.settled:
+        if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:
             return None
         raise
     # Of a source without rows the stream's policy said what the lake has, and the ledger what that came to.

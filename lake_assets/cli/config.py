@@ -20,7 +20,7 @@ def validate(options: Options) -> None:
     from rich.text import Text
 
     from lake_assets.cli.output import print_table
-    from lake_assets.lake.session import catalog_place, storage_place
+    from lake_assets.lake.session import catalog_location, storage_location
     from lake_assets.streams.stream import open_streams
 
     config = options.load()
@@ -33,7 +33,7 @@ def validate(options: Options) -> None:
         table.add_row(*(Text(cell) for cell in cells))
     print_table(table)
     for name, lake in config.lakes.items():
-        click.echo(f"lake {name}: catalog {catalog_place(lake)}, storage {storage_place(lake)}")
+        click.echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
     click.secho("The config is valid.", fg="green")
 
 

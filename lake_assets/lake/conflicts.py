@@ -3,7 +3,7 @@
 import duckdb
 
 from lake_assets.errors import CatalogError, CatalogLockedError
-from lake_assets.lake.vendor_errors import Means, says
+from lake_assets.lake.vendor_errors import Meaning, matches
 
 BUSY = 60.0  # seconds that a writer who knows nothing of our lock may hold a catalog
 
@@ -14,12 +14,12 @@ def is_conflict(error: BaseException) -> bool:
     """Whether the error, or the driver's error that it was made from, is a conflict between writers."""
     cause = error.__cause__ if isinstance(error, CatalogError) else error
     known = isinstance(error, (CatalogError, duckdb.Error)) and cause is not None
-    return known and (says(cause, Means.CONFLICT) or says(cause, Means.LOCKED))
+    return known and (matches(cause, Meaning.CONFLICT) or matches(cause, Meaning.LOCKED))
 
 
 def is_locked(error: BaseException) -> bool:
     """Whether another process has the catalog's file, or a table of it, to itself for now."""
-    return says(error.__cause__ or error, Means.LOCKED)
+    return matches(error.__cause__ or error, Meaning.LOCKED)
 
 
 def locked(place: str, text: str) -> CatalogLockedError:

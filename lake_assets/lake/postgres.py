@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.errors import CatalogError, CatalogUnreachableError
-from lake_assets.lake.vendor_errors import Means, says
+from lake_assets.lake.vendor_errors import Meaning, matches
 
 if TYPE_CHECKING:
     import psycopg
@@ -54,9 +54,9 @@ def unreachable(catalog: PostgresCatalog, error: Exception) -> CatalogUnreachabl
     text = str(error)
     said = _STATEMENT.sub("", text)
     # Of a connection that was lost at the commit DuckDB says no more than that it could not roll back either.
-    lost = says(text, Means.LOST)
+    lost = matches(text, Meaning.LOST)
     # An address may stand for several hosts: where the last refuses for good, it does not matter that another was away.
-    if says(said, Means.REFUSED) or not (lost or says(said, Means.AWAY)):
+    if matches(said, Meaning.REFUSED) or not (lost or matches(said, Meaning.AWAY)):
         return None
     why = "the connection was lost" if lost else _reason(said)
     return CatalogUnreachableError(

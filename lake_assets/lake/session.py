@@ -32,7 +32,7 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.conflicts import is_locked, locked
 from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.vendor_errors import Means, says, texts
+from lake_assets.lake.vendor_errors import Meaning, matches, texts
 from lake_assets.retrying import Limit, pause_between, retry
 
 AUTHOR = "lake_assets"  # of snapshots
@@ -225,9 +225,9 @@ class DuckLake:
                 self._refuse_absent_file()
                 self._patiently(self._existing(statement))
             except (NoLakeError, duckdb.Error) as error:
-                if says(error, Means.ENCRYPTION):
+                if matches(error, Meaning.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
-                if not isinstance(error, NoLakeError) and not says(error, Means.ABSENT):
+                if not isinstance(error, NoLakeError) and not matches(error, Meaning.ABSENT):
                     raise
                 if not create:
                     raise self._no_lake() from error
@@ -247,13 +247,15 @@ class DuckLake:
             raise self._no_lake()
 
     def _no_lake(self) -> NoLakeError:
-        return NoLakeError(f"there is no lake at {self.place} yet:", "ingest a partition first, or correct the config.")
+        return NoLakeError(
+            f"there is no lake at {self.location} yet:", "ingest a partition first, or correct the config."
+        )
 
     def _otherwise_encrypted(self) -> CatalogError:
         made = "without encryption" if self.config.is_encrypted else "with encryption"
         said = str(self.config.is_encrypted).lower()
         return CatalogError(
-            f"the lake at {self.place} was made {made}, and attach_options say encrypted: {said}:",
+            f"the lake at {self.location} was made {made}, and attach_options say encrypted: {said}:",
             "correct attach_options, or name another lake; one that is there stays as it was made.",
         )
 
@@ -291,12 +293,12 @@ class DuckLake:
         retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The catalog's place for messages, without secrets."""
-        return catalog_place(self.config)
+        return catalog_location(self.config)
 
 
-def catalog_place(config: Lake) -> str:
+def catalog_location(config: Lake) -> str:
     """A catalog's place for messages, without secrets."""
     catalog = config.catalog
     if isinstance(catalog, PostgresCatalog):
@@ -306,7 +308,7 @@ def catalog_place(config: Lake) -> str:
     return f"{catalog.type}:{catalog.path}"
 
 
-def storage_place(config: Lake) -> str:
+def storage_location(config: Lake) -> str:
     """A storage's place for messages: the root of its files, or who keeps them where MotherDuck does."""
     return "managed by MotherDuck" if config.is_managed else data_path(config)
 
@@ -337,13 +339,13 @@ def _of_catalog(error: duckdb.Error, config: Lake) -> CatalogError:
     if isinstance(config.catalog, PostgresCatalog) and (away := postgres.unreachable(config.catalog, error)):
         return away
     if is_locked(error):
-        return locked(catalog_place(config), str(error))
-    return _told(str(error), catalog_place(config))
+        return locked(catalog_location(config), str(error))
+    return _told(str(error), catalog_location(config))
 
 
 def _told(text: str, place: str) -> CatalogError:
     """What DuckDB says, with the advice that fits it."""
-    for said in texts(Means.REJECTED):
+    for said in texts(Meaning.REJECTED):
         if found := re.search(said.pattern, text):
             # Of a statement with thousands of columns only what is wrong with it is worth reading.
             return CatalogError(f"the catalog {place} says: {' '.join(found[0].split()).rstrip('.')}:", said.advice)
@@ -368,7 +370,7 @@ def storage_failed(error: duckdb.Error) -> bool:
     status = getattr(error, "status_code", None)  # of an HTTPException
     if status is not None:
         return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(error, duckdb.IOException) and says(error, Means.NO_ANSWER)
+    return isinstance(error, duckdb.IOException) and matches(error, Meaning.NO_ANSWER)
 
 
 def is_refusal(error: duckdb.Error) -> bool:

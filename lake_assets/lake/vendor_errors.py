@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import cache
 
 
-class Means(Enum):
+class Meaning(Enum):
     """What a text says of the catalog."""
 
     LOCKED = auto()  # another process has the catalog, or a table of it, to itself for now
@@ -37,7 +37,7 @@ class Text:
     """
 
     pattern: str
-    means: Means
+    means: Meaning
     when: str
     is_provoked: bool = True
     advice: str = ""
@@ -49,43 +49,45 @@ _NOT_INLINED = (
 _FEWER_COLUMNS = f"leave columns out in a transform; or {_NOT_INLINED}."
 
 SQLITE = (
-    Text("database is locked", Means.LOCKED, "another connection writes"),
-    Text("database table is locked", Means.LOCKED, "another connection of a shared cache writes"),
-    Text("unique constraint", Means.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text("unable to open database file", Means.ABSENT, "the folder of the catalog's file is not there"),
-    Text(r"too many columns on \w+", Means.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
+    Text("database is locked", Meaning.LOCKED, "another connection writes"),
+    Text("database table is locked", Meaning.LOCKED, "another connection of a shared cache writes"),
+    Text("unique constraint", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text("unable to open database file", Meaning.ABSENT, "the folder of the catalog's file is not there"),
+    Text(r"too many columns on \w+", Meaning.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
 )
 
 DUCKDB = (
-    Text("could not set lock on file", Means.LOCKED, "another process has the catalog's file open"),
-    Text("conflict on", Means.CONFLICT, "another transaction has changed the row"),
-    Text("write-write conflict", Means.CONFLICT, "another transaction has made or changed the table"),
-    Text("duplicate key", Means.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text(r" error for HTTP [A-Z]+ to '", Means.NO_ANSWER, "the server of a storage does not answer"),
-    Text(r'Failed to execute query "ROLLBACK":\s*$', Means.LOST, "the server of the catalog left at the commit", False),
+    Text("could not set lock on file", Meaning.LOCKED, "another process has the catalog's file open"),
+    Text("conflict on", Meaning.CONFLICT, "another transaction has changed the row"),
+    Text("write-write conflict", Meaning.CONFLICT, "another transaction has made or changed the table"),
+    Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
+    Text(
+        r'Failed to execute query "ROLLBACK":\s*$', Meaning.LOST, "the server of the catalog left at the commit", False
+    ),
 )
 
 DUCKLAKE = (
-    Text("transaction conflict", Means.CONFLICT, "another writer has changed the same table"),
-    Text("does not exist", Means.ABSENT, "the catalog's database has no lake, and none is to be made"),
-    Text("Failed to set encryption", Means.ENCRYPTION, "the lake was made with the other setting"),
+    Text("transaction conflict", Meaning.CONFLICT, "another writer has changed the same table"),
+    Text("does not exist", Meaning.ABSENT, "the catalog's database has no lake, and none is to be made"),
+    Text("Failed to set encryption", Meaning.ENCRYPTION, "the lake was made with the other setting"),
     Text(
         r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*",
-        Means.REJECTED,
+        Meaning.REJECTED,
         "the lake was made with another storage",
         advice="correct `storage`; if the lake's files were moved there, set attach_options: "
         "{override_data_path: true}.",
     ),
     Text(
         r"DuckLake catalog version mismatch: catalog version is [^,]+, but the extension requires version [\w.-]*\w",
-        Means.REJECTED,
+        Meaning.REJECTED,
         "the catalog is of an older or newer specification",
         advice="migrate an older catalog by attach_options: {automatic_migration: true}; for a newer one upgrade "
         "lake_assets.",
     ),
     Text(
         r"Column name .* is reserved by DuckLake for internal use",
-        Means.REJECTED,
+        Meaning.REJECTED,
         "a column has the name of one that DuckLake adds to its tables of inlined rows",
         advice=f"rename the column where it is written or in a transform, or {_NOT_INLINED}.",
     ),
@@ -96,43 +98,43 @@ _BY_TLS = "as the one before, on an encrypted connection"
 _BY_TIME = "the server is at it for a moment only"
 
 POSTGRES = (
-    Text("lock timeout", Means.LOCKED, "another session holds a table for longer than lock_timeout"),
-    Text("duplicate key", Means.CONFLICT, "another writer has committed a snapshot of the same number"),
-    Text("could not serialize", Means.CONFLICT, "another transaction has changed the row"),
-    Text("deadlock detected", Means.CONFLICT, "two transactions wait for each other"),
+    Text("lock timeout", Meaning.LOCKED, "another session holds a table for longer than lock_timeout"),
+    Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text("could not serialize", Meaning.CONFLICT, "another transaction has changed the row"),
+    Text("deadlock detected", Meaning.CONFLICT, "two transactions wait for each other"),
     Text(
-        "tables can have at most \\d+ columns", Means.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
+        "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
     ),
     # the client's words
-    Text("Connection refused", Means.AWAY, "nothing listens on the port"),
-    Text("Is the server running", Means.AWAY, "nothing listens on the port"),
-    Text("timeout expired", Means.AWAY, "the server does not answer within connect_timeout"),
-    Text("timed out", Means.AWAY, _BY_THE_NETWORK, False),
-    Text("No route to host", Means.AWAY, _BY_THE_NETWORK, False),
-    Text("Network is unreachable", Means.AWAY, _BY_THE_NETWORK, False),
-    Text("Temporary failure in name resolution", Means.AWAY, _BY_THE_NETWORK, False),
-    Text("Connection reset by peer", Means.AWAY, "the server's machine cuts the connection", False),
-    Text("Broken pipe", Means.AWAY, "the server's machine cuts the connection", False),
-    Text("server closed the connection", Means.AWAY, "the session's process ends"),
-    Text("connection has been closed unexpectedly", Means.AWAY, _BY_TLS, False),
-    Text("SYSCALL error: EOF", Means.AWAY, _BY_TLS, False),
-    Text("connection is lost", Means.AWAY, "a statement follows on a connection that was lost"),
-    Text("no connection to the server", Means.AWAY, "a statement follows on a connection that was lost", False),
-    Text("could not (?:receive data from|send data to) server", Means.AWAY, _BY_THE_NETWORK, False),
+    Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
+    Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),
+    Text("timeout expired", Meaning.AWAY, "the server does not answer within connect_timeout"),
+    Text("timed out", Meaning.AWAY, _BY_THE_NETWORK, False),
+    Text("No route to host", Meaning.AWAY, _BY_THE_NETWORK, False),
+    Text("Network is unreachable", Meaning.AWAY, _BY_THE_NETWORK, False),
+    Text("Temporary failure in name resolution", Meaning.AWAY, _BY_THE_NETWORK, False),
+    Text("Connection reset by peer", Meaning.AWAY, "the server's machine cuts the connection", False),
+    Text("Broken pipe", Meaning.AWAY, "the server's machine cuts the connection", False),
+    Text("server closed the connection", Meaning.AWAY, "the session's process ends"),
+    Text("connection has been closed unexpectedly", Meaning.AWAY, _BY_TLS, False),
+    Text("SYSCALL error: EOF", Meaning.AWAY, _BY_TLS, False),
+    Text("connection is lost", Meaning.AWAY, "a statement follows on a connection that was lost"),
+    Text("no connection to the server", Meaning.AWAY, "a statement follows on a connection that was lost", False),
+    Text("could not (?:receive data from|send data to) server", Meaning.AWAY, _BY_THE_NETWORK, False),
     # the server's
-    Text("terminating connection", Means.AWAY, "an administrator ends the session, or the server stops"),
-    Text("the database system is shutting down", Means.AWAY, "the server lets its sessions end, and takes no more"),
-    Text("the database system is (?:starting up|not yet accepting|in recovery mode)", Means.AWAY, _BY_TIME, False),
-    Text("too many clients already", Means.AWAY, "max_connections is reached"),
-    Text("too many connections for", Means.AWAY, "the limit of the role or of the database is reached"),
-    Text("remaining connection slots are reserved", Means.AWAY, "only superusers may still connect"),
-    Text("authentication failed", Means.REFUSED, "the password is wrong"),
-    Text("no password supplied", Means.REFUSED, "the server wants a password, and the config has none"),
-    Text(r"no pg_hba\.conf entry", Means.REFUSED, "the server does not admit the host, user or database"),
-    Text(r"(?:role|database) \"[^\"]*\" does not exist", Means.REFUSED, "the server has no such role or database"),
+    Text("terminating connection", Meaning.AWAY, "an administrator ends the session, or the server stops"),
+    Text("the database system is shutting down", Meaning.AWAY, "the server lets its sessions end, and takes no more"),
+    Text("the database system is (?:starting up|not yet accepting|in recovery mode)", Meaning.AWAY, _BY_TIME, False),
+    Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
+    Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
+    Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),
+    Text("authentication failed", Meaning.REFUSED, "the password is wrong"),
+    Text("no password supplied", Meaning.REFUSED, "the server wants a password, and the config has none"),
+    Text(r"no pg_hba\.conf entry", Meaning.REFUSED, "the server does not admit the host, user or database"),
+    Text(r"(?:role|database) \"[^\"]*\" does not exist", Meaning.REFUSED, "the server has no such role or database"),
 )
 
-MOTHERDUCK = (Text("no database/share named", Means.ABSENT, "the database is not there; needs an account", False),)
+MOTHERDUCK = (Text("no database/share named", Meaning.ABSENT, "the database is not there; needs an account", False),)
 
 VENDORS: dict[str, Sequence[Text]] = {
     "SQLite": SQLITE,
@@ -143,17 +145,17 @@ VENDORS: dict[str, Sequence[Text]] = {
 }
 
 
-def texts(means: Means) -> tuple[Text, ...]:
+def texts(means: Meaning) -> tuple[Text, ...]:
     """The texts of all vendors that say this."""
     return tuple(text for vendor in VENDORS.values() for text in vendor if text.means is means)
 
 
-def says(error: object, means: Means) -> bool:
+def matches(error: object, means: Meaning) -> bool:
     """Whether the text of an error says this."""
     return _pattern(means).search(str(error)) is not None
 
 
 @cache
-def _pattern(means: Means) -> re.Pattern[str]:
+def _pattern(means: Meaning) -> re.Pattern[str]:
     found = "|".join(f"(?:{text.pattern})" for text in texts(means))
-    return re.compile(found, re.IGNORECASE if means in {Means.LOCKED, Means.CONFLICT} else 0)
+    return re.compile(found, re.IGNORECASE if means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)

@@ -38,7 +38,7 @@ def definition_metadata(stream: OpenStream) -> Metadata:
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
         "source": dg.MetadataValue.path(stream.files_uri),
         "destination": dg.MetadataValue.path(stream.table_uri),
-        "catalog": dg.MetadataValue.text(stream.lake.place),
+        "catalog": dg.MetadataValue.text(stream.lake.location),
         "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),
     }

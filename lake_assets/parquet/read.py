@@ -74,7 +74,7 @@ def read_shares(
                     found = with_types(parquet.schema, said)
                     fitter = Fitter(found, schema, partition, origin, evolves=evolves, selects=selects, derived=derived)
                 except SchemaDriftError as error:
-                    drift = error if drift is None else drift.with_more(error.found)
+                    drift = error if drift is None else drift.with_more(error.schemas)
                 if drift is None:
                     yield from _batches(parquet, share, fitter, said)
     if drift is not None:

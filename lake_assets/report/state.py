@@ -109,7 +109,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
 
 
 def _was_settled(last: LastRuns) -> bool:
-    return last.committed_at is not None or last.settled is not None
+    return last.committed_at is not None or last.fingerprint is not None
 
 
 def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> State:
@@ -123,11 +123,11 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
     if last is not None and last.status == "failed":
         return "failed"
     if last is not None and last.committed_at is not None:
-        return "committed" if last.settled == fingerprint else "stale"
+        return "committed" if last.fingerprint == fingerprint else "stale"
     if not has_landed:
         return "absent"
     # Objects without rows are skipped where `on_empty` is keep: there is nothing more to commit.
-    return "committed" if last is not None and last.settled == fingerprint else "missing"
+    return "committed" if last is not None and last.fingerprint == fingerprint else "missing"
 
 
 def partition_state(
@@ -139,7 +139,7 @@ def partition_state(
     outside = calendar.outside(partition)
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
     # A run that failed says nothing of what has landed; what was taken in before it, or not, does.
-    is_changed = bool(manifest.objects) and (last is None or last.settled != fingerprint)
+    is_changed = bool(manifest.objects) and (last is None or last.fingerprint != fingerprint)
     is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")
     found = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
     if outside is not None:

@@ -216,7 +216,7 @@ def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa
     except StorageUnreachableError:
         raise
     except LakeAssetsError as error:
-        found = error.found if isinstance(error, SchemaDriftError) else []
+        found = error.schemas if isinstance(error, SchemaDriftError) else []
         schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in found]
         text = json.dumps([type(error).__name__, error.problem, error.hint])
         yield _row(partition=index, error=text, drift=json.dumps(schemas))

@@ -43,7 +43,7 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     fingerprints = {
         partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
     }
-    ingested = {path: last.settled for path, last in runs.items()}
+    ingested = {path: last.fingerprint for path, last in runs.items()}
     pending = {partition: text for partition, text in fingerprints.items() if ingested.get(partition.path) != text}
     return LandingScan(fingerprints, pending, unmatched)
 

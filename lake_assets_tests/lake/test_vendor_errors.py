@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.lake.vendor_errors import VENDORS, Means, Text, says
+from lake_assets.lake.vendor_errors import VENDORS, Meaning, Text, matches
 from lake_assets_tests.lake.test_locked_servers import HOLDER
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 
@@ -362,8 +362,8 @@ CASES = [(vendor, text) for vendor, table in VENDORS.items() for text in table i
 def test_the_vendor_says_it(request: pytest.FixtureRequest, vendor: str, text: Text) -> None:
     said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
-    assert re.search(text.pattern, said, re.IGNORECASE if text.means in {Means.LOCKED, Means.CONFLICT} else 0)
-    assert says(said, text.means)
+    assert re.search(text.pattern, said, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
+    assert matches(said, text.means)
 
 
 def test_the_tables_say_which_texts_no_test_provokes() -> None:

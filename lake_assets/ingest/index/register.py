@@ -138,7 +138,7 @@ class Registrar:
                 self.committed[partition] = _together(self.committed.get(partition), row)
 
     def _registered_before(self, file: LandedFile, error: RegisteredBeforeError) -> bool:
-        state = error.found.get(file.uri)
+        state = error.states.get(file.uri)
         if state == "live":  # by another process meanwhile, or by hand
             self.present[file.partition].append(file.object)
         elif state is not None:

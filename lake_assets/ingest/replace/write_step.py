@@ -120,7 +120,7 @@ class Writer:
             drift = run.error
             assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller looked
             try:
-                run.changes += evolve_table(lake, self.stream.table, drift.found, columns, run.row.run_id)
+                run.changes += evolve_table(lake, self.stream.table, drift.schemas, columns, run.row.run_id)
             except LakeAssetsError as error:
                 run.fail(error)
         self.prepare(lake)

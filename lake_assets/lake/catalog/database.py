@@ -14,7 +14,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.conflicts import BUSY, is_locked, locked
 from lake_assets.lake.postgres import connect, unreachable
-from lake_assets.lake.session import LakeSession, catalog_place, translated
+from lake_assets.lake.session import LakeSession, catalog_location, translated
 
 if TYPE_CHECKING:
     import psycopg
@@ -189,7 +189,7 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
 
 
 def _failure(error: Exception, session: LakeSession) -> CatalogError:
-    catalog, place = session.config.catalog, catalog_place(session.config)
+    catalog, place = session.config.catalog, catalog_location(session.config)
     if isinstance(catalog, PostgresCatalog) and (away := unreachable(catalog, error)):
         return away
     if is_locked(error):

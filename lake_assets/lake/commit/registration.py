@@ -100,9 +100,9 @@ class Repair(Registration):
 class RegisteredBeforeError(CatalogError):
     """The catalog has some of the paths already; nothing has changed."""
 
-    def __init__(self, found: Mapping[str, PathState]) -> None:
-        super().__init__(f"{len(found)} of the files were registered before, such as {min(found)}.")
-        self.found = found
+    def __init__(self, states: Mapping[str, PathState]) -> None:
+        super().__init__(f"{len(states)} of the files were registered before, such as {min(states)}.")
+        self.states = states
 
 
 class RefusedFilesError(CatalogError):

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.tables import COMPACT, Status, ledger_table
@@ -16,7 +17,7 @@ class LastRuns:
     status: Status  # of the newest run
     finished_at: dt.datetime | None  # of the newest run
     error: str | None  # of the newest run, if that failed
-    settled: str | None  # fingerprint of the newest run that committed, or found nothing to commit
+    fingerprint: str | None  # of the newest run that committed, or found nothing to commit
     committed_at: dt.datetime | None  # of the newest commit; None if there never was one
     rows: int | None  # of the newest commit
     snapshot: int | None  # of the newest commit
@@ -36,7 +37,7 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
     if not session.exists(ledger):
         return {}
     # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
-    found = session.rows(
+    rows = session.rows(
         "SELECT load_partition, "  # noqa: S608 - a quoted name
         "arg_max(struct_pack(status, finished_at, error), moment), "
         # What was skipped as unchanged is what was committed, and no more than that.
@@ -57,14 +58,14 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
             newest["status"],
             newest["finished_at"],
             newest["error"] if newest["status"] == "failed" else None,
-            max((one for one in settled if one), key=lambda one: one["moment"], default=nothing)["source_fingerprint"],
+            max(filter(None, (skipped, last)), key=itemgetter("moment"), default=nothing)["source_fingerprint"],
             *(
                 (committed["finished_at"], committed["row_count"], committed["snapshot_id"])
                 if committed
                 else [None] * 3
             ),
         )
-        for path, newest, *settled, committed in found
+        for path, newest, skipped, last, committed in rows
     }
 
 
