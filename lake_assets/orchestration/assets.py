@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 import dagster as dg
-from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
@@ -27,6 +26,7 @@ from lake_assets.orchestration.checks import (
     evaluations_of_failed_run,
     evaluations_of_idle_run,
 )
+from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PARTITION
 from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -182,9 +182,9 @@ class _Run:
         if self.passed_over:
             yield from self._events_by_partition()
             if self.done:
-                # The step's output, so that checks and assets downstream follow. With this mark, which it has for
-                # observations, Dagster makes no materializations of it: they would be of all the run's partitions.
-                yield dg.MaterializeResult(metadata={SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True})
+                # The step's output, so that checks and assets downstream follow. The materializations that Dagster
+                # makes of other outputs would be of all the run's partitions.
+                yield dg.MaterializeResult(metadata=OUTPUT_WITHOUT_EVENT)
             else:
                 yield from evaluations_of_idle_run(self.stream, self.context)
             return
@@ -273,7 +273,7 @@ class _Run:
 
 def _tags(key: str) -> dict[str, str]:
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
-    return {f"dagster/partition/{dimension}": text for dimension, text in dimensions.items()}
+    return {f"{PARTITION}/{dimension}": text for dimension, text in dimensions.items()}
 
 
 def _figures(result: IngestResult) -> str:

@@ -9,12 +9,16 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.evaluations import Evaluator
+from lake_assets.orchestration.dagster_private import (
+    checks_in_run,
+    is_refresh,
+    keys_of_run,
+    output_of,
+    selected_checks,
+)
+from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
-from lake_assets.orchestration.schedules import RANGE_START
 from lake_assets.streams.stream import OpenStream
-
-PARTITION = "dagster/partition"
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
@@ -32,14 +36,12 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         warnings.simplefilter("ignore", dg.PreviewWarning)  # of partitions_def
         specs = [_spec(stream, asset, name) for name in names]
 
-    @dg.multi_asset_check(name=f"check_{stream.name}", specs=specs, can_subset=True)
+    @dg.multi_asset_check(name=step_of_checks(stream.name), specs=specs, can_subset=True)
     def check(context: dg.AssetCheckExecutionContext) -> Events:
-        tags = context.run.tags
-        of_run = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in tags)
-        keys = context.op_execution_context.partition_keys if of_run else ()
-        scope = _scope(stream, context, keys) if of_run else Scope()
-        evaluator = Evaluator(stream, asset, context.instance, context.run.run_id, keys)
-        selected = {key.name for key in context.op_execution_context.selected_asset_check_keys}
+        keys = keys_of_run(context)
+        scope = _scope(stream, context, keys) if keys is not None else Scope()
+        evaluator = Evaluator(stream, asset, context.instance, context.run.run_id, keys or ())
+        selected = selected_checks(context)
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
         try:
@@ -47,7 +49,7 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
                 yield from evaluator.of_scope(spec.name, scope)
                 left.remove(spec.name)
                 # What Dagster makes of an `AssetCheckResult` by itself, which cannot name a partition.
-                yield dg.Output(None, spec.get_python_identifier())
+                yield dg.Output(None, output_of(spec))
         except dg.DagsterExecutionInterruptedError:
             for name in left:
                 yield from evaluator.not_run(name)
@@ -78,7 +80,7 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
-    if context.job_def.asset_layer.asset_graph.materializable_asset_keys:
+    if is_refresh(context):
         return Scope(context.run.run_id, ())
     return Scope(None, tuple(partition_of(stream.config.columns, key) for key in keys))
 
@@ -134,6 +136,5 @@ def _evaluator(stream: OpenStream, context: dg.AssetExecutionContext) -> Evaluat
 
 
 def _in_run(stream: OpenStream, context: dg.AssetExecutionContext) -> list[str]:
-    checks = context.job_def.asset_layer.asset_graph.asset_check_keys
-    in_run = {key.name for key in checks if key.asset_key == context.asset_key}
+    in_run = checks_in_run(context)
     return [name for name in checks_of(stream) if name in in_run]

@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Mapping
 
 import dagster as dg
-from dagster._core.definitions.data_version import DATA_VERSION_TAG
 
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG, keys_between
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
@@ -113,8 +113,8 @@ def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> lis
         window = windows[name]
         if window is None:
             return []
-        span = dg.PartitionKeyRange(*(dimension_key(text) for text in window))
-        keys.append(list(definition.get_partition_keys_in_range(span)))
+        first, last = map(dimension_key, window)
+        keys.append(keys_between(definition, first, last))
     names = list(dimensions(stream))
     joined = (dict(zip(names, some, strict=True)) for some in itertools.product(*keys))
     return [

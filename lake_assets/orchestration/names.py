@@ -8,6 +8,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
+from lake_assets.orchestration.evaluations import step_of_checks
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.translator import StreamSpecs
 
@@ -26,7 +28,7 @@ def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: M
     Raises:
         ConfigError: it is such a config; the error names both.
     """
-    owners: dict[str, str] = {"__ASSET_JOB": "a job of Dagster's own"}
+    owners: dict[str, str] = {OWN_JOB: "a job of Dagster's own"}
     for name, owner in _names(config, specs, ledgers):
         if name in owners:
             raise ConfigError(
@@ -51,22 +53,18 @@ def _names(
     """Each name, and whose it is."""
     for name in config.lakes:
         if name in ledgers:
-            yield _step(ledgers[name]), f"the ledger of lakes.{name}"
+            yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"
         yield f"maintain_{name}", f"the maintenance of lakes.{name}"
         yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
     for name, stream in config.streams.items():
-        yield _step(specs[name].table), f"streams.{name}"
-        yield _step(specs[name].report), f"the report of streams.{name}"
-        yield _step(specs[name].landing), f"the landing zone of streams.{name}"
+        yield step_of(specs[name].table.key), f"streams.{name}"
+        yield step_of(specs[name].report.key), f"the report of streams.{name}"
+        yield step_of(specs[name].landing.key), f"the landing zone of streams.{name}"
         yield from _beside(name, stream)
 
 
-def _step(spec: dg.AssetSpec) -> str:
-    return spec.key.to_python_identifier()
-
-
 def _beside(name: str, stream: Stream) -> Iterator[tuple[str, str]]:
-    yield f"check_{name}", f"the checks of streams.{name}"
+    yield step_of_checks(name), f"the checks of streams.{name}"
     if stream.schedule:
         yield f"refresh_{name}", f"the schedule's job of streams.{name}"
     if stream.automation:

@@ -8,12 +8,12 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-from dagster_aws.utils import ResourceWithBoto3Configuration
 
 from lake_assets.config.secrets import mask_error, masked
 from lake_assets.config.sensors import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
+from lake_assets.orchestration.dagster_private import ResourceWithBoto3Configuration
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds that SQS may be asked to wait for a message

@@ -16,6 +16,7 @@ from lake_assets.errors import ConfigError, MissingExtraError, NoLakeError
 from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.texts import first_lines
+from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
 from lake_assets.orchestration.translator import StreamSpecs, specs_of
 from lake_assets.orchestration.unmatched import unmatched_metadata
@@ -153,7 +154,7 @@ def ledger_asset(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
-        decorate = dg.multi_observable_source_asset(specs=[spec], name=spec.key.to_python_identifier())
+        decorate = dg.multi_observable_source_asset(specs=[spec], name=step_of(spec.key))
     asset: dg.AssetsDefinition = decorate(observe)
     return asset
 

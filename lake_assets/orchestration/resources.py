@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from dagster_pyspark import LazyPySparkResource
-from dagster_spark.utils import flatten_dict
 from pyspark.sql import SparkSession
 
+from lake_assets.orchestration.dagster_private import spark_settings
 from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
@@ -22,6 +22,6 @@ def sessions(pyspark: LazyPySparkResource) -> Sessions:
 
     def session() -> SparkSession:
         # Not the resource's own: Java must be found before, and it keeps a session whose JVM has ended.
-        return start_session(dict(flatten_dict(pyspark.spark_config)))  # type: ignore[no-untyped-call]
+        return start_session(spark_settings(pyspark))
 
     return session

@@ -5,12 +5,10 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START, step_of
 from lake_assets.orchestration.partitions import dimension_key, dimensions, joined_key
 from lake_assets.streams.newest import recent_texts
 from lake_assets.streams.stream import OpenStream
-
-RANGE_START = "dagster/asset_partition_range_start"
-RANGE_END = "dagster/asset_partition_range_end"
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.ScheduleDefinition | None:
@@ -79,7 +77,7 @@ def refresh_request(
 
 def landed_only(asset: dg.AssetKey) -> dict[str, object]:
     """The run config that lets a run of the asset pass over partitions in which nothing has landed."""
-    return {"ops": {asset.to_python_identifier(): {"config": {"landed_only": True}}}}
+    return {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
 
 
 def _keys(definition: dg.PartitionsDefinition[str], instance: Callable[[], dg.DagsterInstance]) -> Sequence[str]:

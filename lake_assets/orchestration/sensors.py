@@ -12,8 +12,9 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import several
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.partitions import dimension_key, dynamic_name, partition_key
-from lake_assets.orchestration.schedules import RANGE_END, RANGE_START, landed_only
+from lake_assets.orchestration.schedules import landed_only
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10

@@ -10,6 +10,7 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.orchestration.dagster_private import user_text
 from lake_assets.orchestration.metadata import Metadata, markdown
 from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
 
@@ -51,7 +52,7 @@ def newest_landing_scan(instance: dg.DagsterInstance, landing: dg.AssetKey, repo
     if FOLDERS in recorded:
         lines = str(recorded[FOLDERS].value).split("\n")
         if len(lines) > CITED:
-            lines = [*lines[:CITED], f"- and more: materialize `{report.to_user_string()}`, which names them"]
+            lines = [*lines[:CITED], f"- and more: materialize `{user_text(report)}`, which names them"]
         metadata[FOLDERS] = dg.MetadataValue.md("\n".join(lines))
     return metadata
 

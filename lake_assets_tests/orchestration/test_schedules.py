@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.partitions import dynamic_name
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.orchestration.schedules import RANGE_END, RANGE_START
 from lake_assets_tests.world import NW, SW, World, sales
 
 PARTITIONS = {"region": {"values": ["NE", "NW", "SW"]}, "date": {"type": "date", "start": "2026-02-01"}}

@@ -1,0 +1,222 @@
+"""Everything that this package uses of Dagster and that Dagster does not document. Check it when Dagster is upgraded.
+
+`orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import dagster as dg
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as Target,
+)
+from dagster._core.definitions.data_version import DATA_VERSION_TAG
+from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
+from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster_aws.utils import ResourceWithBoto3Configuration
+from dagster_pyspark import LazyPySparkResource
+from dagster_shared.record import replace
+from dagster_spark.utils import flatten_dict
+
+__all__ = ["DATA_VERSION_TAG", "ResourceWithBoto3Configuration", "Target"]
+
+PARTITION = "dagster/partition"
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+"""Tags of a run: its partition, and the first and last key of its range."""
+
+OWN_JOB = "__ASSET_JOB"  # the name of the job that Dagster makes of all assets
+
+OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
+"""Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
+
+_ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
+_PLANS = 100  # newest plans of one check and partition, among which one of a run that is under way is looked for
+
+
+# Definitions
+
+
+def step_of(asset: dg.AssetKey) -> str:
+    """The name of an asset's step: its key with two underscores between the parts."""
+    return asset.to_python_identifier()
+
+
+def user_text(asset: dg.AssetKey) -> str:
+    """An asset's key as the UI writes it."""
+    return asset.to_user_string()
+
+
+def output_of(check: dg.AssetCheckSpec) -> str:
+    """The name of a check's output in its step."""
+    return check.get_python_identifier()
+
+
+def keys_between(definition: dg.PartitionsDefinition[str], first: str, last: str) -> list[str]:
+    """The keys of a dimension from the first to the last, both included."""
+    return list(definition.get_partition_keys_in_range(dg.PartitionKeyRange(first, last)))
+
+
+def spark_settings(pyspark: LazyPySparkResource) -> dict[str, str]:
+    """The settings of a Spark resource by their full names, such as `spark.sql.session.timeZone`."""
+    return dict(flatten_dict(pyspark.spark_config))  # type: ignore[no-untyped-call]
+
+
+# The run that is under way
+
+
+def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
+    """The partition keys that a run of checks was launched for; None if it was launched without partitions."""
+    of_partitions = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in context.run.tags)
+    return context.op_execution_context.partition_keys if of_partitions else None
+
+
+def selected_checks(context: dg.AssetCheckExecutionContext) -> set[str]:
+    """The names of the checks that the step makes."""
+    return {key.name for key in context.op_execution_context.selected_asset_check_keys}
+
+
+def is_refresh(context: dg.AssetCheckExecutionContext) -> bool:
+    """Whether the run of the checks also materializes assets."""
+    return bool(context.job_def.asset_layer.asset_graph.materializable_asset_keys)
+
+
+def checks_in_run(context: dg.AssetExecutionContext) -> set[str]:
+    """The names of the asset's checks that belong to the asset's run."""
+    checks = context.job_def.asset_layer.asset_graph.asset_check_keys
+    return {key.name for key in checks if key.asset_key == context.asset_key}
+
+
+# Runs
+
+
+def unfinished_runs(instance: dg.DagsterInstance) -> frozenset[str]:
+    """The ids of the runs that have not ended."""
+    return frozenset(run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=NOT_FINISHED_STATUSES)))
+
+
+def broken_off_runs(instance: dg.DagsterInstance, since: datetime) -> Mapping[str, dg.DagsterRun]:
+    """The runs that were cancelled or failed after a moment, by their ids."""
+    runs = instance.get_runs(dg.RunsFilter(statuses=_ENDED, updated_after=since))
+    return {run.run_id: run for run in runs}
+
+
+def has_failed_step(instance: dg.DagsterInstance, run: dg.DagsterRun, step: str) -> bool:
+    """Whether this step of a run failed by an error of its own."""
+    if run.status != dg.DagsterRunStatus.FAILURE:
+        return False
+    failures = instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE)
+    return any(entry.step_key == step for entry in failures)
+
+
+# Results of checks
+
+
+def newest_result(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None
+) -> tuple[str, dg.AssetCheckEvaluation] | None:
+    """The newest result of a check for a partition, or for the whole table if None, and the id of its run."""
+    records = _history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, PartitionKeyFilter(key=partition))
+    if not records or records[0].evaluation is None:
+        return None
+    return records[0].run_id, records[0].evaluation
+
+
+def has_result(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> bool:
+    """Whether a check was ever made, for any partition or for the whole table."""
+    return bool(_history(instance, check, 1, {Status.SUCCEEDED, Status.FAILED}, None))
+
+
+def runs_with_plan(instance: dg.DagsterInstance, check: dg.AssetCheckKey, partition: str | None) -> set[str]:
+    """The ids of the runs that have planned a check and not made it."""
+    # Dagster plans a check of the whole table for partitions where the run has one dimension.
+    key_filter = None if partition is None else PartitionKeyFilter(key=partition)
+    return {record.run_id for record in _history(instance, check, _PLANS, {Status.PLANNED}, key_filter)}
+
+
+def failing_partitions(instance: dg.DagsterInstance, check: dg.AssetCheckKey) -> list[str]:
+    """The keys of the partitions whose newest result of a check is a failure."""
+    infos = instance.event_log_storage.get_asset_check_partition_info([check])
+    return [
+        info.partition_key
+        for info in infos
+        if info.partition_key is not None and info.latest_execution_status == Status.FAILED
+    ]
+
+
+def plans_of_runs(
+    instance: dg.DagsterInstance, check: dg.AssetCheckKey, runs: Collection[str], *, by_partition: bool
+) -> Mapping[str, list[str | None]]:
+    """The plans of a check that these runs left without a result: by run the partition keys, None for the whole table.
+
+    A partition that its run has committed is left out: an earlier result does not describe it any more.
+    """
+    storage = instance.event_log_storage
+    plans: dict[str, list[str | None]] = defaultdict(list)
+    newest = storage.get_latest_asset_check_execution_by_key([check]).get(check)
+    if newest is not None and newest.status == Status.PLANNED and newest.run_id in runs:
+        plans[newest.run_id].append(None)
+    for info in storage.get_asset_check_partition_info([check]) if by_partition else ():
+        is_planned = info.latest_execution_status == Status.PLANNED and info.latest_planned_run_id in runs
+        is_uncommitted = info.latest_check_event_storage_id > (info.latest_materialization_storage_id or 0)
+        if is_planned and is_uncommitted and info.partition_key is not None:
+            plans[info.latest_planned_run_id].append(info.partition_key)
+    return plans
+
+
+def repeated_result(
+    evaluation: dg.AssetCheckEvaluation, metadata: Mapping[str, dg.MetadataValue[Any]]
+) -> dg.AssetCheckEvaluation:
+    """The same result with more metadata; it blocks nothing."""
+    return replace(evaluation, blocking=False, metadata={**metadata, **evaluation.metadata})
+
+
+def store_result(
+    instance: dg.DagsterInstance, run: dg.DagsterRun, step: str, evaluation: dg.AssetCheckEvaluation
+) -> None:
+    """Store the result of a check as one of a run that has ended."""
+    event = dg.DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_CHECK_EVALUATION.value,
+        job_name=run.job_name,
+        step_key=step,
+        event_specific_data=evaluation,
+    )
+    instance.report_dagster_event(event, run.run_id)
+
+
+def newest_materializations(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
+) -> Mapping[str, Target]:
+    """The newest materialization of each partition, as the target of an evaluation."""
+    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
+        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
+    )
+    if not newest:
+        return {}
+    newest_only = dg.AssetRecordsFilter(asset, storage_ids=list(newest.values()))
+    records = instance.fetch_materializations(newest_only, limit=len(newest)).records
+    return {
+        record.partition_key: Target(
+            storage_id=record.storage_id, run_id=record.event_log_entry.run_id, timestamp=record.timestamp
+        )
+        for record in records
+        if record.partition_key is not None
+    }
+
+
+def _history(
+    instance: dg.DagsterInstance,
+    check: dg.AssetCheckKey,
+    limit: int,
+    status: set[Status],
+    partition_filter: PartitionKeyFilter | None,
+) -> Sequence[AssetCheckExecutionRecord]:
+    """The newest executions of a check with one of these states."""
+    return instance.event_log_storage.get_asset_check_execution_history(
+        check, limit, status=status, partition_filter=partition_filter
+    )

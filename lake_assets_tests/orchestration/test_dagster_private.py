@@ -1,0 +1,76 @@
+"""What Dagster does not document is used in `orchestration/dagster_private.py` alone."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from dagster._annotations import is_public
+
+import lake_assets
+
+PACKAGE = Path(lake_assets.__file__).parent
+PRIVATE = PACKAGE / "orchestration" / "dagster_private.py"
+FILES = sorted({*PACKAGE.rglob("*.py")} - {PRIVATE})
+DOCUMENTED = {"dagster", "dagster_pyspark"}  # modules whose names have a page in Dagster's reference
+OBJECTS = (
+    *(dg.DagsterInstance, dg.JobDefinition, dg.PartitionsDefinition, dg.AssetKey, dg.AssetCheckKey, dg.AssetCheckSpec),
+    *(dg.AssetExecutionContext, dg.AssetCheckExecutionContext, dg.OpExecutionContext),
+    *(dg.SensorEvaluationContext, dg.ScheduleEvaluationContext),
+)
+"""The classes of Dagster's objects that the package calls."""
+
+
+def modules_of_dagster(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        names = (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else []
+        )
+        yield from (name for name in names if re.match(r"dagster(_[a-z]+)?(\.|$)", name))
+
+
+@cache
+def undocumented_attributes() -> frozenset[str]:
+    """Methods and properties that Dagster's classes have and do not mark as public; arguments of classes are public."""
+    is_documented: dict[str, bool] = {}
+    for owner in OBJECTS:
+        for name, member in inspect.getmembers(owner):
+            function = member.fget if isinstance(member, property) else member
+            if not name.startswith("_") and (inspect.isroutine(function) or isinstance(member, property)):
+                is_public_here = is_public(member) or is_public(function)
+                is_documented[name] = is_documented.get(name, False) or is_public_here
+    classes = [value for value in vars(dg).values() if inspect.isclass(value)]
+    arguments = {name for owner in classes for name in inspect.signature(owner.__new__).parameters}
+    arguments |= {name for owner in classes for name in inspect.signature(owner.__init__).parameters}
+    return frozenset({name for name, documented in is_documented.items() if not documented} - arguments)
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(PACKAGE)) for path in FILES])
+def test_a_file_uses_only_what_dagster_documents(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    modules = set(modules_of_dagster(tree))
+    assert modules <= DOCUMENTED
+    if not modules:
+        return
+    attributes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and not (isinstance(node.value, ast.Name) and node.value.id in {"self", "cls", "dg"})
+    ]
+    assert {node.attr for node in attributes} & undocumented_attributes() == set()
+    private = re.compile("_(?!_)")
+    assert [ast.unparse(node) for node in attributes if private.match(node.attr)] == []
+
+
+def test_the_attributes_are_those_that_dagster_has() -> None:
+    assert {"event_log_storage", "get_runs", "asset_layer", "to_python_identifier"} <= (undocumented_attributes())
+    assert not {"fetch_materializations", "partition_keys", "instance", "log"} & undocumented_attributes()
