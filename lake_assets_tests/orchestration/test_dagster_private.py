@@ -72,5 +72,5 @@ def test_a_file_uses_only_what_dagster_documents(path: Path) -> None:
 
 
 def test_the_attributes_are_those_that_dagster_has() -> None:
-    assert {"event_log_storage", "get_runs", "asset_layer", "to_python_identifier"} <= (undocumented_attributes())
+    assert {"event_log_storage", "get_runs", "all_logs", "to_python_identifier"} <= (undocumented_attributes())
     assert not {"fetch_materializations", "partition_keys", "instance", "log"} & undocumented_attributes()
