@@ -1,6 +1,6 @@
-"""What a machine needs, checked one thing at a time.
+"""The checks of `lake-assets doctor`: the machine, and everything that the config names.
 
-Nothing is written but a file in the cache folder and one below each lake's storage, both for a moment.
+Only two files are written, and removed at once: one in the cache folder and one below each lake's storage.
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, ParamSpec
 
 import duckdb
 import platformdirs
@@ -38,14 +38,21 @@ Status = Literal["ok", "warning", "failed"]
 DISTRIBUTION = "lake-assets"
 EXTENSIONS = ("ducklake", "sqlite_scanner", "httpfs", "postgres_scanner")
 EXTRAS = {"demo": "the demo", "ui": "Dagster's web page", "postgres": "catalogs in PostgreSQL", "report": "pictures"}
-LOCK_PATIENCE = 5.0  # seconds that a commit of another process may take
-DISK_NEEDED = 500 * 10**6  # bytes; Spark's own scratch files and a partition's new files
+LOCK_PATIENCE = 5.0  # seconds to wait for the commit of another process
+DISK_NEEDED = 500 * 10**6  # bytes, for Spark's scratch files and a partition's new files
 DISK_WANTED = 5 * 10**9
+
+
+Arguments = ParamSpec("Arguments")
+
+
+class _WarningError(LakeAssetsError):
+    """A check found a problem that does not stop every command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     subject: str
     status: Status
@@ -54,59 +61,62 @@ class Finding:
 
 
 def examine(config_file: Path | None = None) -> Iterator[Finding]:
-    """Look at everything, each finding as soon as it is known.
+    """Run all checks, and yield each finding as soon as it is known.
 
     Args:
-        config_file: the config; when None, where `load_config` looks.
+        config_file: the config; when None, the config that `load_config` finds.
     """
     yield _checked("Python", _python)
     yield _checked("Java", _java)
     yield from _packages()
     yield from _extensions()
     yield _checked("cache folder", _cache)
-    yield _checked("disk for Spark", lambda: _disk("disk for Spark", Path(tempfile.gettempdir())))
+    yield _checked("disk for Spark", _disk, Path(tempfile.gettempdir()))
     yield from _config(config_file)
 
 
-def _checked(subject: str, check: Callable[[], Finding | str]) -> Finding:
-    """The check's finding; a text means that all is well, and an error becomes a finding too."""
+def _checked(
+    subject: str, check: Callable[Arguments, str], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Finding:
+    """The finding of a check, from the text that it returns or the error that it raises."""
     try:
-        found = check()
+        return Finding(subject, "ok", check(*args, **kwargs))
+    except _WarningError as warning:
+        return Finding(subject, "warning", warning.problem, warning.hint)
     except LakeAssetsError as error:
         return Finding(subject, "failed", *_one_line(error))
     except (OSError, ImportError) as error:
         return Finding(subject, "failed", f"{type(error).__name__}: {error}")
-    return found if isinstance(found, Finding) else Finding(subject, "ok", found)
 
 
 def _one_line(error: LakeAssetsError) -> tuple[str, str]:
     return " ".join(error.problem.split()), error.hint
 
 
-def _python() -> Finding | str:
+def _python() -> str:
     version = platform.python_version()
     wanted = metadata.metadata(DISTRIBUTION)["Requires-Python"]
     if not Requirement(f"python{wanted}").specifier.contains(version, prereleases=True):
-        return Finding("Python", "failed", f"{version}, and {wanted} is needed:", "make another virtual environment.")
+        raise LakeAssetsError(f"{version}, and {wanted} is needed:", "make another virtual environment.")
     return f"{version} ({sys.executable})"
 
 
-def _java() -> Finding | str:
+def _java() -> str:
     java = find_java()
     text = f"{java.version}, from {java.origin} ({java.home})"
     if java.instead_of:
-        return Finding("Java", "warning", f"{text}, because {java.instead_of}:", CORRECT_JAVA_HOME)
+        raise _WarningError(f"{text}, because {java.instead_of}:", CORRECT_JAVA_HOME)
     return text
 
 
 def _packages() -> Iterator[Finding]:
-    """The packages that the installed distribution asks for, by name and version."""
+    """Whether the packages that the distribution requires are installed in the required versions."""
     requirements = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or ()]
-    wrong = list(_unmet(requirements, extra=""))
-    for requirement, installed in wrong:
+    unmet = list(_unmet(requirements, extra=""))
+    for requirement, installed in unmet:
         text = f"{installed or 'not installed'}, and {requirement.specifier or 'any version'} is needed:"
         yield Finding(requirement.name, "failed", text, f"pip install '{requirement.name}{requirement.specifier}'.")
-    if not wrong:
+    if not unmet:
         shown = ", ".join(f"{name} {metadata.version(name)}" for name in ("pyspark", "duckdb", "dagster", "pyarrow"))
         yield Finding("packages", "ok", shown)
     for extra, purpose in EXTRAS.items():
@@ -117,7 +127,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Requirement, str | None]]:
-    """The requirements (of the extra, or of none) that are not met, with the version that is installed."""
+    """The unmet requirements of the extra, or of the base without one, with the installed version."""
     for requirement in requirements:
         marker = requirement.marker
         wanted = marker is None or marker.evaluate({"extra": ""})
@@ -135,11 +145,11 @@ def _unmet(requirements: list[Requirement], *, extra: str) -> Iterator[tuple[Req
 
 
 def _extensions() -> Iterator[Finding]:
-    """Each extension's wheel, by loading it."""
+    """Whether each extension loads."""
     for name in EXTENSIONS:
         if name == "postgres_scanner" and importlib.util.find_spec(f"duckdb_extension_{name}") is None:
-            continue  # an extra's, which has been told
-        yield _checked(f"DuckDB {name}", lambda name=name: _loads(name))  # type: ignore[misc]
+            continue  # part of an extra, which `_packages` reports
+        yield _checked(f"DuckDB {name}", _loads, name)
 
 
 def _loads(name: str) -> str:
@@ -147,38 +157,32 @@ def _loads(name: str) -> str:
         return f"loads into DuckDB {duckdb.__version__}"
 
 
-def _cache() -> Finding | str:
+def _cache() -> str:
     folder = platformdirs.user_cache_path(DISTRIBUTION)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return f"{folder} can be written to"
     except OSError as error:
-        return Finding(
-            "cache folder",
-            "warning",
-            f"{folder}: {error.strerror}:",
-            "set XDG_CACHE_HOME to a folder that can; Spark starts faster then.",
-        )
+        hint = "set XDG_CACHE_HOME to a folder that can be written to; Spark then starts faster."
+        raise _WarningError(f"{folder}: {error.strerror}:", hint) from error
 
 
-def _disk(subject: str, folder: Path) -> Finding | str:
+def _disk(folder: Path) -> str:
     folder = _existing(folder)
     free = shutil.disk_usage(folder).free
     text = f"{free / 10**9:.1f} GB free at {folder}"
     if free < DISK_WANTED:
-        status: Status = "failed" if free < DISK_NEEDED else "warning"
-        return Finding(
-            subject, status, f"{text}, and at least {DISK_WANTED / 10**9:g} GB are good to have:", "make room."
-        )
+        kind = LakeAssetsError if free < DISK_NEEDED else _WarningError
+        raise kind(f"{text}, and at least {DISK_WANTED / 10**9:g} GB are recommended:", "free some space.")
     return text
 
 
 def _config(file: Path | None) -> Iterator[Finding]:
-    """The config, and all that it names."""
+    """The config, and everything that it names."""
     named = file or os.environ.get(CONFIG_VARIABLE)
     if named is None and not Path(DEFAULT_FILE).exists():
-        text = f"no {DEFAULT_FILE} in this folder, so neither lakes nor streams were looked at:"
+        text = f"no {DEFAULT_FILE} in this folder, so no lakes and streams were checked:"
         yield Finding("config", "warning", text, f"write one, name it with --config, or set {CONFIG_VARIABLE}.")
         return
     try:
@@ -187,23 +191,22 @@ def _config(file: Path | None) -> Iterator[Finding]:
         yield Finding("config", "failed", *_one_line(error))
         return
     yield Finding("config", "ok", f"{named or DEFAULT_FILE} is valid")
-    yield from _places(config)
+    yield from _lakes_and_streams(config)
 
 
-def _places(config: LakeConfig) -> Iterator[Finding]:
+def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
     needed = {extension for lake in config.lakes.values() for extension in extensions(lake)}
     for extension in sorted(needed - set(EXTENSIONS)):
-        yield _checked(f"DuckDB {extension}", lambda extension=extension: _loads(extension))  # type: ignore[misc]
+        yield _checked(f"DuckDB {extension}", _loads, extension)
     for name, lake in config.lakes.items():
-        yield _checked(f"catalog of {name}", lambda lake=lake: _catalog(lake))  # type: ignore[misc]
-        for what, storage in (("storage", lake.storage), ("staging", lake.staging)):
+        yield _checked(f"catalog of {name}", _catalog, lake)
+        for key, storage in (("storage", lake.storage), ("staging", lake.staging)):
             if storage is not None:
-                yield _checked(f"{what} of {name}", lambda storage=storage: _storage(storage))  # type: ignore[misc]
+                yield _checked(f"{key} of {name}", _storage, storage)
         if isinstance(lake.storage, LocalStorage):
-            subject, folder = f"disk of {name}", Path(lake.storage.path)
-            yield _checked(subject, lambda subject=subject, folder=folder: _disk(subject, folder))  # type: ignore[misc]
+            yield _checked(f"disk of {name}", _disk, Path(lake.storage.path))
     for name, stream in open_streams(config).items():
-        yield _checked(f"source of {name}", lambda stream=stream: _source(stream))  # type: ignore[misc]
+        yield _checked(f"source of {name}", _source, stream)
 
 
 def _catalog(lake: Lake) -> str:
@@ -213,7 +216,7 @@ def _catalog(lake: Lake) -> str:
     if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():
         _refuse_unwritable(Path(lake.catalog.path).parent)
         return f"{place}: none yet, the first ingest makes it"
-    # Of PostgreSQL this also tells an unreachable server, in the time that the config gives it.
+    # This also finds an unreachable PostgreSQL server, within the config's connect_timeout.
     with commit_lock(lake, LOCK_PATIENCE):
         pass
     try:
@@ -235,19 +238,20 @@ def _storage(storage: AnyStorage) -> str:
     return f"{store.root}: can be listed, written to and deleted from"
 
 
-def _source(stream: OpenStream) -> Finding | str:
+def _source(stream: OpenStream) -> str:
     text = stream.layout_uri
     if not stream.source.is_listable:
-        newest = list(Calendar(stream.config).expected(()))[-1:]
-        absent = [stream.source_glob(partition) for partition in newest if not stream.manifest(partition).objects]
-        return Finding(f"source of {stream.name}", "warning", f"{absent[0]} is not there.") if absent else text
+        for newest in list(Calendar(stream.config).expected(()))[-1:]:
+            if not stream.manifest(newest).objects:
+                raise _WarningError(f"{stream.source_glob(newest)} does not exist.")
+        return text
     if stream.source.probe_reading():
         return f"{text}: can be listed and read"
-    return Finding(f"source of {stream.name}", "warning", f"{text}: reachable, and nothing has landed yet.")
+    raise _WarningError(f"{text}: reachable, and nothing has landed yet.")
 
 
 def _refuse_unwritable(folder: Path) -> None:
-    """Refuse a folder that cannot be written to, or cannot be made."""
+    """Refuse a folder that cannot be written to or created."""
     existing = _existing(folder)
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise StorageError(f"{existing} cannot be written to:", "correct its permissions, or the path in the config.")

@@ -1,4 +1,4 @@
-"""The group of all commands, and what becomes of an error: one paragraph and an exit code, never a traceback."""
+"""The group of all commands. An error ends a command with one paragraph and an exit code, never with a traceback."""
 
 import errno
 import signal
@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from lake_assets.cli.check import check
-from lake_assets.cli.common import Options, only_texts
+from lake_assets.cli.common import Options, require_unicode
 from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
-from lake_assets.cli.failure import report
+from lake_assets.cli.failure import print_error
 from lake_assets.cli.forget import forget
 from lake_assets.cli.generate import generate
 from lake_assets.cli.index import index
@@ -27,14 +27,14 @@ from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
 from lake_assets.cli.terminal import is_plain
 
-SIGNALLED = 128  # to which a shell adds the number of the signal
+SIGNALLED = 128  # a shell's exit code is this plus the number of the signal
 
 
 class Application(click.Group):
-    """Runs one command. Exit codes: 0 done, 1 failed, 2 wrong use, 130 interrupted, 143 terminated."""
+    """Runs one command. Exit codes: 0 success, 1 failure, 2 wrong usage, 130 interrupted, 143 terminated."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands in the order in which they were added, which is that of a first day."""
+        """The commands in the order in which a new user needs them."""
         return list(self.commands)
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's signature
@@ -48,9 +48,9 @@ class Application(click.Group):
             interrupt.pressed = True
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
-                raise  # whoever read our output has gone, `| head` for one; click ends quietly
-            if not interrupt.pressed:  # else it is what a library made of Ctrl-C
-                report(error, debug=ctx.params["debug"])
+                raise  # the reader of our output ended, such as `| head`; click exits quietly
+            if not interrupt.pressed:  # otherwise a library turned Ctrl-C into this error
+                print_error(error, debug=ctx.params["debug"])
         if interrupt.pressed:
             click.echo("\nInterrupted." if interrupt.signal == signal.SIGINT else "\nTerminated.", err=True)
             raise click.exceptions.Exit(SIGNALLED + interrupt.signal)
@@ -62,13 +62,13 @@ class Application(click.Group):
     "--config",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="The config; without it $LAKE_CONFIG, then ./lake.yaml.",
+    help="The config file. Default: $LAKE_CONFIG, then ./lake.yaml.",
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of an error, and what Spark logs of it.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and Spark's error log.")
 @click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
-    """Keep a DuckLake true to its landing zone, one partition at a time."""
+    """Keep a DuckLake in sync with its landing zone, one partition at a time."""
     if is_plain():
         ctx.color = False
     ctx.obj = Options(config, debug)
@@ -96,4 +96,4 @@ COMMANDS = (
 )
 for command in COMMANDS:
     main.add_command(command)
-only_texts(main)
+require_unicode(main)

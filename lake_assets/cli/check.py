@@ -1,4 +1,4 @@
-"""The command `check`: the checks of a stream, the same that Dagster runs."""
+"""The command `check`: the checks of a stream, the same ones that Dagster runs."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -7,9 +7,9 @@ import click
 from lake_assets.cli.common import (
     Options,
     outside_option,
-    partition_of,
     partition_option,
-    refuse_outside,
+    partitions_of,
+    stream_argument,
     stream_named,
 )
 from lake_assets.cli.failure import Failures
@@ -17,19 +17,17 @@ from lake_assets.errors import LakeAssetsError
 
 
 @click.command()
-@click.argument("stream", required=False)
-@click.option("--only", "names", multiple=True, metavar="NAME", help="Only this check; may be given several times.")
-@partition_option(
-    "Look at this one, such as region=NW,date=2026-02-11; may be given several times. Else at the whole table."
-)
+@stream_argument
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this check; repeatable.")
+@partition_option("Check this partition, such as region=NW,date=2026-02-11; repeatable. Default: the whole table.")
 @outside_option
 @click.pass_context
 def check(
     ctx: click.Context, stream: str | None, names: tuple[str, ...], texts: tuple[str, ...], *, outside: bool
 ) -> None:
-    """Compare a stream's table with landing zone, ledger and catalog; nothing is changed.
+    """Compare a stream's table with its landing zone, ledger and catalog.
 
-    The exit code is 1 if a check fails, but for those that only warn.
+    Nothing is changed. The exit code is 1 if a check fails; a warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
     from lake_assets.checks.run import checks_of, run_check
@@ -40,22 +38,21 @@ def check(
     for name in names:
         if name not in known:
             raise click.UsageError(f"stream {opened.name} has no check {name!r}: it has {', '.join(known)}.", ctx)
-    partitions = tuple(partition_of(opened.config, text) for text in dict.fromkeys(texts)) or None
-    refuse_outside(opened.config, partitions or (), outside=outside)
+    partitions = tuple(partitions_of(opened.config, texts, outside=outside)) or None
     failed = False
     failures = Failures(debug=options.debug, noun="check")
     for name in names or known:
         try:
-            found = run_check(opened, name, Scope(None, partitions))
+            result = run_check(opened, name, Scope(None, partitions))
         except LakeAssetsError as error:
-            failures.tell(name, error)
+            failures.add(name, error)
             continue
-        is_error = not found.passed and (found.severity == "error" or name in opened.config.checks.blocking)
+        is_error = not result.passed and (result.severity == "error" or name in opened.config.checks.blocking)
         failed = failed or is_error
-        word = "passed" if found.passed else "failed" if is_error else "warning"
-        click.echo(f"{word:<8} {name:<18} {found.description}")
-        for line in found.named:
+        word = "passed" if result.passed else "failed" if is_error else "warning"
+        click.echo(f"{word:<8} {name:<18} {result.description}")
+        for line in result.named:
             click.echo(f"{'':27} {line}")
-    failures.tell_rest()
+    failures.print_repeated()
     if failed or failures.count:
         ctx.exit(1)

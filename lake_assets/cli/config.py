@@ -12,9 +12,9 @@ from lake_assets.cli.common import Options
 @click.command()
 @click.pass_obj
 def validate(options: Options) -> None:
-    """Check the config, and say what it holds.
+    """Check the config and list its streams and lakes.
 
-    Nothing is connected to: `doctor` does that.
+    Connects to nothing; `doctor` does.
     """
     from rich.table import Column, Table
     from rich.text import Text
@@ -28,9 +28,8 @@ def validate(options: Options) -> None:
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for name, stream in open_streams(config).items():
         partitions = ", ".join(f"{column.name} ({column.type})" for column in stream.config.columns)
-        source = stream.layout_uri
-        cells = (name, source, f"{config.lake_name(name)}.{stream.table}", partitions)
-        table.add_row(*(Text(cell) for cell in cells))
+        cells = (name, stream.layout_uri, f"{config.lake_name(name)}.{stream.table}", partitions)
+        table.add_row(*map(Text, cells))
     print_table(table)
     for name, lake in config.lakes.items():
         click.echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
@@ -43,7 +42,7 @@ def schema() -> None:
 
     \b
     lake-assets schema > lake.schema.json
-    and as the first line of lake.yaml:
+    The first line of lake.yaml names the file for the YAML language server:
     # yaml-language-server: $schema=lake.schema.json
     """  # noqa: D301 - click reads the \b
     from lake_assets.config.models import schema_of

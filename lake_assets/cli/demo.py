@@ -1,4 +1,4 @@
-"""The command `demo`: the main job for real, on real flights, told step by step."""
+"""The command `demo`: lands, ingests and queries real flights, step by step."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -13,13 +13,13 @@ import click
     type=click.Path(path_type=Path),
     default=Path("demo"),
     show_default=True,
-    help="Where landing zone and lake are made; a folder of an earlier demo is made anew.",
+    help="Folder of the landing zone and the lake; the demo replaces its own earlier files there.",
 )
 def demo(folder: Path) -> None:
-    """Run the main job for real, on flights of 2013.
+    """Land, ingest and query the real flights of 2013.
 
-    Real flights land as Parquet, Spark ingests some partitions into a new lake, one of them changes and is ingested
-    again, and the lake and its ledger are read. Takes less than a minute, and needs no server and no network.
+    Flights land as Parquet, and Spark ingests some partitions into a new lake. One partition changes and is ingested
+    again. Then the lake and its ledger are queried. Takes less than a minute; needs no server and no network.
     """
     from lake_assets.cli.demo_run import run
 

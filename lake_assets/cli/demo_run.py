@@ -1,4 +1,4 @@
-"""What the command `demo` does, told step by step on standard output."""
+"""What the command `demo` does, with its output."""
 
 import datetime as dt
 import shlex
@@ -56,14 +56,14 @@ def run(folder: Path) -> None:
         _ingest(delays, [(airport, WEEK[0]) for airport in AIRPORTS], session)
         airport, date = CORRECTED
         changed = landing / f"origin={airport}" / f"date={date}" / "part-0.parquet"
-        _step("Change", f"one landed file: the cancelled flights of {airport} on {date} are taken out")
+        _step("Change", f"one landed file: the cancelled flights of {airport} on {date} are removed")
         before, after = strike_cancelled(changed)
-        _tell(f"{changed}: {before} rows → {after}")
+        _print_result(f"{changed}: {before} rows → {after}")
         _step("Ingest again", f"the week of {airport}; objects with the same ETags are skipped")
         rows = _ingest(flights, [(airport, date) for date in WEEK], session)
         (corrected,) = (row for row in rows if row.status == "committed")
     with open_confined(flights.lake) as lake:
-        _step("Query", "the lake, which any DuckDB can attach as well")
+        _step("Query", "the lake, which any DuckDB can attach")
         click.echo(f"\n{QUERY}\n")
         print_relation(lake.connection.sql(QUERY))
         _step("Ledger", f"its {LEDGER_ROWS} newest rows, a table of the same lake")
@@ -79,11 +79,11 @@ def _land(folder: Path) -> None:
         task = bar.add_task("landing", total=partitions)
         land(flights, folder, lambda: bar.advance(task))
     written = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
-    _tell(f"{folder}: {count(flights.num_rows, 'flight')} in {count(partitions, 'partition')}, {size(written)}")
+    _print_result(f"{folder}: {count(flights.num_rows, 'flight')} in {count(partitions, 'partition')}, {size(written)}")
 
 
 def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Session) -> list[LedgerRow]:
-    """Ingest the partitions, and tell what became of them."""
+    """Ingest the partitions and print a summary."""
     start = time.perf_counter()
     started = session.seconds
     run_id = str(uuid.uuid4())
@@ -95,7 +95,7 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
         for outcome in ingest_all(stream, partitions, session, run_id=run_id, checkpoint=interrupt.check):
             interrupt.check()
             if outcome.result is None:
-                assert outcome.error is not None  # noqa: S101 - an outcome is one of both
+                assert outcome.error is not None  # noqa: S101 - an outcome has a result or an error
                 raise outcome.error
             rows.append(outcome.result.row)
             bar.advance(task)
@@ -104,7 +104,7 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
     before = sum(row.rows_before or 0 for row in committed)
     started = session.seconds - started
     seconds = time.perf_counter() - start - started
-    _tell(
+    _print_result(
         f"{stream.name}: {count(len(committed), 'partition')} committed ({before:,} rows → {now:,}), "
         f"{len(rows) - len(committed)} skipped, in {seconds:.1f} s"
         + (f" after Spark's start in {started:.1f} s" if started else "")
@@ -116,7 +116,7 @@ def _step(name: str, text: str) -> None:
     click.echo(f"\n{click.style(name, bold=True)}: {text}")
 
 
-def _tell(text: str) -> None:
+def _print_result(text: str) -> None:
     click.echo(f"  {text}")
 
 
@@ -124,15 +124,15 @@ def _next_steps(config_file: Path, corrected: LedgerRow, seconds: float) -> None
     program = "lake-assets" if shutil.which("lake-assets") else sys.argv[0]
     command = shlex.join([program, "--config", str(config_file)])
     before = (corrected.snapshot_id or 0) - 1
-    was = f"select count(*) from flights at (version => {before})"  # noqa: S608 - a text to read, with a number in it
+    earlier = f"select count(*) from flights at (version => {before})"  # noqa: S608 - printed, with a number in it
     steps = {
-        f'{command} query "{was}"': "the lake as it was before the change",
+        f'{command} query "{earlier}"': "the lake before the change",
         f"{command} plan flights --partition origin=JFK,date=2013-01-08": "what the ingest of a day would do",
-        f"{command} ingest flights --partition origin=JFK,date=2013-01-08": "does it",
-        f"{command} doctor": "checks this machine and all that the config names",
+        f"{command} ingest flights --partition origin=JFK,date=2013-01-08": "ingest that day",
+        f"{command} doctor": "check this machine and everything that the config names",
         "make ui": "Dagster with these streams as assets, at http://127.0.0.1:3000",
     }
-    _step("Done", f"in {seconds:.0f} s. Go on with")
+    _step("Done", f"in {seconds:.0f} s. Next steps")
     width = max(map(len, steps))
-    for step, what in steps.items():
-        _tell(f"{step:{width}}" + click.style(f"  # {what}", dim=True))
+    for step, purpose in steps.items():
+        _print_result(f"{step:{width}}" + click.style(f"  # {purpose}", dim=True))

@@ -10,21 +10,23 @@ _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 @click.command()
 @click.pass_context
 def doctor(ctx: click.Context) -> None:
-    """Check all that is needed, with the fix.
+    """Check this machine and everything that the config names.
 
-    One line each. Fails if anything that is needed is missing; `!` marks what only some need.
+    Prints one line for each check, with how to fix a failure. The exit code is 1 if a check fails; `!` marks what only
+    some configs need.
     """
     from lake_assets.doctor import examine
 
     failed = 0
-    told: dict[str, str] = {}  # the subject of each failure's text
+    first_subjects: dict[str, str] = {}  # by the text of a failure
     for finding in examine(ctx.obj.config):
         mark, color = _MARKS[finding.status]
-        failed += finding.status == "failed"
         text = f"{finding.text} {finding.hint}".rstrip()
-        if finding.status == "failed" and (first := told.setdefault(text, finding.subject)) != finding.subject:
-            text = f"as {first}"
+        if finding.status == "failed":
+            failed += 1
+            first = first_subjects.setdefault(text, finding.subject)
+            text = text if first == finding.subject else f"as {first}"
         click.echo(f"{click.style(mark, fg=color)} {finding.subject:23} {text}")
     if failed:
-        click.echo(f"{failed} to mend.", err=True)
+        click.echo(f"{failed} to fix.", err=True)
         ctx.exit(1)

@@ -1,4 +1,4 @@
-"""Errors on standard error: one that several partitions share is printed once."""
+"""Errors on standard error: an error that several partitions share is printed once."""
 
 import traceback
 
@@ -12,48 +12,48 @@ _FAILED = click.style("failed", fg="red")
 
 
 class Failures:
-    """The errors of a command that goes on after one, each told when it first comes.
+    """The errors of a command that continues after an error. Each different error is printed once.
 
     Args:
-        debug: tell the traceback too.
-        noun: what has the errors.
+        debug: print tracebacks too.
+        noun: what fails.
     """
 
     def __init__(self, *, debug: bool, noun: str = "partition") -> None:
         self._debug = debug
         self._noun = noun
-        self._by_text: dict[str, list[str]] = {}
+        self._names_by_text: dict[str, list[str]] = {}
 
     @property
     def count(self) -> int:
-        """How many failed so far."""
-        return sum(map(len, self._by_text.values()))
+        """The number of failures so far."""
+        return sum(map(len, self._names_by_text.values()))
 
-    def tell(self, name: str, error: Exception) -> None:
-        """Note that this one failed; the error is printed if it is a new one."""
-        names = self._by_text.setdefault(text_of(error), [])
+    def add(self, name: str, error: Exception) -> None:
+        """Count a failure, and print its error unless it was printed before."""
+        names = self._names_by_text.setdefault(text_of(error), [])
         names.append(name)
         if len(names) == 1:
             click.echo(f"{_FAILED}     {name}")
-            report(error, debug=self._debug)
+            print_error(error, debug=self._debug)
 
-    def tell_rest(self) -> None:
-        """Print which others had an error that was printed for the first of them; called when the command ends."""
-        for first, *others in self._by_text.values():
+    def print_repeated(self) -> None:
+        """Print the failures whose error was printed for another one; call it when the command ends."""
+        for first, *others in self._names_by_text.values():
             if others:
                 more = count(len(others), f"more {self._noun}")
                 click.echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
 
 
-def report(error: Exception, *, debug: bool) -> None:
-    """Print the error as one paragraph; one that nobody meant says that it is a bug. `debug`: its traceback too."""
+def print_error(error: Exception, *, debug: bool) -> None:
+    """Print the error as one paragraph, after its traceback with `debug`; an unexpected error is called a bug."""
     if debug:
         click.echo("".join(traceback.format_exception(error)), err=True)
     click.echo(click.style("Error: ", fg="red", bold=True) + text_of(error), err=True)
 
 
 def text_of(error: Exception) -> str:
-    """What is printed of an error, with its notes."""
+    """The printed text of an error, with its notes."""
     notes = " ".join(getattr(error, "__notes__", ()))
     text = str(error) if isinstance(error, LakeAssetsError) else _bug(error)
     return f"{text} {notes}".rstrip()
@@ -61,5 +61,5 @@ def text_of(error: Exception) -> str:
 
 def _bug(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    what = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-    return f"{what} (this is a bug of lake-assets: run `lake-assets --debug …` to see where, and report it)"
+    description = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return f"{description} (this is a bug of lake-assets: run `lake-assets --debug …` to see where, and report it)"

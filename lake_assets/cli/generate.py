@@ -1,4 +1,4 @@
-"""The command `generate`: records to try a landing zone with, as a stream on standard output."""
+"""The command `generate`: test records for a landing zone, on standard output."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -13,11 +13,11 @@ import click
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TICKS = 10  # writes a second, at most, of a slow stream
+_TICKS = 10  # writes in a second, at most, if a rate is given
 
 
 def _rate(ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A number of records a second, written as `500` or `500/s`."""
+    """The records per second of `500` or `500/s`."""
     if text is None:
         return None
     try:
@@ -36,14 +36,14 @@ def generate() -> None:
 
 @generate.command()
 @click.option("--stores", type=click.IntRange(1, 100_000), default=50, show_default=True)
-@click.option("--regions", default="NW,NE,MW,SE,SW", show_default=True, help="Names, with commas between.")
+@click.option("--regions", default="NW,NE,MW,SE,SW", show_default=True, help="Names, separated by commas.")
 @click.option("--days", type=click.IntRange(1, 36_500), default=1, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The same seed, the same records.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same records.")
 @click.option("--start", type=click.DateTime(["%Y-%m-%d"]), default="2026-02-11", show_default=True, help="First day.")
 @click.option(
-    "--per-store", type=click.IntRange(1), default=400, show_default=True, help="Transactions of a store on a day."
+    "--per-store", type=click.IntRange(1), default=400, show_default=True, help="Transactions of a store in a day."
 )
-@click.option("--rate", callback=_rate, metavar="N/s", help="Records a second; as fast as possible without it.")
+@click.option("--rate", callback=_rate, metavar="N/s", help="Records per second. Default: as fast as possible.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "arrow"]), default="jsonl", show_default=True)
 def retail(  # noqa: PLR0917 - click gives them by name
     stores: int,
@@ -55,7 +55,7 @@ def retail(  # noqa: PLR0917 - click gives them by name
     rate: float | None,
     form: Literal["jsonl", "arrow"],
 ) -> None:
-    """Retail transactions: invented ones, of 26 columns, some of them bad and flagged.
+    """Generate retail transactions with 26 columns; some are bad and flagged as such.
 
     \b
     lake-assets generate retail --days 3 | lake-assets land transactions -
@@ -64,7 +64,7 @@ def retail(  # noqa: PLR0917 - click gives them by name
 
     names = [name.strip() for name in regions.split(",") if name.strip()]
     if not names:
-        raise click.UsageError("--regions names none: write them as NW,SW.")
+        raise click.UsageError("--regions is empty: write the names as NW,SW.")
     chain = Retail(stores, names, days, seed, start.date(), per_store)
     out = sys.stdout.buffer
     blocks = chain.blocks() if rate is None else _paced(chain.blocks(), rate)
@@ -75,14 +75,14 @@ def retail(  # noqa: PLR0917 - click gives them by name
 
 
 def _paced(blocks: "Iterator[pa.Table]", rate: float) -> "Iterator[pa.Table]":
-    """The rows of the blocks in smaller ones, each when its time has come."""
+    """The rows in smaller blocks, at `rate` rows per second."""
     size = max(1, int(rate / _TICKS))
-    start, given = time.monotonic(), 0
+    start, rows = time.monotonic(), 0
     for block in blocks:
         for first in range(0, block.num_rows, size):
             piece = block.slice(first, size)
-            given += piece.num_rows
-            time.sleep(max(0.0, start + given / rate - time.monotonic()))
+            rows += piece.num_rows
+            time.sleep(max(0.0, start + rows / rate - time.monotonic()))
             yield piece
 
 

@@ -1,4 +1,4 @@
-"""The command `index`: landed files become lake files in place."""
+"""The command `index`: registers landed files as lake files, in place."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, outside_option, partition_of, partition_option, refuse_outside, stream_named
-from lake_assets.cli.failure import Failures, report
+from lake_assets.cli.common import (
+    Options,
+    outside_option,
+    partition_option,
+    partitions_of,
+    stream_argument,
+    stream_named,
+)
+from lake_assets.cli.failure import Failures, print_error
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.words import count, size
 
@@ -24,13 +31,13 @@ NAMED = 3  # objects of a list that are shown
 
 
 @click.command()
-@click.argument("stream", required=False)
-@partition_option("Only this one, such as region=NW,date=2026-02-11; may be given several times.")
-@click.option("--dry-run", is_flag=True, help="Show what would be registered; nothing is written.")
+@stream_argument
+@partition_option("Index only this partition, such as region=NW,date=2026-02-11; repeatable.")
+@click.option("--dry-run", is_flag=True, help="Show what would be registered; write nothing.")
 @click.option(
-    "--check", is_flag=True, help="Compare what is registered with what is there; exit code 1 if they differ."
+    "--check", is_flag=True, help="Compare registered objects with the landing zone; exit code 1 if they differ."
 )
-@click.option("--repair", is_flag=True, help="Let the lake be what is there, where an object vanished or changed.")
+@click.option("--repair", is_flag=True, help="Update the lake where a registered object vanished or changed.")
 @outside_option
 @click.pass_context
 def index(
@@ -43,11 +50,11 @@ def index(
     repair: bool,
     outside: bool,
 ) -> None:
-    """Register landed files in the lake as they are, for a stream in mode index.
+    """Register landed files in the lake as they are, for a stream with mode: index.
 
-    Each object that the lake does not have yet becomes one of its files, once; nothing is read again or rewritten. A
-    file that cannot be registered fails alone, and the exit code is then 1; so it is where an object lies under the
-    name of another that was registered.
+    Each object that the lake does not have yet becomes one of its files, without being rewritten. A file that cannot be
+    registered does not stop the others. The exit code is 1 if a file was not registered, or if a registered object was
+    replaced by another one of the same name.
     """
     if check + repair + dry_run > 1:
         raise click.UsageError("--check, --repair and --dry-run exclude each other.", ctx)
@@ -56,23 +63,20 @@ def index(
         raise click.UsageError(
             f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
         )
-    partitions = [partition_of(opened.config, text) for text in dict.fromkeys(texts)] if texts else None
-    if check or repair:
-        done = (_check if check else _repair)(ctx.obj, opened, partitions)
+    partitions = partitions_of(opened.config, texts, outside=outside or check or repair) or None
+    if check:
+        is_success = _check(ctx.obj, opened, partitions)
+    elif repair:
+        is_success = _repair(ctx.obj, opened, partitions)
+    elif dry_run:
+        is_success = _dry_run(opened, partitions, outside=outside)
     else:
-        refuse_outside(opened.config, partitions or (), outside=outside)
-        done = (_dry_run if dry_run else _index)(ctx.obj, opened, partitions, outside=outside)
-    if not done:
+        is_success = _index(ctx.obj, opened, partitions, outside=outside)
+    if not is_success:
         ctx.exit(1)
 
 
-def _dry_run(
-    options: Options,  # noqa: ARG001 - as `_index`
-    stream: "OpenStream",
-    partitions: "Sequence[Partition] | None",
-    *,
-    outside: bool,
-) -> bool:
+def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
     from lake_assets.ingest.index.diff import plan_index
 
     plan = plan_index(stream, partitions, outside=outside)
@@ -85,46 +89,43 @@ def _dry_run(
     click.echo(
         f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}"
     )
-    _tell_outside(plan)
+    _print_outside(plan)
     if plan.changed:
         click.echo(
             f"{count(len(plan.changed), 'object')} changed since they were registered: "
-            f"{_some([o.key for o in plan.changed])}; see --check",
+            f"{_first_names([o.key for o in plan.changed])}; see --check",
             err=True,
         )
     return True
 
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
-    from lake_assets.cli.partitions import tell
+    from lake_assets.cli.partitions import print_outcome
     from lake_assets.cli.progress import progress
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
-    done: list[IngestResult] = []
+    results: list[IngestResult] = []
     failures = Failures(debug=options.debug)
     with progress() as bar:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())
         indexing = index_all(stream, partitions, plan=plan, outside=outside, run_id=run_id, checkpoint=interrupt.check)
-        for indexed in indexing:
+        for outcome in indexing:
             interrupt.check()
-            tell(indexed, failures)
-            if indexed.result is not None:
-                done.append(indexed.result)
-    failures.tell_rest()
-    files, rows = (sum(getattr(r.row, name) or 0 for r in done) for name in ("files_written", "row_count"))
-    partitions_done = sum(1 for result in done if result.row.status == "committed")
-    click.echo(
-        f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(partitions_done, 'partition')}"
-        if files
-        else "no file registered"
-        if failures.count
-        else "nothing new"
-    )
+            print_outcome(outcome, failures)
+            if outcome.result is not None:
+                results.append(outcome.result)
+    failures.print_repeated()
+    files, rows = (sum(getattr(r.row, name) or 0 for r in results) for name in ("files_written", "row_count"))
+    committed = sum(1 for result in results if result.row.status == "committed")
+    if files:
+        click.echo(f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(committed, 'partition')}")
+    else:
+        click.echo("no file registered" if failures.count else "nothing new")
     if plan is not None:
-        _tell_outside(plan)
+        _print_outside(plan)
     if failures.count:
         click.echo(f"{count(failures.count, 'partition')} with objects that were not registered.", err=True)
     return not failures.count
@@ -134,18 +135,19 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     from lake_assets.ingest.index.verify import check_indexed
 
     state = check_indexed(stream, partitions)
-    for gone in state.vanished:
-        click.echo(f"{click.style('vanished', fg='red')}  {gone.load_partition}  {gone.uri}")
-    for other in state.changed:
-        click.echo(f"{click.style('changed', fg='red')}   {other.partition}  {other.now.uri}")
-    found = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
-    click.echo(f"{count(state.registered, 'registered object')}: {'all as they were' if state.is_sound else found}")
-    for other in state.changed:
-        if not other.is_live:  # no repair can help
-            report(other.error(stream.name), debug=options.debug)
-    if state.vanished or any(other.is_live for other in state.changed):
+    for vanished in state.vanished:
+        click.echo(f"{click.style('vanished', fg='red')}  {vanished.load_partition}  {vanished.uri}")
+    for changed in state.changed:
+        click.echo(f"{click.style('changed', fg='red')}   {changed.partition}  {changed.now.uri}")
+    differences = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
+    summary = "all unchanged" if state.is_sound else differences
+    click.echo(f"{count(state.registered, 'registered object')}: {summary}")
+    for changed in state.changed:
+        if not changed.is_live:  # a repair does not help
+            print_error(changed.error(stream.name), debug=options.debug)
+    if state.vanished or any(changed.is_live for changed in state.changed):
         click.echo(
-            "Put the objects back as they were, or let the lake be what is there now: "
+            "Restore the objects, or update the lake to the objects that are there now: "
             f"`lake-assets index {stream.name} --repair`.",
             err=True,
         )
@@ -162,32 +164,32 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
             f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
     for error in repaired.errors:
-        report(error, debug=options.debug)
+        print_error(error, debug=options.debug)
     if repaired.rows:
         rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
         click.echo(
-            f"{count(repaired.ended, 'file')} taken out, "
-            f"{count(repaired.renewed, 'changed file')} with {rows} described anew"
+            f"{count(repaired.ended, 'file')} removed from the table, "
+            f"{count(repaired.renewed, 'changed file')} with {rows} updated"
         )
     elif not repaired.errors:
         click.echo("nothing to repair")
     return not repaired.errors
 
 
-def _tell_outside(plan: "IndexPlan") -> None:
+def _print_outside(plan: "IndexPlan") -> None:
     from lake_assets.streams.landing_zone import unmatched_folders
 
     if plan.outside:
-        click.echo(f"{count(len(plan.outside), 'object')} in no partition: {_some([o.key for o in plan.outside])}")
+        keys = _first_names([o.key for o in plan.outside])
+        click.echo(f"{count(len(plan.outside), 'object')} in no partition: {keys}")
         for folder in unmatched_folders(plan.outside)[:NAMED]:
             click.echo(f"  {folder}")
     if plan.left_out:
-        click.echo(
-            f"{count(len(plan.left_out), 'partition')} outside the config not registered; --outside takes them in:"
-        )
+        partitions = count(len(plan.left_out), "partition")
+        click.echo(f"{partitions} outside the config not registered; add --outside to register them:")
         for left_out in plan.left_out[:NAMED]:
             click.echo(f"  {left_out}")
 
 
-def _some(names: "Sequence[str]") -> str:
+def _first_names(names: "Sequence[str]") -> str:
     return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")

@@ -1,4 +1,4 @@
-"""The command `init`: a starter project that runs as it is."""
+"""The command `init`: writes a starter project that runs as it is."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -11,14 +11,14 @@ import click
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 def init(folder: Path) -> None:
-    """Write a starter project: a commented config, Dagster's files, a README, and a little landed data.
+    """Write a starter project: a commented config, Dagster's files, a README, and some landed data.
 
-    FOLDER is new, or empty; without it the current folder is taken. No file is ever overwritten.
+    FOLDER must be new or empty; the default is the current folder. No file is overwritten.
     """
     from lake_assets.templates.starter.folder import start
 
     for path in start(folder):
         click.echo(f"{click.style('wrote', fg='green')}  {folder / path}")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
-    click.echo(f"Go on with README.md, or at once:\n  {enter}lake-assets doctor")
+    click.echo(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
     click.echo("  lake-assets ingest sales --partition region=NW,date=2026-02-11")

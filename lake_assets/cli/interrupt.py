@@ -1,8 +1,8 @@
-"""Ctrl-C and SIGTERM, which end a command in any library's code.
+"""Ctrl-C and SIGTERM, which end a command also inside a library's code.
 
-Python's own way, a KeyboardInterrupt wherever the program happens to be, is not enough: DuckDB turns it into an
-error of its own, Spark installs another handler, an import may swallow it, and a JVM whose start is broken off is left
-behind. So the signal is remembered too, and the commands look for it.
+Python's KeyboardInterrupt is not enough: DuckDB turns it into an error of its own, Spark installs another handler, an
+import may swallow it, and a JVM that is interrupted while it starts is left running. So the signal is also stored, and
+the commands check for it.
 """
 
 import logging
@@ -15,46 +15,43 @@ from types import FrameType
 
 
 class Interrupt:
-    """Whether the user has pressed Ctrl-C, or the process was asked to end by SIGTERM.
-
-    Outside the main thread, which alone gets signals, it does nothing.
-    """
+    """Whether the process received Ctrl-C or SIGTERM. Only the main thread gets signals; in others it does nothing."""
 
     def __init__(self) -> None:
         self.pressed = False
-        self.signal = signal.SIGINT  # the one that came first
-        self._later = False
+        self.signal = signal.SIGINT  # the first one that was received
+        self._is_held_back = False
 
     def listen(self) -> None:
-        """Take the signals from now on."""
+        """Install the handlers of both signals."""
         self.pressed = False
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, self._on_signal)
             signal.signal(signal.SIGTERM, self._on_signal)
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C was pressed, for one that was lost on its way."""
+        """Raise KeyboardInterrupt if a signal was received, in case a library swallowed the first one."""
         if self.pressed:
             raise KeyboardInterrupt
 
     @contextmanager
     def held_back(self) -> Iterator[None]:
-        """Interrupt after the block instead of inside it, and let no process that it starts be interrupted.
+        """Interrupt after the block instead of inside it, and block the signal in processes that the block starts.
 
-        The block may set a handler of its own, as Spark does when it has nearly started. Until the block's end that
-        one interrupts at once, and what is logged about it is left out.
+        The block may install a handler of its own, as Spark does near the end of its start. That handler interrupts
+        at once; what libraries log about it is suppressed.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        self._later = True
+        self._is_held_back = True
         logging.disable()
-        # Inherited by what is started here; this process still gets the signal, by its other threads.
+        # Processes that start here inherit the mask; this process still gets the signal, in its other threads.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield
         finally:
-            self._later = False
+            self._is_held_back = False
             signal.signal(signal.SIGINT, self._on_signal)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
             if not self.pressed:
@@ -65,13 +62,13 @@ class Interrupt:
         if not self.pressed:
             self.signal = signal.Signals(number)
         self.pressed = True
-        # What libraries log about calls that are broken off is no news to whoever broke them off, nor that the
-        # exception was lost in a finalizer.
+        # The user knows that calls were interrupted: suppress what libraries log about them, and exceptions in
+        # finalizers.
         logging.disable()
         sys.unraisablehook = lambda _: None
-        if not self._later:
+        if not self._is_held_back:
             raise KeyboardInterrupt
 
 
 interrupt = Interrupt()
-"""The process's own: there is one Ctrl-C."""
+"""The one of the process."""

@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lake_assets.cli.common import Options, lake_named, partition_of
-from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
+from lake_assets.cli.common import Options, lake_named, lake_option, partition_of
+from lake_assets.cli.output import (
+    Format,
+    format_option,
+    output_format,
+    print_table,
+    table_of,
+    write_csv,
+    write_json,
+)
 from lake_assets.cli.words import count
 from lake_assets.errors import CatalogError, LakeAssetsError
 
@@ -22,7 +30,7 @@ if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
     from lake_assets.lake.ledger.tables import LedgerRow, Status
 
-TABLE_ROWS = 200  # a table shows no more; csv and json have all
+TABLE_ROWS = 200  # most rows of a table; csv and json have all
 FETCHED = 10_000  # rows at a time
 
 _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
@@ -30,51 +38,51 @@ _TEXTS = "SELECT CAST(COLUMNS(*) AS VARCHAR) FROM result"
 
 @click.command()
 @click.argument("sql")
-@click.option("--lake", metavar="NAME", help="Which lake, where the config has several.")
+@lake_option
 @format_option
 @click.pass_obj
 def query(options: Options, sql: str, lake: str | None, form: Format | None) -> None:
-    """Run a query over the lake; SQL may be - for standard input.
+    """Run a query on the lake; with -, SQL is read from standard input.
 
-    The lake is the current database, so `select count(*) from flights` works. It is attached read-only, and a query
-    reads the lake's files only: no other files of this machine, no other addresses, no credentials.
+    The lake is the current database, so `select count(*) from flights` works. It is attached read-only. A query can
+    read the lake's files only: no other files of this machine, no other addresses, no credentials.
     """
     import duckdb
 
     from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 
     if sql == "-":
-        sql = _given()
+        sql = _read_sql()
     ducklake = lake_named(options.load(), lake)
     with open_confined(ducklake) as session:
         try:
             check_reads(sql, ducklake.config)
-            _write(session.connection.sql(sql), chosen(form))
+            _write(session.connection.sql(sql), output_format(form))
         except RefusedQueryError as error:
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:
-            raise _failed(error) from error
+            raise _query_error(error) from error
 
 
-def _given() -> str:
+def _read_sql() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise click.UsageError("the SQL on standard input is not UTF-8: write it in UTF-8.") from error
 
 
-def _failed(error: "duckdb.Error") -> CatalogError:
-    """DuckDB's own words, which point at the place in the query."""
+def _query_error(error: "duckdb.Error") -> CatalogError:
+    """The error with DuckDB's text, which points at the position in the query."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     if "disabled by configuration" in lines[0]:
         return CatalogError(
-            f"the query failed: {lines[0].rstrip('.')}:", "name tables; `query` opens no files but those of the lake."
+            f"the query failed: {lines[0].rstrip('.')}:", "name tables; `query` opens only files of the lake."
         )
     return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
 
 
 def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
-    """Write the relation's rows; DuckDB itself makes the text of each value."""
+    """Write the relation's rows; DuckDB casts each value to text."""
     if form == "json":
         write_json(text for (text,) in _rows(relation.query("result", "SELECT to_json(result) FROM result")))
     elif form == "csv":
@@ -84,13 +92,13 @@ def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
 
 
 def print_relation(relation: "duckdb.DuckDBPyRelation") -> None:
-    """Print the first rows as a table, and how many there are."""
+    """Print the first rows as a table, then the number of rows."""
     texts = relation.query("result", _TEXTS)
     rows = texts.fetchmany(TABLE_ROWS)
     right = {name for name, kind in zip(relation.columns, relation.types, strict=True) if _is_number(kind)}
     print_table(table_of(relation.columns, rows, right=right))
     more = texts.fetchone() is not None
-    click.echo(f"the first {len(rows)} rows; --format csv gives all" if more else count(len(rows), "row"))
+    click.echo(f"the first {len(rows)} rows; --format csv prints all" if more else count(len(rows), "row"))
 
 
 def _rows(relation: "duckdb.DuckDBPyRelation") -> Iterator[tuple[Any, ...]]:
@@ -107,17 +115,19 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
 
 
 @click.command()
-@click.option("--stream", metavar="STREAM", help="Only this stream's runs.")
-@click.option("--partition", metavar="COLUMN=VALUE,…", help="Only this partition's, such as region=NW,date=2026-02-11.")
-@click.option("--lake", metavar="NAME", help="Which lake, where the config has several.")
+@click.option("--stream", metavar="STREAM", help="Only runs of this stream.")
+@click.option(
+    "--partition", metavar="COLUMN=VALUE,…", help="Only runs of this partition, such as region=NW,date=2026-02-11."
+)
+@lake_option
 @click.option(
     "--status",
     "statuses",
     multiple=True,
     type=click.Choice(["committed", "skipped", "failed", "cancelled"]),
-    help="Only runs that ended so; may be given several times.",
+    help="Only runs with this status; repeatable.",
 )
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of runs, newest first.")
 @format_option
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.pass_obj
@@ -131,7 +141,7 @@ def ledger(
     limit: int,
     form: Format | None,
 ) -> None:
-    """Show the newest runs and what became of them."""
+    """Show the newest runs and their results."""
     from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES, read_ledger
 
     config = options.load()
@@ -139,40 +149,35 @@ def ledger(
     path = _partition_path(config, stream, partition) if partition else None
     with ducklake.open(read_only=True) as session:
         rows = read_ledger(session, stream, path, limit, statuses or STATUSES)
-    form = chosen(form)
+    form = output_format(form)
     if form == "json":
-        write_json(json.dumps(dataclasses.asdict(row), default=_iso) for row in rows)
+        write_json(json.dumps(dataclasses.asdict(row), default=_text) for row in rows)
     elif form == "csv":
-        write_csv(list(LEDGER_COLUMNS), ([_csv_text(getattr(row, name)) for name in LEDGER_COLUMNS] for row in rows))
+        write_csv(list(LEDGER_COLUMNS), ([_text(getattr(row, name)) for name in LEDGER_COLUMNS] for row in rows))
     else:
         print_ledger(rows)
 
 
 def print_ledger(rows: "list[LedgerRow]") -> None:
-    """The rows as a table of what one looks for first."""
-    columns = ["finished (UTC)", "stream", "partition", "status", "rows", "before", "files", "snapshot", "run"]
-    numbers = {"rows", "before", "files", "snapshot"}
-    errors = any(row.error for row in rows)
+    """Print the rows as a table of the most important columns."""
+    numbers = {"rows": "row_count", "before": "rows_before", "files": "files_written", "snapshot": "snapshot_id"}
+    columns = ["finished (UTC)", "stream", "partition", "status", *numbers, "run"]
+    has_errors = any(row.error for row in rows)
     texts = [
         [
             f"{row.finished_at:%Y-%m-%d %H:%M:%S}" if row.finished_at else "",
-            row.stream,
-            row.load_partition,
-            row.status,
-            *(
-                "" if n is None else f"{n:,}"
-                for n in (row.row_count, row.rows_before, row.files_written, row.snapshot_id)
-            ),
+            *(row.stream, row.load_partition, row.status),
+            *("" if (number := getattr(row, name)) is None else f"{number:,}" for name in numbers.values()),
             row.run_id[:8],
-            *([row.error or ""] if errors else []),
+            *([row.error or ""] if has_errors else []),
         ]
         for row in rows
     ]
-    print_table(table_of(columns + ["error"] * errors, texts, right=numbers))
+    print_table(table_of(columns + ["error"] * has_errors, texts, right=numbers))
 
 
 def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
-    """The partition as the ledger writes it; without a stream's name, by the first stream that it fits."""
+    """The partition as the ledger writes it; without a stream, the text is parsed by the first stream that it fits."""
     names = [stream] if stream else list(config.streams)
     for name in names[:-1]:
         try:
@@ -182,12 +187,7 @@ def _partition_path(config: "LakeConfig", stream: str | None, text: str) -> str:
     return partition_of(config.streams[names[-1]], text).path
 
 
-def _iso(value: object) -> str:
-    assert isinstance(value, dt.datetime)  # noqa: S101 - the ledger has no other type that JSON lacks
-    return value.isoformat()
-
-
-def _csv_text(value: object) -> str | None:
+def _text(value: object) -> str | None:
     if value is None:
         return None
     return value.isoformat() if isinstance(value, dt.datetime) else str(value)

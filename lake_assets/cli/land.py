@@ -1,4 +1,4 @@
-"""The command `land`: records from files or a pipe into a stream's landing zone."""
+"""The command `land`: writes records from files or a pipe into a stream's landing zone."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -28,35 +28,35 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(["jsonl", "csv", "arrow", "parquet"]),
-    help="Of all files; without it by the name's end, and JSON lines for standard input.",
+    help="Format of all files. Default: by the ending of each name; JSON lines for standard input.",
 )
-@click.option("--drain", is_flag=True, help="Only upload what the stream's buffer holds.")
+@click.option("--drain", is_flag=True, help="Upload the batches in the stream's buffer; read no records.")
 @click.pass_context
 def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | None", *, drain: bool) -> None:
     """Write records as small Parquet files into a stream's landing zone.
 
-    Records come from FILEs or, with `-`, from standard input. A record that does not fit goes to a dead-letter file
-    with its reason, and the others land. Ctrl-C and SIGTERM land what was read.
+    Records are read from FILEs or, with `-`, from standard input. A record that does not fit is written to a
+    dead-letter file with the reason; the others land. After Ctrl-C or SIGTERM, the records that were read land.
     """
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
     if drain:
         if files:
-            raise click.UsageError("--drain takes no FILE: it uploads what the buffer holds.", ctx)
+            raise click.UsageError("--drain takes no FILE: it uploads the batches in the buffer.", ctx)
         from lake_assets.landing.drain import drain as drain_buffer
 
         drained = drain_buffer(stream, opened.config)
-        _tell_drained(drained)
+        _print_drained(drained)
         if drained.errors:
             ctx.exit(1)
         return
     if not files and sys.stdin.isatty():
-        raise click.UsageError("say what to land: FILEs, or - for standard input.", ctx)
+        raise click.UsageError("nothing to land: name FILEs, or - for standard input.", ctx)
     from lake_assets.landing.writer import LandingWriter
 
     writer = LandingWriter(stream, opened.config)
     try:
-        with _stopped_like_interrupted():
+        with _sigterm_as_sigint():
             for file in files or ("-",):
                 _land(writer, file, form)
     finally:
@@ -64,12 +64,12 @@ def land(ctx: click.Context, stream: str, files: tuple[str, ...], form: "Form | 
             with interrupt.held_back():
                 writer.close()
         finally:
-            _tell_landed(writer.landed())
+            _print_landed(writer.landed())
 
 
 @contextmanager
-def _stopped_like_interrupted() -> Iterator[None]:
-    """Let a service that is stopped land what it has read, as a command at a terminal does after Ctrl-C."""
+def _sigterm_as_sigint() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C, so that a service that is stopped lands what it has read."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -85,12 +85,12 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None") -> None:
 
     pipe = sys.stdin.buffer if path == "-" else None
     for records in read_records(pipe, path, form or form_of(path), writer.schema, writer.patience):
-        # Between two blocks, and not amid one, whose records would be landed in part.
+        # Interrupted only between two blocks: within one, a part of its records would land.
         with interrupt.held_back():
             writer.accept(records)
 
 
-def _tell_landed(landed: "Landed") -> None:
+def _print_landed(landed: "Landed") -> None:
     click.echo(
         f"{click.style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
         f"{size(landed.bytes)}"
@@ -99,25 +99,23 @@ def _tell_landed(landed: "Landed") -> None:
     if landed.rejected:
         notes.append(f"{count(landed.rejected, 'record')} did not fit: see the folder _dead_letters of the output.")
     if landed.pending:
-        notes.append(
-            f"{count(landed.pending, 'upload')} still to be made from the buffer: `lake-assets land … --drain`."
-        )
+        notes.append(f"{count(landed.pending, 'upload')} pending in the buffer: run `lake-assets land … --drain`.")
     if landed.expired:
-        notes.append(f"{landed.expired:,} of them have waited longer than the retention; they are kept.")
+        notes.append(f"{landed.expired:,} of them are older than the retention; they are kept.")
     if landed.lost:
         notes.append(f"{count(landed.lost, 'record')} that were read did not land.")
     for note in notes:
         click.echo(note, err=True)
 
 
-def _tell_drained(drained: "Drained") -> None:
+def _print_drained(drained: "Drained") -> None:
     click.echo(
         f"{click.style('drained', fg='green')}  {count(drained.uploaded, 'upload')}, {drained.pending:,} pending, "
         f"{drained.deleted:,} deleted after their retention"
     )
     if drained.expired:
         click.echo(
-            f"{drained.expired:,} pending have waited longer than the retention, the oldest for "
+            f"{drained.expired:,} pending uploads are older than the retention, the oldest "
             f"{drained.oldest / 86_400:.1f} days; they are kept.",
             err=True,
         )

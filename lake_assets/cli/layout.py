@@ -1,4 +1,4 @@
-"""The command `layout explain`: how a path template is read, before anything is landed by it."""
+"""The command `layout explain`: shows how a path template is read, before anything lands by it."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 SAMPLE_ROWS = 1_000_000
 
+_READERS = {
+    ".parquet": "read_parquet(?, hive_partitioning => false)",
+    ".csv": "read_csv(?)",
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "read_json(?)"),
+}
+
 
 @click.group()
 def layout() -> None:
@@ -28,52 +34,46 @@ def layout() -> None:
     "--sample",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Show the paths that its rows would take: Parquet, CSV or JSON lines, by the file's ending.",
+    help="Show the paths of this file's rows. Parquet, CSV or JSON lines, by the file's ending.",
 )
-@click.option("--time-zone", default="UTC", show_default=True, help="Whose clock gives the path's dates and hours.")
-@click.option("--nested", is_flag=True, help="Let a / in a value make folders.")
-@click.option("--compat", type=click.Choice(["olake"]), help="Read the template, and write paths, as this system does.")
+@click.option("--time-zone", default="UTC", show_default=True, help="Time zone of the dates and hours in paths.")
+@click.option("--nested", is_flag=True, help="A / in a value makes folders.")
+@click.option("--compat", type=click.Choice(["olake"]), help="Read the template and write paths as this system does.")
 def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool, compat: "Compat | None") -> None:
     """Show how each part of TEMPLATE is read, such as 'region={region}/{date,,YYYY}'.
 
-    A TEMPLATE that is none exits with 2 and shows the place of the fault.
+    If TEMPLATE is malformed, the exit code is 2 and the error shows the position.
     """
-    from lake_assets.layout.explain import explain as explained
+    from lake_assets.layout.explain import explain as explain_template
     from lake_assets.layout.template import Template
 
     try:
         parsed = Template.parse(template, time_zone=time_zone, nested=nested, compat=compat)
     except LayoutError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    click.echo(explained(parsed, _read(sample) if sample else None))
+    click.echo(explain_template(parsed, _read(sample) if sample else None))
 
 
 def _read(file: Path) -> "pa.Table":
-    """The file's rows, the first million of them.
+    """The first million rows of the file.
 
     Raises:
-        click.UsageError: the ending is of no kind that is read, or the file is not of its kind.
+        click.UsageError: the file's ending is unknown, or the file is not in that format.
     """
     import duckdb
 
-    readers = {".parquet": "read_parquet", ".csv": "read_csv", ".json": "read_json", ".jsonl": "read_json"}
-    readers[".ndjson"] = "read_json"
-    if file.suffix.lower() not in readers:
-        raise click.UsageError(
-            f"{file} ends in none of {', '.join(readers)}: name the sample by its kind.", click.get_current_context()
-        )
     from lake_assets.duckdb_engine import glob_literal, open_engine
 
-    reader = readers[file.suffix.lower()]
+    # Hive's folders are not columns of the rows: the template makes them.
+    reader = _READERS.get(file.suffix.lower())
+    if reader is None:
+        raise click.UsageError(
+            f"{file} ends in none of {', '.join(_READERS)}: rename the sample.", click.get_current_context()
+        )
     with open_engine(()) as engine:
         try:
-            # Hive's folders are no columns of the rows: the template is to make them.
-            options = ", hive_partitioning => false" if reader == "read_parquet" else ""
-            found = engine.execute(
-                f"SELECT * FROM {reader}(?{options}) LIMIT {SAMPLE_ROWS}",  # noqa: S608 - a known function
-                [glob_literal(str(file))],
-            )
-            return found.to_arrow_table()
+            sql = f"SELECT * FROM {reader} LIMIT {SAMPLE_ROWS}"  # noqa: S608 - a known function
+            return engine.execute(sql, [glob_literal(str(file))]).to_arrow_table()
         except duckdb.Error as error:
             text = " ".join(str(error).split())[:500]
             raise click.UsageError(f"{file} cannot be read: {text}", click.get_current_context()) from error

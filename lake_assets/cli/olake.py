@@ -1,4 +1,4 @@
-"""The command `import olake`: a catalog of OLake as a config of ours."""
+"""The command `import olake`: converts an OLake catalog to a config."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group(name="import")
 def import_() -> None:
-    """Configs of other systems."""
+    """Convert configs of other systems."""
 
 
 @import_.command()
@@ -29,25 +29,25 @@ def import_() -> None:
     type=click.DateTime(["%Y-%m-%d"]),
     default="2020-01-01",
     show_default="2020-01-01",
-    help="First date of the partitions; earlier files are outside the config.",
+    help="First date of the partitions. Files of earlier dates are outside the config.",
 )
 @click.option(
     "--stream",
     "names",
     multiple=True,
     metavar="NAMESPACE.NAME",
-    help="Import this stream alone; may be given several times. All selected streams when left out.",
+    help="Import only this stream; repeatable. Default: all selected streams.",
 )
 def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tuple[str, ...]) -> None:
     """Print a lake.yaml for the selected streams of OLake's CATALOG (catalog.json or streams.json).
 
-    A stream that cannot be carried over is an error, and nothing is printed.
+    If a stream cannot be imported, nothing is printed.
     """
     from lake_assets.config.olake import stream_config
     from lake_assets.errors import ConfigError, LakeAssetsError
     from lake_assets.layout.olake import read_catalog
 
-    streams = _chosen(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
+    streams = _select(read_catalog(catalog.read_text(encoding="utf-8")), names, catalog)
     configs, refused = [], []
     for stream in streams:
         try:
@@ -61,7 +61,7 @@ def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tupl
     click.echo("\n".join(_lines(catalog.name, streams, configs, lake)))
 
 
-def _chosen(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:
+def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:
     from lake_assets.errors import ConfigError
 
     known = {str(stream): stream for stream in streams}
@@ -89,7 +89,7 @@ def _lines(
 
 
 def _free(stream: "OlakeStream", taken: set[str]) -> str:
-    """The stream's name in the config: its own, or, where another has it, with the namespace before it."""
+    """The stream's name in the config: its own, or, if that is taken, with its namespace before it."""
     from lake_assets.config.olake import identifier
 
     name = identifier(stream.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from lake_assets.cli.terminal import console, wanted_width
+from lake_assets.cli.terminal import console, table_width
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,32 +19,28 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 CELL_WIDTH = 100  # characters; longer texts are folded
 
-
-def format_option(command: Command) -> Command:
-    """The option `--format`; see `chosen`."""
-    choose = click.option(
-        "--format",
-        "form",
-        type=click.Choice(["table", "csv", "json"]),
-        help="Default: table on a terminal, csv into a pipe or file.",
-    )
-    return choose(command)
+format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json"]),
+    help="Default: table on a terminal, csv into a pipe or file.",
+)
 
 
-def chosen(given: Format | None) -> Format:
-    """The format that was asked for, or the one that whoever reads the output can use."""
-    return given or ("table" if sys.stdout.isatty() else "csv")
+def output_format(form: Format | None) -> Format:
+    """The format of the option `--format`, or the default: a table on a terminal, CSV otherwise."""
+    return form or ("table" if sys.stdout.isatty() else "csv")
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> None:
-    """A header and the rows; NULL is an empty field."""
+    """Write a header and the rows; NULL is an empty field."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
     writer.writerows(rows)
 
 
 def write_json(objects: Iterable[str]) -> None:
-    """An array with an object a line, each of them JSON already."""
+    """Write a JSON array, one object per line; the objects are JSON texts."""
     before = "[\n"
     for text in objects:
         sys.stdout.write(before + text)
@@ -53,7 +49,7 @@ def write_json(objects: Iterable[str]) -> None:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
-    """A table of texts as they are, NULL dimmed, the columns named in `right` set to the right."""
+    """A table of texts; NULL is dimmed, and the columns in `right` are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -69,15 +65,15 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
 
 
 def print_table(table: "Table") -> None:
-    """Print a table, of which no cell is cut.
+    """Print a table without cutting a cell.
 
-    If `COLUMNS` is set, the table is no wider, and its cells are folded. Otherwise it has its full width: a terminal
-    that is too narrow wraps the lines.
+    If `COLUMNS` is set, the table is at most that wide, and its cells are folded. Otherwise it has its full width, and
+    a narrower terminal wraps the lines.
     """
     from rich.measure import Measurement
 
-    width = wanted_width()
+    width = table_width()
     if width is None:
-        own = console()
-        width = max(own.width, Measurement.get(own, own.options.update(max_width=10_000), table).maximum)
+        screen = console()
+        width = max(screen.width, Measurement.get(screen, screen.options.update(max_width=10_000), table).maximum)
     console(width=width).print(table)

@@ -1,4 +1,4 @@
-"""The commands that work on partitions: `plan` and `ingest`."""
+"""The commands `plan` and `ingest`."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -11,8 +11,8 @@ from lake_assets.cli.common import (
     Options,
     outside_option,
     partition_option,
-    partitions_of,
-    refuse_outside,
+    partitions_or_only,
+    stream_argument,
     stream_named,
 )
 from lake_assets.cli.failure import Failures
@@ -24,44 +24,39 @@ from lake_assets.layout.texts import first_lines
 if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan
     from lake_assets.ingest.partition_run import IngestResult, Outcome
-    from lake_assets.lake.ledger.tables import LedgerRow
 
 OBJECTS_SHOWN = 10
 
-_partitions = partition_option(
-    "Such as region=NW,date=2026-02-11; may be given several times, and left out where there is only one."
-)
-_force = click.option("--force", is_flag=True, help="Also where the objects are those of the last commit.")
+_partition = partition_option("Such as region=NW,date=2026-02-11; repeatable. Optional if there is only one.")
+_force = click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed.")
 
 
 @click.command()
-@click.argument("stream", required=False)
-@_partitions
+@stream_argument
+@_partition
 @_force
 @outside_option
 @click.pass_context
 def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
-    """Show what `ingest` would do now: read, replace, write. Nothing is written.
+    """Show what `ingest` would read, replace and write now. Nothing is written.
 
-    The whole landing zone is listed, to name the objects that lie in no partition.
-
-    Fails where the ingest would fail for want of source objects.
+    The whole landing zone is listed, to name the objects that are in no partition. The exit code is 1 if the ingest
+    would fail because there are no source objects.
     """
     from lake_assets.ingest.dry_run import plan as plan_of
     from lake_assets.streams.landing_zone import list_landed, unmatched_folders
 
     opened = stream_named(ctx.obj.load(), stream)
-    partitions = partitions_of(opened.config, texts)
-    refuse_outside(opened.config, partitions, outside=outside)
+    partitions = partitions_or_only(opened.config, texts, outside=outside)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
-    click.echo("\n".join(line for one in plans for line in _plan_lines(one)))
+    click.echo("\n".join(line for partition_plan in plans for line in _plan_lines(partition_plan)))
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
     if unmatched:
         click.echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
         folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
-        rest = "  and {more:,} folders more; `lake-assets report --format json` names all"
+        rest = "  and {more:,} more folders; `lake-assets report --format json` names all"
         click.echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
-    if any(one.decision.action == "fail" for one in plans):
+    if any(partition_plan.decision.action == "fail" for partition_plan in plans):
         ctx.exit(1)
 
 
@@ -91,16 +86,16 @@ def _plan_lines(plan: "Plan") -> list[str]:
 
 
 @click.command()
-@click.argument("stream", required=False)
-@_partitions
+@stream_argument
+@_partition
 @_force
 @outside_option
 @click.pass_context
 def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
-    """Make partitions of the lake what the landing zone's are.
+    """Refresh partitions of the lake from the landing zone.
 
-    A partition whose objects have not changed is skipped. One that fails keeps its old rows, and the others are
-    ingested all the same; the exit code is then 1.
+    A partition whose objects have not changed is skipped. A partition that fails keeps its rows and does not stop the
+    others; the exit code is 1.
     """
     from lake_assets.cli.progress import progress
     from lake_assets.cli.sessions import Session
@@ -110,8 +105,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     options: Options = ctx.obj
     config = options.load()
     opened = stream_named(config, stream)
-    partitions = partitions_of(opened.config, texts)
-    refuse_outside(opened.config, partitions, outside=outside)
+    partitions = partitions_or_only(opened.config, texts, outside=outside)
     run_id = str(uuid.uuid4())
     failures = Failures(debug=options.debug)
     with progress() as bar:
@@ -130,49 +124,44 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
             )
             with passing_on_interrupts(outcomes):
                 for outcome in outcomes:
-                    interrupt.check()  # what Spark or DuckDB make of Ctrl-C is no failure of the partition
-                    tell(outcome, failures)
+                    interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
+                    print_outcome(outcome, failures)
                     bar.advance(task)
-    failures.tell_rest()
+    failures.print_repeated()
     if failures.count:
         click.echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
 
 
-def tell(outcome: "Outcome", failures: Failures) -> None:
-    """Print the outcome of a partition, or note its error.
+def print_outcome(outcome: "Outcome", failures: Failures) -> None:
+    """Print the result of a partition, or add its error to the failures.
 
     Raises:
-        Exception: the outcome's error, if it is none of this package's.
+        Exception: the outcome's error, if it is not a `LakeAssetsError`.
     """
     if outcome.result is not None:
-        click.echo(result_line(outcome.result))
+        click.echo(_result_line(outcome.result))
     if isinstance(outcome.error, LakeAssetsError):
-        failures.tell(str(outcome.partition), outcome.error)
+        failures.add(str(outcome.partition), outcome.error)
     elif outcome.error is not None:
         raise outcome.error
 
 
-def result_line(result: "IngestResult") -> str:
-    """What became of a partition, in one line."""
+def _result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
         why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "unchanged"
         why += f"; {result.note}" if result.note else ""
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
+    # Only MotherDuck knows the files that it manages.
+    has_files = row.files_written is not None
+    files = f"{count(row.files_written or 0, 'file')}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
-        f"(before: {row.rows_before or 0:,}), {_written(row)}snapshot {row.snapshot_id}, {seconds:.1f} s"
+        f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {change}" for change in result.changes)
     )
-
-
-def _written(row: "LedgerRow") -> str:
-    """What DuckLake wrote; nothing where only MotherDuck knows."""
-    if row.files_written is None:
-        return ""
-    return f"{count(row.files_written, 'file')}, {size(row.bytes_written or 0)}, "
 
 
 def _parameter(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Progress bars: on standard error, so that output into a pipe stays clean, and only on a terminal."""
+"""Progress bars: on standard error, so that piped output stays clean, and only on a terminal."""
 
 import sys
 
@@ -8,7 +8,7 @@ from lake_assets.cli.terminal import console, is_plain
 
 
 def progress() -> Progress:
-    """A bar for the time of a `with`; it leaves nothing behind, and lines may be printed meanwhile."""
+    """A progress bar that is shown within a `with` block and removed after it; lines can be printed above it."""
     error = console(stderr=True)
     return Progress(
         SpinnerColumn(),
@@ -19,6 +19,6 @@ def progress() -> Progress:
         console=error,
         transient=True,
         disable=is_plain() or not error.is_terminal,  # it moves the cursor, by escape codes
-        # Otherwise rich takes what is printed to the bar's own stream, and a pipe would get nothing.
+        # Otherwise rich sends printed lines to the bar's own stream, and a pipe gets nothing.
         redirect_stdout=sys.stdout.isatty(),
     )

@@ -1,4 +1,4 @@
-"""The command `report`: how every partition stands, as a table, a picture or a page."""
+"""The command `report`: the state of every partition, as a table, a picture or a page."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import Options, stream_named
-from lake_assets.cli.output import Format, chosen, format_option, print_table, table_of, write_csv, write_json
+from lake_assets.cli.common import Options, stream_argument, stream_named
+from lake_assets.cli.output import (
+    Format,
+    format_option,
+    output_format,
+    print_table,
+    table_of,
+    write_csv,
+    write_json,
+)
 from lake_assets.cli.words import count, size
 from lake_assets.errors import StorageError
 from lake_assets.layout.texts import first_lines
@@ -26,26 +34,26 @@ FEW = 5  # folders and partitions that a table names
 
 
 @click.command("report")
-@click.argument("stream", required=False)
-@click.option("--html", type=_file, metavar="FILE", help="Write a page with pictures and tables, in one file.")
-@click.option("--png", type=_file, metavar="FILE", help="Write the picture of one stream's partitions.")
-@click.option("--partitions", is_flag=True, help="A row for each partition instead of their counts.")
+@stream_argument
+@click.option("--html", type=_file, metavar="FILE", help="Write one HTML file with pictures and tables.")
+@click.option("--png", type=_file, metavar="FILE", help="Write a picture of one stream's partitions.")
+@click.option("--partitions", is_flag=True, help="Print a row for each partition instead of counts.")
 @format_option
 @click.pass_obj
 def report_(
     options: Options, stream: str | None, *, html: Path | None, png: Path | None, partitions: bool, form: Format | None
 ) -> None:
-    """Show how every partition stands: committed, stale, failed, missing, absent.
+    """Show the state of every partition.
 
     \b
-    committed  the lake has what has landed
-    stale      other objects have landed since the last run
-    failed     the newest run failed; the rows before it stand
+    committed  the lake has the landed objects
+    stale      the landed objects have changed since the last commit
+    failed     the newest run failed; the earlier rows are kept
     missing    objects have landed and were never committed
-    absent     the config promises it, and nothing has landed
-    outside    landed or in the lake, and the config does not have it
+    absent     the config has the partition, and nothing has landed
+    outside    landed or in the lake, but not in the config
 
-    Landed objects that lie in no partition are named below the table, and in JSON as objects of their own.
+    Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
     from lake_assets.report.state import read_state
     from lake_assets.streams.stream import open_streams
@@ -59,7 +67,7 @@ def report_(
         from lake_assets.report.picture import require_pictures
 
         require_pictures()  # before every landing zone is listed
-    states = [read_state(one) for one in streams]
+    states = [read_state(opened) for opened in streams]
     if html is not None:
         _write_page(html, streams, states)
     if png is not None:
@@ -67,12 +75,12 @@ def report_(
 
         _write(png, heat_map(states[0]))
     if html is None and png is None:
-        form = chosen(form)
+        form = output_format(form)
         rows = _partition_rows(states) if partitions else _summary_rows(states)
-        _print(rows, form, _unmatched_objects(states) if form == "json" else ())
+        _print_rows(rows, form, _unmatched_objects(states) if form == "json" else ())
         if form != "json":
             # A CSV has one kind of row.
-            _print_unmatched(states, err=form == "csv")
+            _print_ignored(states, err=form == "csv")
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:
@@ -92,7 +100,7 @@ def _write(file: Path, body: bytes) -> None:
 
 
 def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
-    """For each stream with objects of no partition an object that names their folders."""
+    """A JSON object for each stream with objects in no partition; it names their folders."""
     from lake_assets.streams.landing_zone import unmatched_folders
 
     return [
@@ -110,31 +118,31 @@ def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object
     ]
 
 
-def _print_unmatched(states: "Sequence[StreamState]", *, err: bool) -> None:
-    """What no refresh takes in: objects of no partition, and partitions outside the config, with the reason."""
+def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
+    """Print what no refresh reads: objects in no partition and partitions outside the config, with the reasons."""
     from lake_assets.streams.landing_zone import unmatched_folders
 
     for state in states:
         if state.unmatched:
             click.echo(f"{state.stream}: {count(len(state.unmatched), 'object')} in no partition:", err=err)
-            _list([str(folder) for folder in unmatched_folders(state.unmatched)], err=err)
+            _print_first([str(folder) for folder in unmatched_folders(state.unmatched)], err=err)
         if state.outside:
             click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
-            _list([_outside(one) for one in state.outside], err=err)
+            _print_first([_outside(partition) for partition in state.outside], err=err)
 
 
-def _outside(one: "PartitionState") -> str:
-    rows = "none of its rows are in the lake" if one.rows is None else f"{count(one.rows, 'row')} in the lake"
-    return f"{one.partition} ({count(one.objects, 'object')} landed, {rows}): {one.outside}"
+def _outside(state: "PartitionState") -> str:
+    rows = "none of its rows are in the lake" if state.rows is None else f"{count(state.rows, 'row')} in the lake"
+    return f"{state.partition} ({count(state.objects, 'object')} landed, {rows}): {state.outside}"
 
 
-def _list(lines: Sequence[str], *, err: bool) -> None:
+def _print_first(lines: Sequence[str], *, err: bool) -> None:
     shown = first_lines([f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all")
     click.echo("\n".join(shown), err=err)
 
 
 Rows = tuple[list[str], list[list[object]]]
-"""Names of the columns, and the rows."""
+"""The columns' names, and the rows."""
 
 
 def _summary_rows(states: "Sequence[StreamState]") -> Rows:
@@ -142,43 +150,39 @@ def _summary_rows(states: "Sequence[StreamState]") -> Rows:
     from lake_assets.report.summary import summarize
 
     rows: list[list[object]] = [
-        [one.stream, one.group, *(one.counts[state] for state in STATES), one.rows, one.newest_commit]
-        for state in states
-        for one in summarize(state)
+        [
+            summary.stream,
+            summary.group,
+            *(summary.counts[state] for state in STATES),
+            summary.rows,
+            summary.newest_commit,
+        ]
+        for stream_state in states
+        for summary in summarize(stream_state)
     ]
     return ["stream", "partitions", *STATES, "rows", "newest_commit"], rows
 
 
 def _partition_rows(states: "Sequence[StreamState]") -> Rows:
-    columns = [
-        "stream",
-        "partition",
-        "state",
-        "objects",
-        "bytes",
-        "rows",
-        "snapshot",
-        "committed_at",
-        "error",
-        "outside",
-    ]
+    attributes = ("objects", "size", "rows", "snapshot", "committed_at", "error")
     rows: list[list[object]] = [
         [
-            *(state.stream, str(one.partition), one.state, one.objects, one.size),
-            *(one.rows, one.snapshot, one.committed_at, one.error),
-            None if one.outside is None else str(one.outside),
+            *(stream_state.stream, str(state.partition), state.state),
+            *(getattr(state, name) for name in attributes),
+            None if state.outside is None else str(state.outside),
         ]
-        for state in states
-        for one in state.partitions
+        for stream_state in states
+        for state in stream_state.partitions
     ]
-    return columns, rows
+    names = ["bytes" if name == "size" else name for name in attributes]
+    return ["stream", "partition", "state", *names, "outside"], rows
 
 
-def _print(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
+def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
     columns, values = rows
     if form == "json":
         objects = [*(dict(zip(columns, row, strict=True)) for row in values), *more]
-        write_json(json.dumps(one, default=str) for one in objects)
+        write_json(json.dumps(entry, default=str) for entry in objects)
     elif form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
     else:

@@ -1,4 +1,4 @@
-"""A Spark session for the time of a command, started when there is work for it."""
+"""The Spark session of a command, started when there is work for it."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,20 +13,20 @@ from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
 
 
 class Session:
-    """Starts the session at the first call and gives the same one at the later ones.
+    """Starts the session at the first call, and returns the same one at later calls.
 
     Args:
         settings: the config's Spark settings.
-        debug: let Spark log its errors to standard error, unless the settings say what it logs.
+        debug: log Spark's errors to standard error, unless the settings have a log level.
     """
 
     def __init__(self, settings: Mapping[str, str], *, debug: bool = False) -> None:
         self._settings = {LOG_LEVEL: "ERROR", **settings} if debug else settings
         self._session: SparkSession | None = None
         self.announce: Callable[[str | None], None] = lambda _: None
-        """Called with a sentence before Spark is started and with None after it."""
+        """Called with a text before Spark starts, and with None after that."""
         self.seconds = 0.0
-        """How long the start took."""
+        """Duration of the start."""
 
     def __call__(self) -> SparkSession:
         """The session.
@@ -38,7 +38,7 @@ class Session:
             start = time.perf_counter()
             self.announce("starting Spark")
             try:
-                # A JVM that is not yet connected would be left behind.
+                # An interrupt would leave a JVM running that is not connected yet.
                 with interrupt.held_back():
                     self._session = start_session(spark_config(settings=self._settings))
             finally:
@@ -48,7 +48,7 @@ class Session:
 
     @contextmanager
     def stopped(self) -> Iterator["Session"]:
-        """Stop what was started when the block ends; a session that ran before goes on."""
+        """Stop the session at the end of the block, unless it ran before."""
         running = SparkSession.getActiveSession() is not None
         try:
             yield self
@@ -56,5 +56,5 @@ class Session:
             if self._session is not None and not running:
                 if interrupt.pressed and isinstance(self._session, SparkSession):  # not a Spark Connect client
                     with suppress(Py4JError, ConnectionError):  # its JVM has ended
-                        self._session.sparkContext.setLogLevel("OFF")  # else each task tells that it was stopped
+                        self._session.sparkContext.setLogLevel("OFF")  # otherwise each stopped task logs an error
                 stop_session(self._session)

@@ -1,4 +1,4 @@
-"""Numbers in words for people."""
+"""Numbers with their units, for people."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 

@@ -69,7 +69,7 @@ def test_of_a_web_server_the_newest_file_is_looked_for(tmp_path: Path) -> None:
         (served / "region=SW" / "all.parquet").write_bytes(b"x")
         there = {finding.subject: finding for finding in examine(file)}["source of sales"]
 
-    assert (absent.status, absent.text) == ("warning", f"{web.url}/region=SW/all.parquet is not there.")
+    assert (absent.status, absent.text) == ("warning", f"{web.url}/region=SW/all.parquet does not exist.")
     assert (there.status, there.text) == ("ok", f"{web.url}/region={{region}}")
 
 
@@ -146,7 +146,7 @@ def test_without_java_the_doctor_names_the_hint_and_exits_with_1(
     assert "✗ Java" in result.output
     assert "pip install lake-assets[java]" in result.output
     assert "! config" in result.output
-    assert "1 to mend." in result.stderr
+    assert "1 to fix." in result.stderr
 
 
 def test_a_full_disk_fails_and_a_nearly_full_one_warns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

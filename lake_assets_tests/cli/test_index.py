@@ -71,7 +71,7 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     again = run("index", "sales", "--check")
 
     assert (sound.exit_code, found.exit_code, repaired.exit_code, again.exit_code) == (0, 1, 0, 0)
-    assert "2 registered objects: all as they were" in sound.output
+    assert "2 registered objects: all unchanged" in sound.output
     assert f"vanished  region=NW/date=2026-02-11  {gone}" in found.output
     assert f"changed   region=NW/date=2026-02-11  {changed}" in found.output
     assert "`lake-assets index sales --repair`" in found.output
@@ -79,7 +79,7 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     assert f"Error: the object {changed} is another than the one that was registered" in index.output
     assert "`lake-assets index sales --repair`" in index.output
     assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
-    assert "1 file taken out, 1 changed file with 2 rows described anew" in repaired.output
+    assert "1 file removed from the table, 1 changed file with 2 rows updated" in repaired.output
     assert local_world.totals() == [5, 6]
 
 
