@@ -161,7 +161,7 @@ def test_a_secret_among_sparks_settings_is_refused_and_not_repeated(name: str, t
         result = CliRunner().invoke(main, [*debug, "--config", str(tmp_path / "lake.yaml"), "validate"])
 
         assert result.exit_code == 1
-        assert f"spark: {name} holds a secret" in result.output
+        assert f"spark: {name} has a secret" in result.output
         assert clean(result.output)
     with pytest.raises(ConfigError) as raised:
         load_config(tmp_path / "lake.yaml")

@@ -1,6 +1,6 @@
 """The options of DuckLake's ATTACH that a lake may set.
 
-Source: DuckLake's manual ("Connecting") and what the extension of version 1.5.5 takes, each of which was tried.
+Source: DuckLake's manual ("Connecting"); each option was tried with the extension of DuckDB 1.5.5.
 """
 
 import difflib
@@ -46,7 +46,7 @@ _KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
 _OURS = "lake_assets sets it itself"
 _REFUSED: Mapping[str, str] = {
     "access_mode": _OURS,
-    "create_if_not_exists": f"{_OURS}: the first ingest makes the lake, and nothing else does",
+    "create_if_not_exists": f"{_OURS}: only the first ingest creates the lake",
     "data_path": f"{_OURS}, from the lake's `storage`",
     "metadata_catalog": f"{_OURS}: commits find the catalog's tables by that name",
     "metadata_path": f"{_OURS}, from the lake's `catalog`",
@@ -57,18 +57,18 @@ _REFUSED: Mapping[str, str] = {
     "type": _OURS,
 }
 _REFUSED_PARAMETERS: Mapping[str, str] = {
-    "encryption_key": "options are no place for secrets",
-    "journal_mode": f"{_OURS}: a SQLite catalog is in WAL mode, else readers keep commits out",
-    "password": "options are no place for secrets; use the catalog's `password`",
+    "encryption_key": "options must not have secrets",
+    "journal_mode": f"{_OURS}: a SQLite catalog is in WAL mode, because otherwise readers block commits",
+    "password": "options must not have secrets; use the catalog's `password`",
     "secret": _OURS,
 }
 
 
 def check_attach_options(options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-    """The options under their names in small letters.
+    """The options by their names in lower case.
 
     Raises:
-        ValueError: one is unknown to DuckLake, has a value of another kind, or is not for users; the text says why.
+        ValueError: DuckLake does not have an option, a value has another type, or an option is not for users.
     """
     checked: dict[str, OptionValue] = {}
     for name, value in options.items():

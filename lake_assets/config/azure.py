@@ -1,4 +1,4 @@
-"""How an Azure storage account is reached: the parts of its connection string.
+"""The connection string of an Azure storage account.
 
 Source: Azure Storage's manual, "Configure Azure Storage connection strings".
 """
@@ -11,7 +11,7 @@ SUFFIX = "core.windows.net"
 
 @dataclass(frozen=True, slots=True)
 class AzureAccess:
-    """An account of Azure Storage, and what opens it: a key, a shared access signature, or neither (the chain)."""
+    """An account of Azure Storage and its credential: a key, a shared access signature, or the credential chain."""
 
     account: str
     endpoint: str = ""  # URL of the Blob service without a trailing slash; the account's own when empty
@@ -25,13 +25,13 @@ class AzureAccess:
 
     @property
     def authority(self) -> str:
-        """The Blob service's host as pyarrow takes it: what follows the account, or a host that serves many."""
+        """The Blob service's host for pyarrow: without the account's name, if the host begins with it."""
         host = urlsplit(self.url).netloc
         return host.removeprefix(self.account) if host.startswith(f"{self.account}.") else host
 
     @property
     def connection_string(self) -> str:
-        """The parts as one text again, for clients that take nothing else; holds secrets."""
+        """The connection string, for clients that accept nothing else; it has secrets."""
         parts = {
             "DefaultEndpointsProtocol": urlsplit(self.url).scheme,
             "AccountName": self.account,
@@ -43,10 +43,11 @@ class AzureAccess:
 
 
 def parse_connection_string(text: str) -> AzureAccess:
-    """The account of a connection string.
+    """The account and credential in a connection string.
 
     Raises:
-        ValueError: it is not of the form `Name=value;…`, or names no account or credential; its text is not repeated.
+        ValueError: the text is not of the form `Name=value;…`, or has no account or credential; the error does not
+            repeat the text.
     """
     parts = {}
     for part in text.strip().rstrip(";").split(";"):

@@ -1,4 +1,4 @@
-"""Where a DuckLake keeps its catalog."""
+"""The catalogs of a DuckLake."""
 
 from typing import Annotated, Literal
 
@@ -9,21 +9,21 @@ from lake_assets.config.model import Model
 
 
 class SqliteCatalog(Model):
-    """A SQLite file: several processes of one machine."""
+    """A SQLite file, for several processes of one machine."""
 
     type: Literal["sqlite"]
     path: FolderPath = Field(description="The catalog's file.")
 
 
 class DuckdbCatalog(Model):
-    """A DuckDB file: one process at a time, others wait."""
+    """A DuckDB file, for one process at a time; others are blocked until it closes the file."""
 
     type: Literal["duckdb"]
     path: FolderPath = Field(description="The catalog's file.")
 
 
 class PostgresCatalog(Model):
-    """A PostgreSQL database: any number of writers on any machine."""
+    """A PostgreSQL database, for any number of writers on any machine."""
 
     type: Literal["postgres"]
     database: str = Field(min_length=1, description="Name of the database.")
@@ -35,17 +35,17 @@ class PostgresCatalog(Model):
 
 
 class MotherDuckCatalog(Model):
-    """A DuckLake database of MotherDuck: over one's own bucket, or with files that MotherDuck manages.
+    """A DuckLake database of MotherDuck, on your own bucket or with files that MotherDuck manages.
 
-    The token is the environment's `MOTHERDUCK_TOKEN`, and no key of the config. Written after the vendor's manual;
-    it was never run against the service.
+    The token is read from the environment's `MOTHERDUCK_TOKEN`, not from the config. This follows the vendor's manual
+    and was never run against the service.
     """
 
     type: Literal["motherduck"]
     database: Identifier = Field(description="Name of the DuckLake database.")
     store_secret: bool = Field(
         default=False,
-        description="Give MotherDuck the storage's keys, so that its own compute can read the bucket too.",
+        description="Store the storage's keys in MotherDuck, so that its own compute can read the bucket.",
     )
 
 

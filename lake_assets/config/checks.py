@@ -1,4 +1,4 @@
-"""Which checks a stream has, which of them hold back what comes after, and those that the user writes."""
+"""The checks of a stream: built-in ones, the user's own, and those that block assets downstream."""
 
 from typing import Literal, Self
 
@@ -13,12 +13,12 @@ BuiltIn = Literal[
 
 
 class Checks(Model):
-    """The checks that run after a refresh, and by themselves."""
+    """The checks that run after a refresh, or on their own."""
 
-    skip: tuple[BuiltIn, ...] = Field((), description="Built-in checks that are left out.")
+    skip: tuple[BuiltIn, ...] = Field((), description="Built-in checks that do not run.")
     blocking: tuple[str, ...] = Field((), description="Checks whose failure blocks the assets downstream.")
     sql: dict[Identifier, str] = Field(
-        default_factory=dict, description="Your own checks by name: a query that returns the rows that are wrong."
+        default_factory=dict, description="Your own checks by name: each is a query that returns wrong rows."
     )
 
     @field_validator("sql")
@@ -34,7 +34,7 @@ class Checks(Model):
             except duckdb.Error as error:
                 raise ValueError(f"{name} is not SQL: {str(error).splitlines()[0]}") from error
             if kinds != [duckdb.StatementType.SELECT]:
-                raise ValueError(f"{name} must be one SELECT, which returns the rows that are wrong")
+                raise ValueError(f"{name} must be one SELECT, which returns wrong rows")
         return sql
 
     @model_validator(mode="after")
@@ -42,5 +42,5 @@ class Checks(Model):
         known = [name for name in BuiltIn.__args__ if name not in self.skip] + list(self.sql)  # type: ignore[attr-defined]
         for name in self.blocking:
             if name not in known:
-                raise ValueError(f"blocking names {name!r}, which is none of the checks {', '.join(known)}")
+                raise ValueError(f"blocking names {name!r}, which is not a check: write one of {', '.join(known)}")
         return self

@@ -1,4 +1,4 @@
-"""Columns of the records where the layout puts something else: what lands so, no ingest could take."""
+"""Columns of landed records that contradict the layout, so that no ingest could read the landed files."""
 
 from collections.abc import Mapping
 
@@ -12,38 +12,36 @@ from lake_assets.layout.times import TIME_TYPES
 
 
 def clash(template: Template, partitions: Mapping[str, PartitionField], schema: pa.Schema) -> tuple[str, str] | None:
-    """What is wrong with records of these columns, and how to fix it; None if nothing is, as far as types tell.
+    """The problem of records with these columns and how to fix it; None if their types show no problem.
 
     Args:
-        template: the layout of the stream that they land in.
-        partitions: its partition columns.
+        template: the layout of the stream.
+        partitions: the stream's partition columns.
         schema: the records' columns.
     """
     fields = {field.name.lower(): field for field in schema}
     for name, partition in partitions.items():
-        own = fields.get(name.lower())
-        if own is None or partition.where == "rows":
+        field = fields.get(name.lower())
+        if field is None or partition.where == "rows":
             continue
         source = template.source(name)
         if source is None:
-            line = renamed(partitions, name, f"arrival_{name}")
-            return (
-                f"the records have a column {own.name!r}, and the layout's {name} is the time of the run:",
-                f"give the partition column another name, as in partitions: {{{line}}}.",
-            )
-        if source == name and _in_parts(template, name) and not _is_its_text(own.type, partition.type):
-            line = renamed(partitions, name, _free(partition.type, source, fields.keys() | partitions.keys()))
-            held = partition.type if partition.type in TIME_TYPES else "part"
-            of = f"the paths of the layout {template.text!r} hold its {held} alone:"
-            return (
-                f"the records' column {own.name!r} is {own.type}, and {of}",
-                f"give the partition column another name, as in partitions: {{{line}}}.",
-            )
+            new_name = f"arrival_{name}"
+            problem = f"the records have a column {field.name!r}, and the layout's {name} is the time of the run:"
+        elif source == name and _in_parts(template, name) and not _may_be_equal(field.type, partition.type):
+            new_name = _free_name(partition.type, source, fields.keys() | partitions.keys())
+            part = partition.type if partition.type in TIME_TYPES else "part"
+            paths = f"the paths of the layout {template.text!r} hold only its {part}:"
+            problem = f"the records' column {field.name!r} is {field.type}, and {paths}"
+        else:
+            continue
+        line = renamed(partitions, name, new_name)
+        return problem, f"give the partition column another name, as in partitions: {{{line}}}."
     return None
 
 
 def renamed(partitions: Mapping[str, PartitionField], name: str, new: str) -> str:
-    """A partition column's line of the config, under another name."""
+    """The config's line of a partition column with another name."""
     field = partitions[name]
     parts = {"type": field.type, "from": field.source or name, "start": field.start, "end": field.end}
     written = ", ".join(f"{key}: {value}" for key, value in parts.items() if value is not None and value != "string")
@@ -51,17 +49,14 @@ def renamed(partitions: Mapping[str, PartitionField], name: str, new: str) -> st
 
 
 def _in_parts(template: Template, name: str) -> bool:
-    return all(place.granularity is not None for place in template.placeholders if place.name == name)
+    return all(placeholder.granularity is not None for placeholder in template.placeholders if placeholder.name == name)
 
 
-def _is_its_text(given: pa.DataType, kind: PartitionType) -> bool:
-    """Whether values of this type may be equal to the partition's: texts, and dates where it is a date."""
-    if types.is_date(given):
-        return kind in {"date", "string"}
-    return not types.is_timestamp(given)
+def _may_be_equal(column: pa.DataType, kind: PartitionType) -> bool:
+    """Whether values of a column may be equal to the partition's."""
+    return kind in {"date", "string"} if types.is_date(column) else not types.is_timestamp(column)
 
 
-def _free(kind: PartitionType, source: str, taken: set[str]) -> str:
-    """A name that no column has."""
+def _free_name(kind: PartitionType, source: str, taken: set[str]) -> str:
     name = kind if kind in TIME_TYPES else "part"
     return name if name not in taken else f"{source}_{name}"

@@ -1,8 +1,7 @@
-"""The JSON Schema of the config, by which an editor and `dg check yaml` mark faults; the models say all of it.
+"""The JSON Schema of the config, for editors and `dg check yaml`; it is generated from the models.
 
-It takes what the models take, as it is written: a text with variables, `${NAME}` of `lake.yaml` or `{{ env.NAME }}` of
-a `defs.yaml`, may replace any single value, because it is not known yet, and a number, a date or a boolean
-may be in quotes.
+It accepts every form in which a value may be written. A text with a variable, `${NAME}` in `lake.yaml` or
+`{{ env.NAME }}` in a `defs.yaml`, may replace any single value. A number, a date or a boolean may be in quotes.
 """
 
 from typing import Any
@@ -12,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema as core
 
 VARIABLE = r"\$\{|\{\{"
-"""The beginning of one, which may be anywhere in a text."""
+"""The beginning of a variable, anywhere in a text."""
 
 _FIELD = r"(?:\s*'(?:[^']|'')*'\s*|[^,{}]*)"
 _GRANULARITY = r"\s*(?:YYYY|YY|MM|WW|DD|HH)?\s*"
@@ -20,8 +19,8 @@ _GRANULARITY = r"\s*(?:YYYY|YY|MM|WW|DD|HH)?\s*"
 TIME_ZONE: dict[str, Any] = {"anyOf": [{"enum": sorted(pendulum.timezones())}, {"pattern": VARIABLE}]}
 """One of the names of IANA's database."""
 
-# Placeholders of one to three fields, and brackets nowhere else. Not in it: empty names, the rules for `now()`, and
-# what has to stand between two values.
+# Placeholders of one to three fields, and no other brackets. Not checked: empty names, the rules for `now()`, and the
+# text between two values.
 LAYOUT: dict[str, Any] = {
     "pattern": rf"{VARIABLE}|^(?:[^{{}}\\*?\[\]]|\{{{_FIELD}(?:,{_FIELD}(?:,{_GRANULARITY})?)?\}})+$"
 }
@@ -44,7 +43,7 @@ _BOOLEAN_IN_QUOTES: JsonSchemaValue = {
 
 
 class EditorSchema(GenerateJsonSchema):
-    """Pydantic's schema, wide enough for every form in which a value may be written."""
+    """Pydantic's schema, extended by every form in which a value may be written."""
 
     def int_schema(self, schema: core.IntSchema) -> JsonSchemaValue:
         """A whole number, also in quotes."""
@@ -59,7 +58,7 @@ class EditorSchema(GenerateJsonSchema):
         return {"anyOf": [super().bool_schema(schema), {"enum": [0, 1]}, _BOOLEAN_IN_QUOTES]}
 
     def date_schema(self, schema: core.DateSchema) -> JsonSchemaValue:
-        """A date; JSON has it as a text."""
+        """A date, as a text."""
         return {**super().date_schema(schema), "pattern": _DATE_IN_QUOTES}
 
     def literal_schema(self, schema: core.LiteralSchema) -> JsonSchemaValue:
@@ -67,11 +66,11 @@ class EditorSchema(GenerateJsonSchema):
         return {"anyOf": [super().literal_schema(schema), _WITH_VARIABLE]}
 
     def str_schema(self, schema: core.StringSchema) -> JsonSchemaValue:
-        """A text of its form, or a variable."""
-        made = super().str_schema(schema)
-        return made | {"pattern": f"{VARIABLE}|{made['pattern']}"} if "pattern" in made else made
+        """A text that matches its pattern, or a variable."""
+        result = super().str_schema(schema)
+        return result | {"pattern": f"{VARIABLE}|{result['pattern']}"} if "pattern" in result else result
 
     def tagged_union_schema(self, schema: core.TaggedUnionSchema) -> JsonSchemaValue:
-        """One of several models: of any of them where a variable says which."""
-        made = super().tagged_union_schema(schema)
-        return {"anyOf": made["oneOf"]} if "oneOf" in made else made
+        """One of several models; any of them if the type is a variable."""
+        result = super().tagged_union_schema(schema)
+        return {"anyOf": result["oneOf"]} if "oneOf" in result else result

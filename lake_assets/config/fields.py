@@ -1,8 +1,8 @@
-"""Field types that several models share: identifiers, secrets, sizes."""
+"""Field types that several models share: identifiers, paths, dates, sizes, short forms."""
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +18,7 @@ _FOLDER = "folder"
 
 
 def check_identifier(value: str) -> str:
-    """The value, if it is an identifier that may stand in a statement.
+    """The value, if it is an identifier.
 
     Raises:
         ValueError: it is not of the form `^[A-Za-z_][A-Za-z0-9_]*$`.
@@ -37,11 +37,16 @@ Identifier = Annotated[
 ]
 
 
+def short_for(key: str) -> Callable[[object], object]:
+    """A validator that reads a text as the mapping with this one key."""
+    return lambda value: {key: value} if isinstance(value, str) else value
+
+
 def below(folder: Path) -> Mapping[str, Path]:
-    """The context of a validation that makes relative paths absolute, from this folder.
+    """The validation context that makes relative paths absolute, starting at this folder.
 
     Raises:
-        ConfigError: the folder's name is not UTF-8, and so the paths below it would not be.
+        ConfigError: the folder's name is not UTF-8.
     """
     if not is_unicode(str(folder)):
         raise ConfigError(
@@ -51,16 +56,18 @@ def below(folder: Path) -> Mapping[str, Path]:
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:
-    """The path from the folder of the validation's context; as it is where there is none."""
+    """The absolute path, relative to the folder in the validation context; unchanged without a context."""
     try:
-        whole = Path(path).expanduser()
+        expanded = Path(path).expanduser()
     except RuntimeError as error:
-        raise ValueError(f"{path!r} is in the home folder of a user who is not there: write the whole path") from error
-    return str(info.context[_FOLDER] / whole) if info.context else path
+        raise ValueError(f"{path!r} is in the home folder of an unknown user: write the whole path") from error
+    return str(info.context[_FOLDER] / expanded) if info.context else path
 
+
+FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_absolute)]
+"""A path of this machine; `~` is the user's home folder."""
 
 _PART = "[A-Za-z0-9_.-]+"
-_KEY_PART = re.compile(_PART)
 _WRITTEN_PREFIX = (
     Annotated[str, Field(pattern=f"^{_PART}(/{_PART})*$")] | tuple[Annotated[str, Field(pattern=f"^{_PART}$")], ...]
 )
@@ -71,13 +78,13 @@ def _split(value: object) -> object:
 
 
 def check_key_prefix(parts: tuple[str, ...]) -> tuple[str, ...]:
-    """The parts, if Dagster takes them in an asset's key.
+    """The parts, if Dagster accepts them in an asset key.
 
     Raises:
-        ValueError: a part is empty, or has a character that no key has.
+        ValueError: a part is empty, or has a character that asset keys do not have.
     """
     for part in parts:
-        if not _KEY_PART.fullmatch(part):
+        if not re.fullmatch(_PART, part):
             raise ValueError(
                 f"{part!r} is not a part of an asset key: use letters, digits, underscores, hyphens and dots, as in "
                 "retail/raw or [retail, raw]"
@@ -90,14 +97,11 @@ KeyPrefix = Annotated[
     BeforeValidator(_split, json_schema_input_type=_WRITTEN_PREFIX),
     AfterValidator(check_key_prefix),
 ]
-"""What asset keys begin with, as `retail/raw` or as a list."""
-
-FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_absolute)]
-"""A path of this machine; `~` is the user's home folder."""
+"""The first parts of asset keys, as `retail/raw` or as a list."""
 
 
 def _check_date(value: object) -> object:
-    # Pydantic takes numbers for seconds since 1970.
+    # Pydantic reads numbers as seconds since 1970.
     if isinstance(value, int | float) or (isinstance(value, str) and value.strip().lstrip("+-").isdigit()):
         raise PydanticCustomError("date_type", "not a date")
     return value
@@ -107,19 +111,26 @@ Date = Annotated[dt.date, BeforeValidator(_check_date)]
 """A date, written as 2026-01-31."""
 
 
-def check_file_size(value: ByteSize) -> ByteSize:
-    """The value, if a data file may aim at it.
+def size_between(least: int, most: int, limits: str) -> Callable[[ByteSize], ByteSize]:
+    """A validator that refuses other sizes; `limits` are the end of its error."""
 
-    Raises:
-        ValueError: it is outside 1 MiB to 4 GiB.
-    """
-    if not 2**20 <= value <= 2**32:
-        raise ValueError(f"{value.human_readable()} is outside 1 MiB to 4 GiB: 128MiB to 512MiB serve most tables")
-    return value
+    def check(size: ByteSize) -> ByteSize:
+        if not least <= size <= most:
+            raise ValueError(f"{size.human_readable()} is outside {limits}")
+        return size
+
+    return check
+
+
+FileSize = Annotated[
+    ByteSize,
+    AfterValidator(size_between(2**20, 2**32, "1 MiB to 4 GiB: 128MiB to 512MiB are good for most tables")),
+]
+"""The target size of data files."""
 
 
 def _as_texts(value: object) -> object:
-    """A mapping with its numbers and booleans as text: Spark and Dagster take nothing else, and YAML reads `true`."""
+    """A mapping with numbers and booleans as texts: Spark and Dagster accept only texts, and YAML reads `true`."""
     if not isinstance(value, dict):
         return value
     return {
@@ -131,6 +142,4 @@ def _as_texts(value: object) -> object:
 Texts = Annotated[
     dict[str, str], BeforeValidator(_as_texts, json_schema_input_type=dict[str, str | bool | int | float])
 ]
-"""Texts by name; numbers and booleans are taken as texts."""
-
-FileSize = Annotated[ByteSize, AfterValidator(check_file_size)]
+"""Texts by name; numbers and booleans become texts."""

@@ -1,7 +1,7 @@
-"""A stream that the environment alone defines, by the variables of MotherDuck's scheduled-ingest Flight.
+"""A stream that environment variables define: those of MotherDuck's scheduled-ingest Flight.
 
-Source of the variables: https://motherduck.com/docs/cookbook/flight-scheduled-s3-ingest/; docs/flight.md says what is
-the same here and what is better.
+Source of the variables: https://motherduck.com/docs/cookbook/flight-scheduled-s3-ingest/; docs/flight.md lists the
+differences.
 """
 
 import re
@@ -42,16 +42,16 @@ _WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def flight_config(environment: Mapping[str, str], folder: Path | None = None) -> LakeConfig:
-    """The config of one lake and one stream, made of the environment.
+    """The config of one lake and one stream, from the environment.
 
     Args:
         environment: the variables.
-        folder: what relative paths begin from; they stay relative when None.
+        folder: the base of relative paths; they stay relative when None.
 
     Raises:
-        ConfigError: a variable is missing or does not fit; the error names it.
+        ConfigError: a variable is missing or invalid; the error names it.
     """
-    _refuse_odd_bytes(environment)
+    _require_unicode(environment)
     column = _identifier(environment, "PARTITION_COLUMN", "year")
     table = _identifier(environment, "DESTINATION_TABLE", None)
     in_path = _is_in_path(environment)
@@ -60,10 +60,10 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
     if has_query(glob):
         raise ConfigError(f"{SOURCE} has a query:", "leave it out; only public files are read from a web server.")
     if in_path:
-        glob = _of_all_values(glob, column, value)
-        names = _names(glob, column)
+        glob = _with_wildcard(glob, column, value)
+        names = _column_names(glob, column)
     root, files = _source(glob, names)
-    # Digits are a number, as a Hive column of numbers has them; 007 is none, and stays what it is.
+    # Digits are a number, as in a Hive column of numbers; 007 is a text.
     kind = "integer" if _WHOLE_NUMBER.fullmatch(value) and int(value) < 2**63 else "string"
     data = {
         "lakes": {LAKE: _lake(environment)},
@@ -82,13 +82,13 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
         return LakeConfig.model_validate(data, context=below(folder) if folder else None)
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
-        raise ConfigError(f"the environment ({SOURCE}, …) makes no valid config: {'; '.join(problems)}.") from error
+        raise ConfigError(f"the environment ({SOURCE}, …) is not a valid config: {'; '.join(problems)}.") from error
 
 
-def _refuse_odd_bytes(environment: Mapping[str, str]) -> None:
+def _require_unicode(environment: Mapping[str, str]) -> None:
     for name in _VARIABLES:
         if not is_unicode(environment.get(name, "")):
-            raise ConfigError(f"{name} is not UTF-8:", "set it to a text that is.")
+            raise ConfigError(f"{name} is not UTF-8:", "set it to a text in UTF-8.")
 
 
 def _lake(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _lake(environment: Mapping[str, str]) -> dict[str, Any]:
         "ledger_schema": _schema(environment),
     }
     if environment.get(TOKEN):
-        # Without a bucket of one's own MotherDuck manages the files.
+        # Without a bucket, MotherDuck manages the files.
         own = {"storage": _storage(storage, environment)} if storage else {}
         return {"catalog": {"type": "motherduck", "database": database}, **own, **ledger}
     return {
@@ -128,57 +128,57 @@ def _checked(name: str, value: str) -> str:
 
 
 def _is_in_path(environment: Mapping[str, str]) -> bool:
-    """Whether folders say what partition files are of; if not, the column is in the files."""
+    """Whether the partition column is in the path; if not, it is in the files."""
     value = environment.get("HIVE_PARTITIONING") or "true"
     if value.lower() not in {"true", "false"}:
         raise ConfigError(f"HIVE_PARTITIONING is {value!r}:", "set it to true or false.")
     return value.lower() == "true"
 
 
-def _of_all_values(glob: str, column: str, value: str) -> str:
-    """The glob with a wildcard where it names the folder of the one value that is loaded."""
+def _with_wildcard(glob: str, column: str, value: str) -> str:
+    """The glob with a wildcard in the column's folder, which may name the one value that is loaded."""
     *folders, files = glob.split("/")
     for index, folder in enumerate(folders):
-        name, equals, only = folder.partition("=")
-        if name != column or not equals or is_glob(only):
+        name, equals, folder_value = folder.partition("=")
+        if name != column or not equals or is_glob(folder_value):
             continue
-        if only != escape(value):
+        if folder_value != escape(value):
             raise ConfigError(
-                f"{SOURCE} {glob!r} is of {folder} alone, and LOAD_PARTITION is {value}:",
-                f"write {column}=* in its place, or load {only}.",
+                f"{SOURCE} {glob!r} has only {folder}, and LOAD_PARTITION is {value}:",
+                f"write {column}=* in its place, or load {folder_value}.",
             )
         folders[index] = f"{column}=*"
     return "/".join([*folders, files])
 
 
-def _names(glob: str, column: str) -> list[str]:
-    """The columns that the glob's folders are named after."""
-    names = [found[1] for folder in glob.split("/")[:-1] if (found := _FOLDER.fullmatch(folder))]
+def _column_names(glob: str, column: str) -> list[str]:
+    """The columns of the glob's folders `name=*`."""
+    names = [match[1] for folder in glob.split("/")[:-1] if (match := _FOLDER.fullmatch(folder))]
     return [_checked(SOURCE, name) for name in names] if column in names else [column]
 
 
 def _source(glob: str, columns: Sequence[str]) -> tuple[str, str]:
-    """The folder that holds the columns' folders, and the pattern of the files in them; of any files without one."""
-    found = split_glob(glob, [f"{column}=*" for column in columns])
-    if found is None and not columns:
+    """The folder above the columns' folders, and the pattern of the file names."""
+    folders = [f"{column}=*" for column in columns]
+    source = split_glob(glob, folders)
+    if source is None and not columns:
         raise ConfigError(
             f"{SOURCE} is {glob!r}, and must have a folder before its first wildcard, and files:",
             "write it as s3://bucket/prefix/*.parquet, /data/**/*.parquet, or a path of that form.",
         )
-    if found is None:
-        folders = "/".join(f"{column}=*" for column in columns)
+    if source is None:
         raise ConfigError(
-            f"{SOURCE} is {glob!r}, and must say one folder for each value of {', '.join(columns)}:",
-            f"write it as s3://bucket/prefix/{folders}/*.parquet, or a path of that form.",
+            f"{SOURCE} is {glob!r}, and must have a folder for each value of {', '.join(columns)}:",
+            f"write it as s3://bucket/prefix/{'/'.join(folders)}/*.parquet, or a path of that form.",
         )
-    return found
+    return source
 
 
-def _storage(place: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
-    """The place as config; buckets of S3 get what the AWS variables say, the rest is the credential chain's."""
-    if not place.startswith("s3://"):
-        return place
-    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
+    """The storage's config; an S3 bucket gets the options and keys of the AWS variables."""
+    if not uri.startswith("s3://"):
+        return uri
+    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
     options = {
         "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),

@@ -1,4 +1,4 @@
-"""A glob as a source: the folder it is of, the layout's folders, and the pattern of the files' names."""
+"""A glob as a source: a folder, the layout's folders below it, and a pattern of file names."""
 
 import re
 from collections.abc import Sequence
@@ -15,29 +15,29 @@ def is_glob(text: str) -> bool:
 
 
 def folder_globs(template: Template) -> list[str]:
-    """The layout's folders as a glob writes them, such as `region=*` and `date=*`."""
+    """The layout's folders as globs, such as `region=*` and `date=*`."""
     if not template.parts:
         return []
     return "".join(part.text if isinstance(part, Static) else "*" for part in template.parts).strip("/").split("/")
 
 
 def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
-    """The source's folder and the pattern of the files' names; None where the glob is of other folders.
+    """The source's folder and the pattern of file names; None if the glob has other folders.
 
     Args:
-        glob: a URI or path. Each folder stands in it as in `folders` or as `*`; one `**` may stand for them all.
-        folders: as `folder_globs` gives them.
+        glob: a URI or path. It has each folder as in `folders` or as `*`, or one `**` for all of them.
+        folders: returned by `folder_globs`.
     """
     if not folders:
         return _split_anywhere(glob)
     scheme, separator, path = glob.rpartition("://")
     *above, files = path.split("/")
     if above and above[-1] == "**" and is_glob(folders[0]):
-        root, found = above[:-1], list(folders)
+        root, names = above[:-1], list(folders)
     else:
-        root, found = above[: -len(folders)], above[-len(folders) :]
-    fits = len(found) == len(folders) and all(
-        name in {"*", folder} for name, folder in zip(found, folders, strict=True)
+        root, names = above[: -len(folders)], above[-len(folders) :]
+    fits = len(names) == len(folders) and all(
+        name in {"*", folder} for name, folder in zip(names, folders, strict=True)
     )
     if not fits or not any(root) or is_glob("/".join(root)) or files in {"", "**"}:
         return None
@@ -45,7 +45,7 @@ def split_glob(glob: str, folders: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _split_anywhere(glob: str) -> tuple[str, str] | None:
-    """The folder above the first wildcard, and what is below it, from a slash on."""
+    """The folder above the first wildcard, and the rest of the path from its slash on."""
     scheme, separator, path = glob.rpartition("://")
     *above, name = path.split("/")
     depth = next((depth for depth, folder in enumerate(above) if is_glob(folder)), len(above))

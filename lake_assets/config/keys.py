@@ -1,4 +1,4 @@
-"""What to say of a key that its place does not have: the key that was meant, or what another system's key is here."""
+"""Suggestions for unknown keys: the intended key, or the counterpart of another system's key."""
 
 import difflib
 import types
@@ -12,8 +12,8 @@ _CREDENTIALS = "write key_id and secret, or provider: credential_chain, here bes
 _NAMELESS = "secrets are made for each session under names of their own, so remove it"
 _OUTPUTS = "records are landed by a stream, so write streams.NAME.landing.outputs"
 _TO_ATTACH = "write it below attach_options of the lake"
-_FOLDERS = "write prefix, the folder below which all keys lie"
-_IMPORT = "run `lake-assets import olake catalog.json` to make a config of an OLake catalog"
+_FOLDERS = "write prefix, the folder of all keys"
+_IMPORT = "run `lake-assets import olake catalog.json` to convert an OLake catalog"
 _TABLE_NAMES = "write it as destination.table of the stream"
 
 _OF_A_FILE = {"uri": "write path, the catalog's file", "database": "write path, the catalog's file"}
@@ -26,7 +26,7 @@ _OF_A_BUCKET = {
     "endpoint_url": "write endpoint",
 }
 
-# By the name of the model that the key is in.
+# By the name of the model that has the unknown key.
 _HERE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "SqliteCatalog": _OF_A_FILE,
@@ -64,13 +64,13 @@ _HERE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 
-# Wherever they are written: the keys of Metaxy's DuckLake store, of OLake's catalog, of Bento's outputs, of
-# pg_trickle's sink, and the variables of MotherDuck's Flight.
+# In any model: the keys of Metaxy's DuckLake store, of OLake's catalog, of Bento's outputs, of pg_trickle's sink, and
+# the variables of MotherDuck's Flight.
 _ELSEWHERE: Mapping[str, str] = MappingProxyType(
     {
         "access_token_name": "set the environment's MOTHERDUCK_TOKEN, and remove it",
         "alias": "a lake's name is its key below lakes, and in queries it is `lake`, so remove it",
-        "auto_create_tables": "tables are always made on the first run, so remove it",
+        "auto_create_tables": "the first run always creates the table, so remove it",
         "aws_s3": _OUTPUTS,
         "batching": "write streams.NAME.landing.batch",
         "broker": f"every output gets every batch; {_OUTPUTS}",
@@ -78,7 +78,7 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "content_type": "files are Parquet, so remove it",
         "data_inlining_row_limit": _TO_ATTACH,
         "delta_export_compression": "write compression of the stream",
-        "delta_export_path": "write source of the stream for what is read, storage of the lake for what is written",
+        "delta_export_path": "write source of the stream for reading, storage of the lake for writing",
         "destination_database": "write database below catalog of the lake",
         "destination_schema": "write it as destination.schema of the stream",
         "destination_table": _TABLE_NAMES,
@@ -115,17 +115,17 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "source_code": "no Python is needed, so remove it",
         "source_glob": "write it as source of the stream",
         "stream_name": "a stream's name is its key below streams, so remove it",
-        "sync_mode": "a refresh takes the files that have landed, however they came, so remove it",
+        "sync_mode": "a refresh reads all landed files of a partition, so remove it",
     }
 )
 
 
 def advice(root: type[Model], location: Sequence[str | int]) -> str:
-    """What to do about an unknown key, from the keys of its own place; begins with a colon.
+    """How to fix an unknown key; begins with a colon.
 
     Args:
         root: the model of the whole file.
-        location: pydantic's, whose last part is the key.
+        location: pydantic's location, whose last part is the key.
     """
     key = str(location[-1])
     model = _model(root, location[:-1])
@@ -135,16 +135,16 @@ def advice(root: type[Model], location: Sequence[str | int]) -> str:
     plain = key.lower().replace("-", "_")
     if plain in names:
         return f": did you mean {plain}?"
-    if told := _HERE.get(model.__name__, {}).get(plain) or _ELSEWHERE.get(plain):
-        return f": {told}"
+    if hint := _HERE.get(model.__name__, {}).get(plain) or _ELSEWHERE.get(plain):
+        return f": {hint}"
     close = difflib.get_close_matches(plain[:100], names, n=1)
     return f": did you mean {close[0]}?" if close else f": remove it, or write one of {', '.join(names)}"
 
 
 def _model(annotation: Any, location: Sequence[str | int]) -> type[Model] | None:  # noqa: ANN401 - any type
-    """The model at pydantic's location below a type; None where it is not one alone."""
-    found = list(_members(annotation))
-    models = [member for member in found if isinstance(member, type) and issubclass(member, Model)]
+    """The model at pydantic's location below a type; None if there is no model, or there are several."""
+    members = list(_members(annotation))
+    models = [member for member in members if isinstance(member, type) and issubclass(member, Model)]
     if not location:
         return models[0] if len(models) == 1 else None
     first, rest = location[0], location[1:]
@@ -154,7 +154,7 @@ def _model(annotation: Any, location: Sequence[str | int]) -> type[Model] | None
         for name, field in model.model_fields.items():
             if len(models) == 1 and first == (field.alias or name):
                 return _model(field.annotation, rest)
-    for member in found:
+    for member in members:
         if get_origin(member) in {dict, tuple, list}:
             return _model(get_args(member)[1 if get_origin(member) is dict else 0], rest)
     return None

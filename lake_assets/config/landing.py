@@ -1,4 +1,4 @@
-"""How records are landed for a stream: their columns, the batches, where these go, and the buffer on the way."""
+"""How records of a stream are landed: columns, batches, outputs and the buffer."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, field_validator
 
-from lake_assets.config.fields import FolderPath, Identifier
+from lake_assets.config.fields import FolderPath, Identifier, size_between
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
@@ -34,14 +34,14 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}),\s*(\d{1,2})\)")
 
 
 def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type that a column type of the config means: one of `COLUMN_TYPES`, `decimal(p,s)`, or a list as `T[]`.
+    """The Arrow type of a column type: a key of `COLUMN_TYPES`, `decimal(p,s)`, or a list `T[]`.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: there is no such column type.
     """
     name = text.strip().lower()
     if name.count("[]") > _MAX_DEPTH:
-        raise ValueError(f"a column type has more than {_MAX_DEPTH} lists, one in the other: write fewer []")
+        raise ValueError(f"a column type has more than {_MAX_DEPTH} nested lists: write fewer []")
     if name.endswith("[]"):
         return pa.list_(arrow_type(name.removesuffix("[]")))
     if match := _DECIMAL.fullmatch(name):
@@ -64,33 +64,27 @@ def _positive(size: ByteSize) -> ByteSize:
     return size
 
 
-def _part_size(size: ByteSize) -> ByteSize:
-    # The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
-    if not 5 * 2**20 <= size <= 5 * 2**30:
-        raise ValueError(f"{size.human_readable()} is outside 5 MiB to 5 GiB, the sizes that a part may have")
-    return size
-
-
 ColumnType = Annotated[str, AfterValidator(_check_type)]
 Bytes = Annotated[ByteSize, AfterValidator(_positive)]
-PartSize = Annotated[ByteSize, AfterValidator(_part_size)]
+# The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
+PartSize = Annotated[
+    ByteSize, AfterValidator(size_between(5 * 2**20, 5 * 2**30, "5 MiB to 5 GiB, the sizes of a part"))
+]
 
 
 class Batch(Model):
-    """When the records of a partition become a file: at the first limit that is reached."""
+    """When the records of a partition are written as a file: at the first limit that is reached."""
 
     records: int = Field(1000, ge=1, le=10_000_000, description="Records in a file.")
-    bytes: Bytes = Field(default="64MiB", validate_default=True, description="Of Arrow memory, before compression.")
-    age: float = Field(10, gt=0, le=86_400, description="Seconds since the batch's first record came.")
+    bytes: Bytes = Field(default="64MiB", validate_default=True, description="Arrow memory, before compression.")
+    age: float = Field(10, gt=0, le=86_400, description="Seconds since the first record of the batch.")
 
 
 class Buffer(Model):
-    """A folder of this machine where every batch is before it goes to the outputs."""
+    """A folder of this machine that keeps each batch until all outputs have it."""
 
     path: FolderPath = Field(description="Folder; relative to the config file.")
-    retention_days: float = Field(
-        7, ge=0, le=36500, description="How long a batch is kept after it has reached all outputs."
-    )
+    retention_days: float = Field(7, ge=0, le=36500, description="Days that a batch is kept after all outputs have it.")
 
 
 class Landing(Model):
@@ -100,18 +94,18 @@ class Landing(Model):
         None, min_length=1, description="The records' columns; inferred from the first records when absent."
     )
     keep_path_columns: bool = Field(
-        default=False, description="Write the columns that the path holds into the files too, with their types."
+        default=False, description="Write the columns of the path into the files too, with their types."
     )
-    batch: Batch = Field(Batch(), description="When the records of a partition become a file.")
+    batch: Batch = Field(Batch(), description="When the records of a partition are written as a file.")
     memory: Bytes = Field(default="256MiB", validate_default=True, description="Arrow memory of all open batches.")
     outputs: tuple[Storage, ...] = Field(
-        (), max_length=100, description="Each gets every batch; the stream's source when empty."
+        (), max_length=100, description="Storages that get every batch; the stream's source when empty."
     )
-    max_in_flight: int = Field(4, ge=1, le=256, description="Uploads to an output at a time.")
+    max_in_flight: int = Field(4, ge=1, le=256, description="Concurrent uploads to an output.")
     multipart_threshold: PartSize = Field(
-        default="5MiB", validate_default=True, description="Size from which a file is uploaded in parts."
+        default="5MiB", validate_default=True, description="Files of this size and larger are uploaded in parts."
     )
-    retries: int = Field(4, ge=0, le=100, description="Retries of an upload after a passing error.")
+    retries: int = Field(4, ge=0, le=100, description="Retries of an upload after a transient error.")
     buffer: Buffer | None = Field(None, description="Folder that keeps each batch until all outputs have it.")
     node: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."
@@ -122,6 +116,6 @@ class Landing(Model):
     @classmethod
     def _each_once(cls, outputs: tuple[Storage, ...]) -> tuple[Storage, ...]:
         roots = [output.root for output in outputs]
-        if doubled := [root for root in roots if roots.count(root) > 1]:
-            raise ValueError(f"{doubled[0]} is named twice: remove one of them")
+        if repeated := [root for root in roots if roots.count(root) > 1]:
+            raise ValueError(f"{repeated[0]} is named twice: remove one of them")
         return outputs

@@ -1,4 +1,4 @@
-"""A stream's path template in the config: its text alone, or with the time zone and the switches that go with it."""
+"""A stream's path template in the config: a text, or a mapping with its time zone and options."""
 
 from functools import cached_property
 from typing import Annotated, Self
@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from lake_assets.config import editor_schema
+from lake_assets.config.fields import short_for
 from lake_assets.config.model import Model
 from lake_assets.errors import LayoutError
 from lake_assets.layout.template import Compat, Template
@@ -17,11 +18,11 @@ class LayoutOptions(Model):
     template: str = Field(min_length=1, max_length=1000, description="The path template.")
     time_zone: str = Field(
         "UTC",
-        description="IANA name of the zone whose clock gives the path's dates and hours.",
+        description="Time zone of the dates and hours in paths.",
         json_schema_extra=editor_schema.TIME_ZONE,
     )
     nested: bool = Field(default=False, description="A `/` in a value makes folders.")
-    compat: Compat | None = Field(None, description="Whose paths are read and written, if another system's.")
+    compat: Compat | None = Field(None, description="Read and write paths as this other system does.")
 
     @model_validator(mode="after")
     def _parses(self) -> Self:
@@ -33,14 +34,9 @@ class LayoutOptions(Model):
 
     @cached_property
     def parsed(self) -> Template:
-        """The template, read."""
+        """The parsed template."""
         return Template.parse(self.template, time_zone=self.time_zone, nested=self.nested, compat=self.compat)
 
 
-def _from_text(value: object) -> object:
-    """The text alone is short for the mapping."""
-    return {"template": value} if isinstance(value, str) else value
-
-
 _Text = Annotated[str, Field(json_schema_extra=editor_schema.LAYOUT)]
-Layout = Annotated[LayoutOptions, BeforeValidator(_from_text, json_schema_input_type=_Text | LayoutOptions)]
+Layout = Annotated[LayoutOptions, BeforeValidator(short_for("template"), json_schema_input_type=_Text | LayoutOptions)]

@@ -1,4 +1,4 @@
-"""Reads `lake.yaml`: text, then environment, then models; every error names file, line, column and field."""
+"""Reads `lake.yaml`. Every error names file, line, column and field."""
 
 import os
 from collections.abc import Container, Mapping, Sequence
@@ -7,36 +7,37 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from lake_assets.config.document import Document, Location, Problem, dotted, read_document
+from lake_assets.config.document import Document, Location, dotted, read_document
 from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
 from lake_assets.config.models import LakeConfig, OfStreamError
 from lake_assets.config.sentences import sentence
-from lake_assets.config.syntax import SyntaxFault, position
+from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.errors import ConfigError
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
-"""A loaded config, or the path of its file; None for the config in use, as `load_config` finds it."""
+"""A loaded config, or the path of its file; None for the config that `load_config` finds."""
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
 _MAX_BYTES = 2**20
 _MAX_ERRORS = 50
-_MAX_LENGTH = 1000  # of an error that repeats what was written
+_MAX_LENGTH = 1000  # of an error that repeats a value of the config
 
 
 def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping[str, str] = os.environ) -> LakeConfig:
-    """The validated config of a file, or of the environment alone.
+    """Read and validate a config.
 
     Args:
-        path: the file; when None, `$LAKE_CONFIG`, then `lake.yaml` of the current folder; where none of them is and
+        path: the file; when None, `$LAKE_CONFIG`, then `lake.yaml` of the current folder. If there is neither and
             `SOURCE_GLOB` is set, the environment defines one stream (docs/flight.md).
-        environment: what `${NAME}` and `${NAME:-default}` are replaced from.
+        environment: the variables of `${NAME}` and `${NAME:-default}`.
 
     Raises:
-        ConfigError: the file is absent, not YAML, or not valid; one line an error, with file, line and field.
+        ConfigError: the file does not exist, is not YAML, or is not valid; each error is a line with file, line and
+            field.
     """
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
@@ -56,7 +57,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
 
 
 def loaded(config: ConfigSource) -> LakeConfig:
-    """The config itself, or that of a file.
+    """The config, read from its file if it is not loaded yet.
 
     Raises:
         ConfigError: as `load_config`.
@@ -71,58 +72,59 @@ def _decoded(written: bytes, path: Path) -> str:
         return written.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line, column = position(written[: error.start].decode("utf-8-sig"), error.start)
-        fault = Problem(line, column, "the file is not UTF-8: save it as UTF-8")
-        raise _refusal([fault], path) from error
+        raise _error([Problem(line, column, "the file is not UTF-8: save it as UTF-8")], path) from error
 
 
 def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeConfig:
-    """The validated config of a file's text; `path` is for messages and for relative paths.
+    """Validate the text of a config file; `path` is for messages and for relative paths.
 
     Raises:
         ConfigError: as `load_config`.
     """
     try:
         document = read_document(text, environment)
-    except SyntaxFault as fault:
-        raise _refusal([Problem(fault.line, fault.column, f"not YAML: {fault.text}")], path) from fault
+    except ConfigSyntaxError as error:
+        problem = error.problem
+        raise _error([Problem(problem.line, problem.column, f"not YAML: {problem.text}")], path) from error
     if document.problems:
-        raise _refusal(sorted(set(document.problems)), path)
+        raise _error(sorted(set(document.problems)), path)
     if document.data is None:
-        raise _refusal([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
+        raise _error([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
     try:
         return LakeConfig.model_validate(document.data, context=below(path.resolve().parent))
     except ValidationError as error:
-        raise _refusal(_problems(error, document), path) from error
+        raise _error(_problems(error, document), path) from error
 
 
-def _refusal(problems: Sequence[Problem], path: Path) -> ConfigError:
-    """The first of them, as `file:line:column: field: what is wrong: how to fix it`."""
-    texts = [f"{path}:{p.line}:{p.column}: {_ended(p.text)}" for p in problems[:_MAX_ERRORS]]
+def _error(problems: Sequence[Problem], path: Path) -> ConfigError:
+    """The error with the first problems, each as `file:line:column: field: what is wrong: how to fix it`."""
+    texts = [f"{path}:{p.line}:{p.column}: {_sentence_of(p.text)}" for p in problems[:_MAX_ERRORS]]
     if more := problems[_MAX_ERRORS:]:
         texts.append(f"{path}: {len(more):,} more errors after these.")
     return ConfigError("\n".join(texts))
 
 
-def _ended(text: str) -> str:
+def _sentence_of(text: str) -> str:
+    """The text with a full stop, shortened in the middle if it is long."""
     if len(text) > _MAX_LENGTH:
         text = f"{text[: _MAX_LENGTH // 2]}…{text[-_MAX_LENGTH // 2 :]}"
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def _problems(error: ValidationError, document: Document) -> list[Problem]:
-    """Pydantic's errors in the file's order; those that are not told have no text, for a word close to a key costs."""
-    found = []
+    """Pydantic's errors in the order of the file. Those that are not printed have no text: a suggestion takes long."""
+    located = []
     for details in error.errors(include_url=False, include_input=False):
         location = _real_location(details["loc"], document.nodes)
-        fault = details.get("ctx", {}).get("error")
-        place = document.place(fault.location if isinstance(fault, OfStreamError) else location)
-        found.append((place, location, details))
-    found.sort(key=lambda each: each[0])
-    told = [Problem(*place, _told(location, details)) for place, location, details in found[:_MAX_ERRORS]]
-    return sorted(told) + [Problem(*place, "") for place, _, _ in found[_MAX_ERRORS:]]
+        cause = details.get("ctx", {}).get("error")
+        line_and_column = document.position(cause.location if isinstance(cause, OfStreamError) else location)
+        located.append((line_and_column, location, details))
+    located.sort(key=lambda entry: entry[0])
+    printed = [Problem(*at, _message(location, details)) for at, location, details in located[:_MAX_ERRORS]]
+    return sorted(printed) + [Problem(*at, "") for at, _, _ in located[_MAX_ERRORS:]]
 
 
-def _told(location: Location, error: ErrorDetails) -> str:
+def _message(location: Location, error: ErrorDetails) -> str:
     unknown = error["type"] == "extra_forbidden"
     message = "unknown key" + advice(LakeConfig, error["loc"]) if unknown else sentence(error)
     where = f"{dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
@@ -130,12 +132,9 @@ def _told(location: Location, error: ErrorDetails) -> str:
 
 
 def _real_location(loc: Location, written: Container[Location]) -> Location:
-    """Pydantic's location without the union tags and `[key]` marks that are not in the file."""
+    """Pydantic's location without its union tags and `[key]` marks, which are not in the file."""
     real: Location = ()
-    for position_, part in enumerate(loc):
-        last = position_ == len(loc) - 1
-        if part == "[key]":
-            continue
-        if (*real, part) in written or last:
+    for index, part in enumerate(loc):
+        if part != "[key]" and ((*real, part) in written or index == len(loc) - 1):
             real = (*real, part)
     return real

@@ -1,4 +1,4 @@
-"""When a lake is tidied up, and how long what is no longer needed is kept."""
+"""The schedule and the retention rules of a lake's maintenance."""
 
 from pydantic import Field
 
@@ -15,11 +15,14 @@ class Maintenance(Model):
         7, gt=0, le=36500, description="Days after which a snapshot expires; the newest never does."
     )
     delete_older_than: float = Field(
-        1, ge=0, le=36500, description="Days from a file's last snapshot's expiry to the file's deletion."
+        1, ge=0, le=36500, description="Days after which a file is deleted that only expired snapshots have."
     )
     orphans_older_than: float = Field(
-        3, ge=0.5, le=36500, description="Age of files that no snapshot names, in days; longer than any run takes."
+        3,
+        ge=0.5,
+        le=36500,
+        description="Days after which a file is deleted that no snapshot has; must exceed the longest run.",
     )
     compact: int | None = Field(
-        10, ge=2, le=1_000_000, description="Number of files from which a partition is rewritten as fewer; null: never."
+        10, ge=2, le=1_000_000, description="Compact partitions with this many files or more; null: never."
     )

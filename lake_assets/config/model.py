@@ -1,4 +1,4 @@
-"""What all models of the config have in common."""
+"""The base of all models of the config."""
 
 from functools import cache
 from typing import Any, get_args
@@ -9,7 +9,7 @@ from lake_assets.config.editor_schema import EditorSchema
 
 
 class Model(BaseModel):
-    """Base of all models: frozen, and a misspelt key is an error."""
+    """Base of all models: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -21,12 +21,10 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _no_boolean_is_a_number(cls, data: object) -> object:
-        """YAML reads `yes` as true, and pydantic takes that for 1: as a text it is refused."""
-        if not isinstance(data, dict):
+        """YAML reads `yes` as true, and pydantic reads true as 1: refuse it, as a text."""
+        if not isinstance(data, dict) or not any(isinstance(value, bool) for value in data.values()):
             return data
-        if not any(isinstance(value, bool) for value in data.values()):
-            return data
-        numbers = _numbers(cls)
+        numbers = _number_keys(cls)
         return {
             key: str(value).lower() if isinstance(value, bool) and key in numbers else value
             for key, value in data.items()
@@ -34,8 +32,7 @@ class Model(BaseModel):
 
 
 @cache
-def _numbers(model: type[Model]) -> frozenset[str]:
-    """The keys whose values are numbers."""
+def _number_keys(model: type[Model]) -> frozenset[str]:
     return frozenset(field.alias or name for name, field in model.model_fields.items() if _is_number(field.annotation))
 
 

@@ -1,4 +1,4 @@
-"""Streams of OLake's catalog as streams of a `lake.yaml`."""
+"""Converts streams of OLake's catalog to streams of a `lake.yaml`."""
 
 import datetime as dt
 import re
@@ -16,21 +16,21 @@ from lake_assets.layout.time_types import time_type
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.layout.timestamps import GRANULARITIES
 
-# Dagster's partitions have two dimensions; what else the path says becomes `path_columns`.
+# Dagster's partitions have two dimensions; the other columns of the path become `path_columns`.
 MOST_COLUMNS = 2
 
-# OLake writes it into every record: the time at which the record was read.
+# The column that OLake writes into every record: the time when the record was read.
 SYNC_TIME = "_olake_timestamp"
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of a layout as a stream's config has it.
+    """A column of a layout in a stream's config.
 
     Attributes:
         name: the column's name in the table.
         type: one of the types of partition columns.
-        source: the layout's name of it, where that is another.
+        source: the column's name in the layout, if it is another one.
     """
 
     name: str
@@ -43,25 +43,25 @@ class _Column:
 
 
 def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str, object]:
-    """The stream as a mapping of `streams:` in a `lake.yaml`, with a partition for every path that OLake writes.
+    """The stream's mapping in `streams:` of a `lake.yaml`, with a partition for every path that OLake writes.
 
-    A folder of a column's values is a partition column of its name. A folder of the parts of a timestamp becomes a
-    date (year, month, hour) derived from that timestamp, and a folder of `now()` one of the time of the sync. Of three
-    and more columns two become partition columns, a time first, and the others `path_columns`. A stream without a
-    template is partitioned by the date of the sync in its rows.
+    A folder of a column's values becomes a partition column of that name. A folder of the parts of a timestamp becomes
+    a date (year, month, hour) that is derived from the timestamp, and a folder of `now()` becomes the time of the sync.
+    Of three or more columns, two become partition columns, a time first, and the others `path_columns`. A stream
+    without a template is partitioned by the date of the sync in its rows.
 
     Args:
-        stream: of OLake's catalog.
+        stream: a stream of OLake's catalog.
         source: where OLake writes: a folder, or a URI such as `s3://bucket/prefix`.
         start: the first date of partition columns that are times.
 
     Raises:
-        ConfigError: the stream cannot be carried over; the error says why.
+        ConfigError: the stream cannot be imported; the error has the reason.
     """
     config: dict[str, object] = {"source": f"{source.rstrip('/')}/{stream.folder}"}
     if stream.template is None:
         by_sync = {"type": "date", "in": "rows", "from": SYNC_TIME, "start": start}
-        config["partitions"] = {_free(stream, (), "olake_date"): by_sync}
+        config["partitions"] = {_free_name(stream, (), "olake_date"): by_sync}
     else:
         columns = _columns(stream, stream.template)
         partitions = _partition_columns(columns)
@@ -78,72 +78,74 @@ def stream_config(stream: OlakeStream, source: str, start: dt.date) -> dict[str,
 
 
 def identifier(text: str) -> str:
-    """The text with an underscore for each character that no identifier of SQL has."""
-    found = re.sub(r"\W", "_", text, flags=re.ASCII) or "main"
-    return f"_{found}" if found[0].isdigit() else found
+    """The text as an identifier: other characters become underscores."""
+    name = re.sub(r"\W", "_", text, flags=re.ASCII) or "main"
+    return f"_{name}" if name[0].isdigit() else name
 
 
 def _columns(stream: OlakeStream, template: Template) -> list[_Column]:
     """The columns of the layout in the order of the path."""
-    _refuse_faults(stream, template)
-    template = template.named({NOW: NOW}) if any(_name(place) == NOW for place in template.placeholders) else template
+    _refuse_mistakes(stream, template)
+    sources = list(dict.fromkeys(_source(placeholder) for placeholder in template.placeholders))
+    template = template.named({NOW: NOW}) if NOW in sources else template
     columns: list[_Column] = []
-    for source in dict.fromkeys(_name(place) for place in template.placeholders):
-        taken = {column.name for column in columns}
-        columns.append(_column(stream, template, source, taken))
+    for source in sources:
+        columns.append(_column(stream, template, source, {column.name for column in columns}))
     return columns
 
 
-def _refuse_faults(stream: OlakeStream, template: Template) -> None:
-    """Refuse what OLake itself takes, and writes in other folders than anybody means."""
-    known = [(place.start, place.end) for place in template.placeholders]
+def _refuse_mistakes(stream: OlakeStream, template: Template) -> None:
+    """Refuse templates that OLake accepts, but for which it writes other folders than intended."""
+    known = [(placeholder.start, placeholder.end) for placeholder in template.placeholders]
     dropped = [match for match in re.finditer(r"\{[^}]+\}", template.text) if match.span() not in known]
     static = re.sub(r"\{[^}]+\}", "", template.text)
     if dropped:
-        fault = f"{dropped[0][0]} has fewer than three fields, so that OLake leaves it out of the path"
+        mistake = f"{dropped[0][0]} has fewer than three fields, so that OLake leaves it out of the path"
     elif "{" in static or "}" in static or any("{" in template.text[start + 1 : end] for start, end in known):
-        fault = "a bracket has no counterpart, so that OLake does not read it as a placeholder"
+        mistake = "a bracket has no counterpart, so that OLake does not read it as a placeholder"
     elif not known:
-        fault = "it names no column"
+        mistake = "it names no column"
     else:
         return
     raise ConfigError(
-        f"partition_regex {template.text!r} of {stream}: {fault}:",
+        f"partition_regex {template.text!r} of {stream}: {mistake}:",
         "write each placeholder as {column,default,granularity}.",
     )
 
 
 def _column(stream: OlakeStream, template: Template, source: str, taken: Collection[str]) -> _Column:
-    places = [place for place in template.placeholders if _name(place) == source]
-    is_now = all(place.is_now for place in places)
-    in_parts = all(place.granularity for place in places)
+    placeholders = [placeholder for placeholder in template.placeholders if _source(placeholder) == source]
+    is_now = all(placeholder.is_now for placeholder in placeholders)
     kind = stream.types.get(source)
-    if in_parts:
+    if all(placeholder.granularity for placeholder in placeholders):
         time = time_type(template, source)
-        name = _free(stream, taken, _name_of_parts(template, places, time))
+        name = _free_name(stream, taken, _name_of_parts(template, placeholders, time))
         return _Column(name, time or "string", None if name == source else source)
     if not is_now and identifier(source) == source and kind in {None, "string", "integer", "integer_small"}:
         return _Column(source, "integer" if kind and kind.startswith("integer") else "string", None)
-    # A timestamp, number or boolean is another text in the path than in the rows.
-    return _Column(_free(stream, taken, identifier("olake_time" if is_now else f"{source}_text")), "string", source)
+    # The text of a timestamp, number or boolean in the path differs from the one in the rows.
+    return _Column(
+        _free_name(stream, taken, identifier("olake_time" if is_now else f"{source}_text")), "string", source
+    )
 
 
-def _name_of_parts(template: Template, places: Sequence[Placeholder], time: str | None) -> str:
-    """The folder's own name, as `dt` in `dt={ts,,YY}`, or one of the column and what the parts are."""
-    folder = re.search(r"(?:^|/)([A-Za-z_]\w*)=$", template.text[: places[0].start], re.ASCII)
+def _name_of_parts(template: Template, placeholders: Sequence[Placeholder], time: str | None) -> str:
+    """The folder's name, as `dt` in `dt={ts,,YY}`; otherwise the column's name and its finest part."""
+    first = placeholders[0]
+    folder = re.search(r"(?:^|/)([A-Za-z_]\w*)=$", template.text[: first.start], re.ASCII)
     if folder:
         return folder[1]
-    finest = [word for part, word in GRANULARITIES.items() if part in {place.granularity for place in places}][-1]
-    first = "olake" if places[0].is_now else identifier(places[0].column)
-    return f"{first}_{time or finest.rpartition(' ')[2]}"
+    granularities = {placeholder.granularity for placeholder in placeholders}
+    finest = [word for part, word in GRANULARITIES.items() if part in granularities][-1]
+    return f"{'olake' if first.is_now else identifier(first.column)}_{time or finest.rpartition(' ')[2]}"
 
 
-def _name(place: Placeholder) -> str:
-    return place.name or NOW
+def _source(placeholder: Placeholder) -> str:
+    return placeholder.name or NOW
 
 
-def _free(stream: OlakeStream, taken: Collection[str], name: str) -> str:
-    """The name, or one like it that no column of the rows and no other column of the path has."""
+def _free_name(stream: OlakeStream, taken: Collection[str], name: str) -> str:
+    """The name, extended until no column of the rows and no other column of the path has it."""
     used = {column.lower() for column in (*stream.types, *taken)}
     while name.lower() in used:
         name = f"{name}_of_path"
@@ -151,10 +153,10 @@ def _free(stream: OlakeStream, taken: Collection[str], name: str) -> str:
 
 
 def _partition_columns(columns: Sequence[_Column]) -> list[_Column]:
-    """The two to partition by: the first that is a time, and the first others; in the order of the path."""
+    """The first column that is a time, and the first others, up to two; in the order of the path."""
     times = [column for column in columns if column.type in TIME_TYPES]
-    chosen = list(dict.fromkeys([*times[:1], *columns]))[:MOST_COLUMNS]
-    return [column for column in columns if column in chosen]
+    selected = list(dict.fromkeys([*times[:1], *columns]))[:MOST_COLUMNS]
+    return [column for column in columns if column in selected]
 
 
 def _check(stream: OlakeStream, config: Mapping[str, object]) -> None:
@@ -162,4 +164,4 @@ def _check(stream: OlakeStream, config: Mapping[str, object]) -> None:
         Stream.model_validate(config)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise ConfigError(f"{stream} cannot be carried over: {first['msg'].removeprefix('Value error, ')}.") from error
+        raise ConfigError(f"{stream} cannot be imported: {first['msg'].removeprefix('Value error, ')}.") from error

@@ -1,4 +1,4 @@
-"""A partition column in the config: its type, its values, and where they come from."""
+"""A partition column in the config: its type, its values and their source."""
 
 import datetime as dt
 from typing import Annotated, Literal, Self
@@ -23,18 +23,18 @@ LayoutColumn = Annotated[str, Field(min_length=1)]
 
 
 class PartitionField(Model):
-    """A partition column of a stream and the values it may take."""
+    """A partition column of a stream and its values."""
 
-    type: ColumnType = Field("string", description="What the values are; `day` is `date`.")
+    type: ColumnType = Field("string", description="Type of the values; `day` is `date`.")
     values: tuple[str, ...] | None = Field(None, description="All values; discovered when absent.")
-    start: Date | None = Field(None, description="First date, for the types that are times.")
-    end: Date | None = Field(None, description="Last date, for the types that are times; today when absent.")
+    start: Date | None = Field(None, description="First date, for types that are times.")
+    end: Date | None = Field(None, description="Last date, for types that are times; today when absent.")
     source: LayoutColumn | None = Field(
         None,
         alias="from",
-        description="The column of the layout, or with in: rows of the files, that its values come from.",
+        description="Column that the values come from: of the layout, or with `in: rows` of the files.",
     )
-    empty: Empty = Field("refuse", description="An empty value in a path: refused, NULL, or a value.")
+    empty: Empty = Field("refuse", description="Meaning of an empty value in a path: an error, NULL, or a value.")
     where: Literal["path", "rows"] = Field(
         "path",
         alias="in",
@@ -47,7 +47,7 @@ class PartitionField(Model):
         if not isinstance(values, list):
             return values
         for value in values:
-            # YAML reads `NO` as false; a region of that name must not become "False".
+            # YAML reads `NO` as false; a region with that name must not become "False".
             if isinstance(value, bool):
                 raise ValueError(f"{value} is a boolean in YAML: put the value in quotes, such as 'NO'")  # noqa: TRY004 - pydantic takes ValueError
             if isinstance(value, dt.datetime):
@@ -62,15 +62,15 @@ class PartitionField(Model):
         if is_time and self.values is not None:
             raise ValueError(f"a {self.type} column takes start and end, not values")
         if is_time and self.start is None:
-            raise ValueError(f"a {self.type} column needs start, the first date there is, such as 2026-01-01")
+            raise ValueError(f"a {self.type} column needs start, the first date, such as 2026-01-01")
         if self.empty != "refuse" and self.type != "string":
             raise ValueError(f"empty is for the type string, and a {self.type} has no empty value: remove it")
         if self.empty == "null" and self.where == "rows":
-            raise ValueError("empty: null is of paths, and rows tell an empty text from NULL: write empty: value")
+            raise ValueError("empty: null is for paths, and rows distinguish '' from NULL: write empty: value")
         if not is_time and (self.start or self.end):
             raise ValueError(f"start and end are for the types {', '.join(TIME_TYPES)}")
         if self.start and self.end and self.end < self.start:
-            raise ValueError(f"end {self.end} lies before start {self.start}")
+            raise ValueError(f"end {self.end} is before start {self.start}")
         if self.values is not None and (not self.values or len(set(self.values)) < len(self.values)):
             raise ValueError("values must be at least one, each once")
         return self

@@ -1,4 +1,4 @@
-"""Where a stream's columns are in its layout, and under which name the table has each."""
+"""The columns of a stream's layout, and their names in the table."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -6,34 +6,28 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from lake_assets.config.fields import Identifier
+from lake_assets.config.fields import Identifier, short_for
 from lake_assets.config.layouts import LayoutOptions
 from lake_assets.config.model import Model
 from lake_assets.config.partition_fields import ColumnType, LayoutColumn, PartitionField
 from lake_assets.errors import LayoutError
-from lake_assets.layout.derived import Derived, folder, places
+from lake_assets.layout.derived import Derived, folder, placeholders
 from lake_assets.layout.grammar import NOW, Placeholder, Static, quoted
 from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, zone_of
 
 
 class PathColumn(Model):
-    """A column of the layout that the rows get from their object's path."""
+    """A column whose values come from the path of each row's object. The type alone is its short form."""
 
-    type: ColumnType = Field("string", description="What the values are; `day` is `date`.")
+    type: ColumnType = Field("string", description="Type of the values; `day` is `date`.")
     source: LayoutColumn | None = Field(
-        None, alias="from", description="The layout's name of it; the column's own when absent."
+        None, alias="from", description="The column's name in the layout, if it is another one."
     )
 
 
-def _from_type(value: object) -> object:
-    """The type alone is short for the mapping."""
-    return {"type": value} if isinstance(value, str) else value
-
-
-PathColumns = dict[
-    Identifier, Annotated[PathColumn, BeforeValidator(_from_type, json_schema_input_type=ColumnType | PathColumn)]
-]
+_PathColumn = Annotated[PathColumn, BeforeValidator(short_for("type"), json_schema_input_type=ColumnType | PathColumn)]
+PathColumns = dict[Identifier, _PathColumn]
 
 
 def stream_template(
@@ -42,50 +36,52 @@ def stream_template(
     path_columns: Mapping[str, PathColumn],
     time_zone: str,
 ) -> Template:
-    """The layout, whose columns have the names that the table gives them.
+    """The template of the layout, with the table's column names.
 
     Args:
-        layout: as it is in the config; Hive's folders when None.
-        partitions: the stream's.
+        layout: the config's; Hive's folders when None.
+        partitions: the stream's partition columns.
         path_columns: the stream's.
-        time_zone: whose clock gives the dates of Hive's folders.
+        time_zone: of the dates in Hive's folders.
 
     Raises:
-        LayoutError: `from` names a column that the layout lacks, or two columns get one name.
+        LayoutError: `from` names a column that the layout does not have, or two columns get one name.
     """
     in_path = {name: field for name, field in partitions.items() if field.where == "path"}
     template = _hive(in_path, time_zone) if layout is None else _named(layout.parsed, in_path, path_columns)
-    kept, read = ([name for name, field in in_path.items() if field.empty == empty] for empty in ("value", "null"))
-    if (kept or read) and template.compat:
+    values, nulls = ([name for name, field in in_path.items() if field.empty == empty] for empty in ("value", "null"))
+    if not values and not nulls:
+        return template
+    if template.compat:
         raise LayoutError(
-            f"{(kept + read)[0]} has empty, and the layout is in compat: {template.compat}:", "remove it."
+            f"{(values + nulls)[0]} has empty, and the layout has compat: {template.compat}:", "remove it."
         )
-    return template.with_empty(kept=kept, read=read) if kept or read else template
+    return template.with_empty(values=values, nulls=nulls)
 
 
 def _named(
     template: Template, in_path: Mapping[str, PartitionField], path_columns: Mapping[str, PathColumn]
 ) -> Template:
     names: dict[str, str] = {}
-    for place, fields in (("partitions", in_path), ("path_columns", path_columns)):
+    for key, fields in (("partitions", in_path), ("path_columns", path_columns)):
         for name, field in fields.items():
             if field.source is None:
                 continue
             if field.source in names:
                 raise LayoutError(
-                    f"{place}.{name}.from is {field.source!r}, which another column has already:",
+                    f"{key}.{name}.from is {field.source!r}, which another column has already:",
                     "each column of the layout is one column of the table, so remove one of them",
                 )
             names[field.source] = name
             try:
                 template.named(names)
             except LayoutError as error:
-                raise LayoutError(f"{place}.{name}.from is {field.source!r}: {error.problem}", error.hint) from error
+                raise LayoutError(f"{key}.{name}.from is {field.source!r}: {error.problem}", error.hint) from error
     return template.named(names)
 
 
 def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
-    """Hive's folders: the columns' values as they are, or those that are made of another column."""
+    """Hive's folders, with the columns' values or with values derived from another column."""
     if not in_path:
         return Template.root()
     derived = {name: field.source for name, field in in_path.items() if field.source is not None}
@@ -101,28 +97,28 @@ def _hive(in_path: Mapping[str, PartitionField], time_zone: str) -> Template:
 
 
 def derived_columns(template: Template, partitions: Mapping[str, PartitionField], time_zone: str) -> Iterator[Derived]:
-    """The partition columns whose values come from another column of the rows.
+    """The partition columns that are derived from another column of the rows.
 
     Args:
-        template: as `stream_template` gives it.
-        partitions: the stream's.
-        time_zone: whose clock gives the dates of those that are in the rows.
+        template: returned by `stream_template`.
+        partitions: the stream's partition columns.
+        time_zone: of the dates of columns with `in: rows`.
     """
     for name, field in partitions.items():
         if field.where == "rows" and field.source is not None:
             zone = zone_of(field.type, time_zone)
-            text = places(field.type, field.source)
+            text = placeholders(field.type, field.source)
             yield Derived(name, field.source, Template.parse(text, time_zone=zone).named({field.source: name}))
         elif field.where == "path" and (column := template.source(name)) is not None and column != name:
             yield Derived(name, column, template)
 
 
 def missing_column(template: Template, name: str) -> str:
-    """The error of a partition column that the layout lacks."""
+    """The error for a partition column that the layout does not have."""
     problem = f"the layout {template.text!r} has no {{{name}}}, which is a partition column"
-    for before, place in pairwise(template.parts):
-        if isinstance(before, Static) and isinstance(place, Placeholder) and before.text.endswith(f"{name}="):
-            return f"{problem}: write {name}: {{from: {_yaml(place.name or NOW)}}} to take it from there"
+    for before, part in pairwise(template.parts):
+        if isinstance(before, Static) and isinstance(part, Placeholder) and before.text.endswith(f"{name}="):
+            return f"{problem}: write {name}: {{from: {_yaml(part.name or NOW)}}} to take it from there"
     known = ", ".join(_yaml(column) for column in template.columns)
     return f"{problem}: name a column of the layout by from ({known})" if known else problem
 

@@ -1,4 +1,4 @@
-"""When a stream is refreshed by itself, and when its data counts as old."""
+"""When Dagster refreshes a stream, and when its data counts as old."""
 
 import datetime as dt
 from typing import Annotated, Literal, Self
@@ -8,6 +8,7 @@ from croniter import CroniterBadDateError, CroniterError, croniter
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from lake_assets.config import editor_schema
+from lake_assets.config.fields import short_for
 from lake_assets.config.model import Model
 
 
@@ -16,21 +17,21 @@ def _check_cron(text: str) -> str:
     if len(text) > 1000 or (not text.startswith("@") and len(text.split()) != 5):
         raise ValueError(f"{text!r} is no cron schedule of five fields: {hint}")
     if not text.startswith("@") and "W" in text.split()[2].upper():
-        raise ValueError(f"{text!r} asks for the nearest weekday (W), which Dagster does not know: {hint}")
+        raise ValueError(f"{text!r} has the nearest weekday (W), which Dagster does not support: {hint}")
     try:
         croniter(text, dt.datetime(2026, 1, 1, tzinfo=dt.UTC)).get_next()
     except CroniterBadDateError as error:
-        raise ValueError(f"{text!r} names a day that never comes: {hint}") from error
+        raise ValueError(f"{text!r} names a day that does not exist: {hint}") from error
     except CroniterError as error:
         raise ValueError(f"{text!r} is no cron schedule ({error}): {hint}") from error
     return text
 
 
 def check_time_zone(name: str) -> str:
-    """The name of a time zone.
+    """The name, if it is a time zone's.
 
     Raises:
-        ValueError: there is none of this name.
+        ValueError: there is no such time zone.
     """
     try:
         pendulum.timezone(name)
@@ -49,18 +50,18 @@ Status = Literal["running", "stopped"]
 
 
 class Schedule(Model):
-    """A refresh of the newest partitions at fixed times; written short, it is the cron text alone."""
+    """Refreshes the newest partitions at fixed times. The cron text alone is its short form."""
 
     cron: Cron = Field(description="Five fields, such as `15 6 * * *`, or a word such as @hourly.")
     time_zone: TimeZone | None = Field(None, description="Time zone of `cron`; the stream's when absent.")
     lookback: int = Field(
         1, ge=0, le=10_000, description="Number of partitions before the current one that are refreshed too."
     )
-    status: Status = Field("running", description="State when Dagster loads the schedule first; the UI can change it.")
+    status: Status = Field("running", description="State when Dagster first loads the schedule; the UI can change it.")
 
 
 class Automation(Model):
-    """Refreshes each partition that has changed in the landing zone, of any age; short, it is the cron text alone."""
+    """Refreshes each partition that has changed in the landing zone, of any age. The cron text is its short form."""
 
     cron: Cron = Field(description="When the landing zone is listed.")
     time_zone: TimeZone | None = Field(None, description="Time zone of `cron`; the stream's when absent.")
@@ -72,16 +73,12 @@ class Automation(Model):
     )
 
 
-def _from_cron(value: object) -> object:
-    return {"cron": value} if isinstance(value, str) else value
-
-
-ScheduleOrCron = Annotated[Schedule, BeforeValidator(_from_cron, json_schema_input_type=str | Schedule)]
-AutomationOrCron = Annotated[Automation, BeforeValidator(_from_cron, json_schema_input_type=str | Automation)]
+ScheduleOrCron = Annotated[Schedule, BeforeValidator(short_for("cron"), json_schema_input_type=str | Schedule)]
+AutomationOrCron = Annotated[Automation, BeforeValidator(short_for("cron"), json_schema_input_type=str | Automation)]
 
 
 def _check_age(hours: float) -> float:
-    # Dagster takes no window below a minute, and Python's calendar none without end.
+    # Dagster's window is a minute at least, and Python's calendar ends in the year 9999.
     if not 1 / 60 <= hours <= 876_000:
         raise ValueError(f"{hours:g} hours is outside 0.017 (one minute) to 876000 (a century)")
     return hours
@@ -91,10 +88,10 @@ Age = Annotated[float, AfterValidator(_check_age)]
 
 
 class Freshness(Model):
-    """How old the newest refresh may be."""
+    """The allowed age of the newest refresh."""
 
-    fail_hours: Age = Field(description="Older than this, the asset counts as failed.")
-    warn_hours: Age | None = Field(None, description="Older than this, there is a warning.")
+    fail_hours: Age = Field(description="Age above which the asset counts as failed.")
+    warn_hours: Age | None = Field(None, description="Age above which Dagster warns.")
 
     @model_validator(mode="after")
     def _warns_first(self) -> Self:

@@ -1,4 +1,4 @@
-"""Keeping the config's secrets out of texts that come from clients and engines."""
+"""Masks the config's secrets in texts of clients and engines."""
 
 import os
 import re
@@ -11,15 +11,15 @@ from pydantic import BaseModel, SecretStr
 MOTHERDUCK_TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the variable's name
 
 _MASK = "***"
-# What a connection string or a signed URL is made of; clients repeat the parts alone.
+# Parts of connection strings and signed URLs; clients repeat single parts.
 _PARTS = re.compile(r"(?:AccountKey|SharedAccessSignature|sig|password)=([^;&]+)", re.IGNORECASE)
 
 
 def masked(text: str, *models: BaseModel) -> str:
-    """The text with every secret of these models, and MotherDuck's token, replaced by asterisks.
+    """The text with all secrets of these models, and MotherDuck's token, replaced by asterisks.
 
-    A secret is found as it is, as SQL quotes it, percent-encoded or decoded, and by the parts that clients take out
-    of it (the key of a connection string, the signature of a signed URL).
+    A secret is found unchanged, quoted for SQL, and percent-encoded or decoded. Its parts are found too: the key of a
+    connection string, the signature of a signed URL.
     """
     secrets = {form for model in models for secret in _secrets(model) for form in _forms(secret)}
     secrets |= set(_forms(os.environ.get(MOTHERDUCK_TOKEN, "")))
@@ -30,7 +30,7 @@ def masked(text: str, *models: BaseModel) -> str:
 
 @contextmanager
 def masking(*models: BaseModel) -> Iterator[None]:
-    """Let no error pass with a secret of these models in it."""
+    """Mask the secrets of these models in errors of the block."""
     try:
         yield
     except Exception as error:
@@ -39,7 +39,7 @@ def masking(*models: BaseModel) -> Iterator[None]:
 
 
 def mask_error(error: BaseException, *models: BaseModel) -> None:
-    """Mask the error's own text, and those of the errors that it came from: a traceback prints them all."""
+    """Mask the texts of the error and of its causes and contexts, because a traceback prints them all."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
@@ -48,7 +48,7 @@ def mask_error(error: BaseException, *models: BaseModel) -> None:
             continue
         seen.add(id(current))
         current.args = tuple(masked(a, *models) if isinstance(a, str) else a for a in current.args)
-        for name in ("strerror", "problem", "hint"):  # what an OSError and an error of ours print
+        for name in ("strerror", "problem", "hint"):  # printed by OSError and LakeAssetsError
             if isinstance(text := getattr(current, name, None), str):
                 setattr(current, name, masked(text, *models))
         pending += [current.__cause__, current.__context__]

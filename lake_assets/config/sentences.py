@@ -1,4 +1,4 @@
-"""What is wrong with a value of the config, and how to fix it; pydantic's own words name types of Python."""
+"""Error messages for values of the config, with how to fix them; pydantic's own messages name Python types."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -37,19 +37,19 @@ _SENTENCES: Mapping[str, str] = MappingProxyType(
         "less_than": "must be less than {lt}: write a smaller number",
         "less_than_equal": "must be {le} or less: write a smaller number",
         "list_type": _LIST,
-        "literal_error": "is none of the words there are: write {expected}",
+        "literal_error": "is not one of the allowed words: write {expected}",
         "missing": "is missing: add it",
         "model_attributes_type": _MAPPING,
         "model_type": _MAPPING,
         "string_too_long": "is too long: leave {max_length} characters at most",
         "string_too_short": "is empty: write something, or leave the key out",
         "string_type": _TEXT,
-        "string_unicode": "is no text in UTF-8: write the character itself for an escape such as \\uD800",
+        "string_unicode": "is not UTF-8: write the character itself for an escape such as \\uD800",
         "too_long": "has too many entries: leave {max_length} at most",
         "too_short": "has too few entries: write {min_length} at least",
         "tuple_type": _LIST,
         "union_tag_invalid": "is of no known type: write one of {expected_tags}",
-        "union_tag_not_found": "does not say of which type it is: add {discriminator}",
+        "union_tag_not_found": "has no type: add {discriminator}",
     }
 )
 
@@ -58,20 +58,20 @@ FORMS: Mapping[str, str] = MappingProxyType(
         "account": "3 to 24 small letters and digits",
         "account_id": "letters and digits, as in the host name of the endpoint",
         "bucket": "the bucket's name, of small letters, digits, dots and hyphens, three at least",
-        "container": "3 to 63 small letters, digits and hyphens, no two of these together",
+        "container": "3 to 63 small letters, digits and hyphens, no two hyphens together",
         "function": "package.module:name",
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
         "queue_url": "https://host/account/queue, without user or password",
     }
 )
-"""What a text must be that has a form of its own, by the name of its field."""
+"""The form of texts that must match a pattern, by the name of the field."""
 
 
 def sentence(error: ErrorDetails) -> str:
-    """The error without field and full stop; never with the value, which may be a secret."""
+    """The message without field and full stop. It never has the value, which may be a secret."""
     kind = error["type"]
     if kind == "string_pattern_mismatch":
-        return f"is not of its form: write {FORMS[str(error['loc'][-1])]}"
+        return f"has the wrong form: write {FORMS[str(error['loc'][-1])]}"
     if kind in _SENTENCES:
         context = error.get("ctx", {})
         return _SENTENCES[kind].format(**{name: _short(value) for name, value in context.items()})

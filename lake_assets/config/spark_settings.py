@@ -1,4 +1,4 @@
-"""Spark's settings in the config. They are shown: in `repr`, by Spark's own pages, and in Dagster's UI."""
+"""Spark's settings in the config. They have no secrets, because `repr`, Spark's pages and Dagster's UI show them."""
 
 import re
 from typing import Annotated
@@ -11,7 +11,7 @@ from lake_assets.config.fields import Texts
 _SECRET = re.compile(
     r"secret|passw(?:or)?d|passphrase|token|(?:access|account|api|private)[._-]?key|azure\.sas", re.IGNORECASE
 )
-# Where the secret is, or whether there is one, but not the secret.
+# The location of a secret, or whether there is one, but not the secret.
 _REFERENCE = re.compile(r"\.kubernetes\.\w+\.(?:secrets|secretKeyRef)\.|(?:file|path|provider|enabled)$", re.IGNORECASE)
 _SECRET_IN_VALUE = re.compile(rf"(?:{_SECRET.pattern})[\w.-]*=|://[^/\s:@]+:[^/\s@]+@", re.IGNORECASE)
 
@@ -24,11 +24,11 @@ def _without_secrets(settings: dict[str, str]) -> dict[str, str]:
             raise ValueError(f"{name} has more than {_MAX_LENGTH} characters: write it in spark-defaults.conf")
         if (_SECRET.search(name) and not _REFERENCE.search(name)) or _SECRET_IN_VALUE.search(value):
             raise ValueError(
-                f"{name} holds a secret, and Dagster shows Spark's settings: take it out, and let Spark find it in "
+                f"{name} has a secret, and Dagster shows Spark's settings: remove it, and set it in "
                 "spark-defaults.conf, in the environment of driver and workers, or by the credential chain"
             )
     return settings
 
 
 SparkSettings = Annotated[Texts, AfterValidator(_without_secrets)]
-"""Settings by name, without secrets; numbers and booleans of YAML are taken as texts."""
+"""Settings by name, without secrets; numbers and booleans become texts."""

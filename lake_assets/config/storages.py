@@ -1,7 +1,7 @@
-"""Where objects lie: a folder or a bucket, for landing zones and for lakes alike.
+"""The storages of landing zones and lakes: a folder or a bucket.
 
-Each storage has one URI form that DuckLake's catalog holds and that every client of the package means by it: an
-absolute path, `s3://` for S3 and everything that speaks its protocol (R2 too), `gs://`, and `az://`.
+Each storage has one form of URI, in DuckLake's catalog and in all clients: an absolute path, `s3://` for S3 and all
+servers with its protocol (also R2), `gs://`, and `az://`.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Provider = Literal["credential_chain"]
 def _plain_prefix(prefix: str) -> str:
     prefix = prefix.strip("/")
     if ".." in prefix.split("/"):
-        raise ValueError("a prefix may not climb with '..'")
+        raise ValueError("a prefix may not have '..'")
     return prefix
 
 
@@ -29,7 +29,7 @@ def _split(url: str, problem: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError as error:  # which says no more than "Invalid IPv6 URL"
+    except ValueError as error:  # its text is only "Invalid IPv6 URL"
         raise ValueError(problem) from error
     return parts
 
@@ -39,13 +39,13 @@ def _http_endpoint(endpoint: str | None) -> str | None:
         return None
     parts = _split(endpoint, "an endpoint is of the form http://host:port or https://host, and this one is malformed")
     if "@" in parts.netloc:
-        raise ValueError("an endpoint holds no user or password: use key_id and secret")
+        raise ValueError("an endpoint has no user or password: use key_id and secret")
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.path.strip("/") or parts.query:
         raise ValueError(f"{endpoint!r} is not of the form http://host:port or https://host")
     return endpoint.rstrip("/")
 
 
-Prefix = Annotated[str, AfterValidator(_plain_prefix), Field(description="Folder below which all keys lie.")]
+Prefix = Annotated[str, AfterValidator(_plain_prefix), Field(description="Folder of all keys.")]
 Endpoint = Annotated[str | None, AfterValidator(_http_endpoint)]
 
 
@@ -65,10 +65,9 @@ class LocalStorage(Model):
         return str(Path(self.path).absolute())
 
 
-class KeyedStorage(Model):
-    """What storages with the keys of S3's protocol have in common. Without keys, the credential chain is asked."""
+class Keys(Model):
+    """The keys of S3's protocol. Without them, credentials come from the credential chain."""
 
-    prefix: Prefix = ""
     provider: Provider | None = Field(
         None, description="`credential_chain`: there are no keys, and credentials come from the environment."
     )
@@ -84,19 +83,9 @@ class KeyedStorage(Model):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class S3Service:
-    """Where requests of S3's protocol go."""
+class TemporaryKeys(Keys):
+    """Keys that may have a session token."""
 
-    endpoint: str | None  # URL of a server that takes the bucket in the path; None is AWS
-    region: str
-    anonymous: bool = False
-
-
-class S3ProtocolStorage(KeyedStorage):
-    """A bucket whose URIs are S3's, with a prefix below which all keys lie."""
-
-    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$", description="Name of the bucket.")
     session_token: SecretStr | None = Field(None, description="Session token of temporary keys.")
 
     @model_validator(mode="after")
@@ -105,6 +94,27 @@ class S3ProtocolStorage(KeyedStorage):
             raise ValueError("session_token goes with key_id and secret: give all three")
         return self
 
+
+class KeyedStorage(Keys):
+    """A storage with the keys of S3's protocol."""
+
+    prefix: Prefix = ""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Service:
+    """A server of S3's protocol."""
+
+    endpoint: str | None  # URL of a server with the bucket in the path; None for AWS
+    region: str
+    anonymous: bool = False
+
+
+class S3ProtocolStorage(KeyedStorage, TemporaryKeys):
+    """A bucket with S3's URIs."""
+
+    bucket: str = Field(pattern=r"^[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9]$", description="Name of the bucket.")
+
     @property
     def root(self) -> str:
         """`s3://bucket/prefix`."""
@@ -112,7 +122,7 @@ class S3ProtocolStorage(KeyedStorage):
 
 
 class S3Storage(S3ProtocolStorage):
-    """A bucket of S3 or of any server that speaks its protocol."""
+    """A bucket of S3 or of any server with its protocol."""
 
     type: Literal["s3"] = "s3"
     region: str = Field("us-east-1", description="The bucket's region.")
@@ -127,15 +137,14 @@ class S3Storage(S3ProtocolStorage):
 
     @property
     def service(self) -> S3Service:
-        """Where requests go."""
+        """The server."""
         return S3Service(self.endpoint, self.region, self.anonymous)
 
 
 class R2Storage(S3ProtocolStorage):
-    """A bucket of Cloudflare R2, by its S3 protocol.
+    """A bucket of Cloudflare R2, accessed by S3's protocol.
 
-    Its URIs are `s3://` and not the `r2://` that DuckDB knows too: pyarrow, obstore, Spark and most other readers of
-    a lake know no `r2://`.
+    Its URIs begin with `s3://`. DuckDB supports `r2://` too, but pyarrow, obstore, Spark and most other readers do not.
     """
 
     type: Literal["r2"] = "r2"
@@ -144,15 +153,15 @@ class R2Storage(S3ProtocolStorage):
 
     @property
     def service(self) -> S3Service:
-        """Where requests go: the account's own endpoint, unless the config names another."""
+        """The server: the account's endpoint, unless the config has another one."""
         return S3Service(self.endpoint or f"https://{self.account_id}.r2.cloudflarestorage.com", "auto")
 
 
 class GcsStorage(KeyedStorage):
     """A bucket of Google Cloud Storage.
 
-    Two kinds of credentials meet here. DuckDB reaches the bucket by its S3 protocol, for which `key_id` and `secret`
-    are an HMAC key; a landing zone does without. Listing, reading and writing are done by Google's own protocol, with
+    It has two kinds of credentials. DuckDB uses the bucket's S3 protocol, for which `key_id` and `secret` are an HMAC
+    key; a landing zone does not need them. Listing, reading and writing use Google's own protocol, with
     `service_account` or, without it, the application default credentials.
     """
 
@@ -180,9 +189,9 @@ class GcsStorage(KeyedStorage):
 class AzureStorage(Model):
     """A container of Azure Blob Storage or Data Lake Storage.
 
-    Its URIs are `az://container/prefix`, the account being known from the secret: `abfss://`, which is taken in the
-    config, goes by the Data Lake endpoint, and that refuses accounts without a hierarchical namespace once soft
-    delete is on. The Blob endpoint serves every account.
+    Its URIs are `az://container/prefix`, for the Blob endpoint, which serves every account. The config also accepts
+    `abfss://`, but the package does not use its Data Lake endpoint: that refuses accounts without a hierarchical
+    namespace if soft delete is on.
     """
 
     type: Literal["azure"] = "azure"
@@ -218,7 +227,7 @@ class AzureStorage(Model):
 
     @property
     def access(self) -> AzureAccess:
-        """Where the account is, and what opens it; holds secrets."""
+        """The account and its credential; it has secrets."""
         if self.connection_string is not None:
             return parse_connection_string(self.connection_string.get_secret_value())
         return AzureAccess(
@@ -236,19 +245,16 @@ class AzureStorage(Model):
 def _plain_url(url: str) -> str:
     parts = _split(url, "not of the form https://host/path: correct host and port")
     if "@" in parts.netloc:
-        raise ValueError("a URL holds no user or password: only public files are read from a web server")
+        raise ValueError("a URL has no user or password: only public files are read from a web server")
     if parts.scheme not in {"http", "https"} or not parts.netloc or parts.query or parts.fragment:
         raise ValueError("not of the form https://host/path, without a query: only public files are read there")
     if ".." in parts.path.split("/"):
-        raise ValueError("a URL may not climb with '..'")
+        raise ValueError("a URL may not have '..'")
     return url.rstrip("/")
 
 
 class WebStorage(Model):
-    """A folder of a web server, from which public files are read: a landing zone, and never a lake.
-
-    A server tells of a file that is asked for by its name, and has no listing.
-    """
+    """A folder of public files on a web server, as a landing zone. A web server cannot be listed."""
 
     type: Literal["web"] = "web"
     url: Annotated[str, AfterValidator(_plain_url)] = Field(description="`https://host/path`, without a query.")
@@ -266,7 +272,7 @@ _FORMS = "a path, s3://bucket/prefix, gs://bucket/prefix, r2://account_id/bucket
 
 
 def _storage_from_text(value: object) -> object:
-    """A URI or a path is short for the mapping; its credentials are then the chain's."""
+    """The mapping for a URI or a path, which has no credentials."""
     if not isinstance(value, str):
         return value
     if "*" in value:
@@ -287,12 +293,12 @@ def _storage_from_text(value: object) -> object:
     if scheme in {"abfss", "abfs", "azure", "az"}:
         return _azure_from_text(bucket, prefix)
     if scheme in {"http", "https"}:
-        raise ValueError("a web server can be a stream's source, and no more: nothing can be written there")
-    raise ValueError(f"{scheme}:// is not a storage that is known here: use {_FORMS}")
+        raise ValueError("a web server can only be a stream's source: nothing can be written to it")
+    raise ValueError(f"{scheme}:// is not a known storage: use {_FORMS}")
 
 
 def _azure_from_text(authority: str, path: str) -> object:
-    """`container@account.dfs.core.windows.net` and a prefix, or `account.blob.core.windows.net` and both."""
+    """The mapping for `container@account.dfs.core.windows.net/…` or `account.blob.core.windows.net/container/…`."""
     container, at, host = authority.partition("@")
     if not at:
         host = authority

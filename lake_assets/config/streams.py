@@ -1,4 +1,4 @@
-"""A stream: one table's worth of landed files and how it reaches the lake."""
+"""A stream: landed files, and how they become a table of the lake."""
 
 from functools import cached_property
 from typing import Literal, Self
@@ -49,7 +49,7 @@ class Destination(Model):
 
 
 class Transform(Model):
-    """What happens to the rows between landing zone and lake: Spark SQL text, or a function."""
+    """A transformation of the rows between landing zone and lake: Spark SQL, or a function."""
 
     sql: str | None = Field(None, min_length=1, description="Spark SQL over the view `source`.")
     function: str | None = Field(
@@ -66,17 +66,17 @@ class Transform(Model):
 
 
 class Stream(Model):
-    """One table's worth of landed files and how it reaches the lake."""
+    """Landed files, and the table that they fill."""
 
-    lake: str | None = Field(None, description="Name of the lake; may be left out where there is one.")
+    lake: str | None = Field(None, description="Name of the lake; optional if there is only one.")
     source: Source = Field(description="A folder or bucket, or a glob of the layout's folders and the files in them.")
     layout: Layout | None = Field(None, description="Path template; Hive's name=value folders when absent.")
-    files: str = Field("*.parquet", min_length=1, description="Pattern of the file names that count.")
+    files: str = Field("*.parquet", min_length=1, description="Pattern of file names; other files are ignored.")
     partitions: dict[Identifier, PartitionField] = Field(
         min_length=1, max_length=2, description="One or two partition columns by name, in the order of the path."
     )
     path_columns: PathColumns = Field(
-        default_factory=dict, description="Other columns of the layout, which the rows get from their object's path."
+        default_factory=dict, description="Other columns of the layout that become columns of the table."
     )
     destination: Destination = Field(description="The table that the stream fills.")
     mode: Mode = Field(
@@ -87,7 +87,7 @@ class Stream(Model):
         default=False,
         description="With `mode: index`: maintenance may delete registered objects that no snapshot needs.",
     )
-    transform: Transform | None = Field(None, description="What changes the rows on their way into the lake.")
+    transform: Transform | None = Field(None, description="Transformation of the rows.")
     schema_policy: SchemaPolicy = Field(
         "strict",
         description="New, wider and missing columns of landed files: `strict` refuses, `evolve` changes the table.",
@@ -97,15 +97,15 @@ class Stream(Model):
     )
     compression: Compression = Field("zstd", description="Codec of the data files.")
     target_file_size: FileSize = Field(
-        default="256MiB", validate_default=True, description="Size that data files aim at, 1 MiB to 4 GiB."
+        default="256MiB", validate_default=True, description="Target size of data files, 1 MiB to 4 GiB."
     )
-    time_zone: TimeZone = Field("UTC", description="Whose clock says which day is today; the layout's when absent.")
+    time_zone: TimeZone = Field("UTC", description="Time zone of today's date; the layout's when absent.")
     schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: AutomationOrCron | None = Field(
-        None, description="Refreshes what has changed, by Dagster's own automation."
+        None, description="Refreshes changed partitions by Dagster's automation."
     )
-    freshness: Freshness | None = Field(None, description="How old the newest refresh may be.")
-    checks: Checks = Field(Checks(), description="Which checks run, and queries of your own.")
+    freshness: Freshness | None = Field(None, description="The allowed age of the newest refresh.")
+    checks: Checks = Field(Checks(), description="Checks that run, and your own ones.")
     max_partitions_per_run: int | None = Field(
         None, ge=1, le=1_000_000, description="Partitions in one run of a backfill; no limit when absent."
     )
@@ -119,13 +119,13 @@ class Stream(Model):
     )
     group: Identifier | None = Field(None, description="The asset's group in Dagster.")
     key_prefix: KeyPrefix | None = Field(
-        None, description="The first parts of the keys of its assets; those of the config when absent."
+        None, description="The first parts of the keys of its assets; the config's when absent."
     )
 
     @model_validator(mode="before")
     @classmethod
     def _clock_of_the_layout(cls, data: object) -> object:
-        """The zone that gives the path its dates says also which of them is today's."""
+        """The layout's time zone is the default of the stream's."""
         if not isinstance(data, dict) or "time_zone" in data:
             return data
         layout = data.get("layout")
@@ -133,37 +133,39 @@ class Stream(Model):
         try:
             return data | {"time_zone": check_time_zone(zone)} if isinstance(zone, str) else data
         except ValueError:
-            return data  # reported once, at its own key
+            return data  # reported at its own key
 
     @model_validator(mode="before")
     @classmethod
-    def _source_of_a_glob(cls, data: object) -> object:
+    def _split_source_glob(cls, data: object) -> object:
         if not isinstance(data, dict) or not isinstance(glob := data.get("source"), str) or not is_glob(glob):
             return data
         if has_query(glob):
-            return data  # as a URL it is refused without being repeated
+            return data  # refused as a URL, without repeating it
         try:
             layout = _LAYOUT.validate_python(data.get("layout"))
             partitions = _PARTITIONS.validate_python(data["partitions"])
             folders = folder_globs(stream_template(layout, partitions, {}, "UTC"))
         except (ValueError, LookupError, TypeError, LayoutError):
-            return data  # what is wrong with these is reported at their own keys
-        found = split_glob(glob, folders)
-        if found is None and not folders:
+            return data  # reported at their own keys
+        folder_and_files = split_glob(glob, folders)
+        if folder_and_files is None and not folders:
             raise ValueError(
-                f"source {glob!r} names no folder before its first wildcard, or no files: write it as a folder and "
-                "/*.parquet, or /**/*.parquet for all below it"
+                f"source {glob!r} has no folder before its first wildcard, or no files: write it as a folder and "
+                "/*.parquet, or /**/*.parquet for everything below it"
             )
-        if found is None:
+        if folder_and_files is None:
             raise ValueError(
-                f"source {glob!r} is a glob of other folders than the layout's: write it as "
-                f"…/{'/'.join(folders)}/{cls.model_fields['files'].default}, or name the folder alone as source, the "
-                "folders below it as layout, and the names of the files as files"
+                f"source {glob!r} has other folders than the layout: write it as "
+                f"…/{'/'.join(folders)}/{cls.model_fields['files'].default}, or write the folder as source, the "
+                "folders below it as layout, and the file names as files"
             )
-        source, files = found
+        source, files = folder_and_files
         if data.get("files", files) != files:
             raise ValueError(f"source ends in {files!r} and files is {data['files']!r}: remove one of them")
-        return data | {"source": source, "files": files}
+        # Pydantic does not validate the models again.
+        valid = {"partitions": partitions} | ({"layout": layout} if "layout" in data else {})
+        return data | valid | {"source": source, "files": files}
 
     @field_validator("owners")
     @classmethod
@@ -177,10 +179,10 @@ class Stream(Model):
     def _lookback_has_a_clock(self) -> Self:
         if any(field.type in TIME_TYPES for field in self.partitions.values()):
             return self
-        for name, given in (("schedule", self.schedule), ("automation", self.automation)):
-            if given is not None and "lookback" in given.model_fields_set and given.lookback is not None:
+        for name, trigger in (("schedule", self.schedule), ("automation", self.automation)):
+            if trigger is not None and "lookback" in trigger.model_fields_set and trigger.lookback is not None:
                 raise ValueError(
-                    f"{name}.lookback counts days or hours, and the stream has no partition column that is a time"
+                    f"{name}.lookback counts days or hours, and no partition column of the stream is a time: remove it"
                 )
         return self
 
@@ -196,11 +198,11 @@ class Stream(Model):
             if column.in_rows and column.name in template.columns:
                 raise ValueError(
                     f"partitions.{column.name} is in: rows, and the layout {template.text!r} has {{{column.name}}}: "
-                    "leave one of both out"
+                    "remove one of them"
                 )
-            if not column.in_rows and column.name not in template.columns:
-                raise ValueError(missing_column(template, column.name))
             if not column.in_rows:
+                if column.name not in template.columns:
+                    raise ValueError(missing_column(template, column.name))
                 check_time_type(template, column, f"partitions.{column.name}.type")
             for value in self.partitions[column.name].values or ():
                 try:
@@ -214,33 +216,24 @@ class Stream(Model):
         template, partitions = self.template, {name.lower() for name in self.partitions}
         for name, column in self.path_columns.items():
             if name.lower() in partitions:
-                raise ValueError(f"path_columns.{name} is a partition column, which the table has anyway: remove it")
+                raise ValueError(f"path_columns.{name} is a partition column, which the table always has: remove it")
             if name not in template.columns:
                 raise ValueError(f"the layout {template.text!r} has no {{{name}}}, which path_columns names")
             check_time_type(template, PartitionColumn(name, column.type), f"path_columns.{name}")
-        if self.path_columns and self.mode == "index":
-            raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
         return self
 
     @model_validator(mode="after")
-    def _rows_say_partitions(self) -> Self:
+    def _fits_partitions_in_rows(self) -> Self:
         if "/" in self.files and self.template.parts:
             raise ValueError(
-                f"files {self.files!r} has a slash, and the folders are the layout's: write the files' names alone"
+                f"files {self.files!r} has a slash, and the layout has the folders: write only the files' names"
             )
         name = next((column.name for column in self.columns if column.in_rows), None)
-        if name is None:
-            return self
-        if self.mode == "index":
-            raise ValueError(
-                f"partitions.{name} is in: rows, and mode: index registers whole files, each of one partition: use "
-                "mode: replace"
-            )
-        for what in ("sensor", "automation"):
-            if getattr(self, what) is not None:
+        for key in ("sensor", "automation"):
+            if name is not None and getattr(self, key) is not None:
                 raise ValueError(
-                    f"partitions.{name} is in: rows, so an object's path does not say which partitions it is of, and "
-                    f"{what} cannot tell what to refresh: use schedule"
+                    f"partitions.{name} is in: rows, so an object's path does not name its partitions, and {key} "
+                    "cannot find what to refresh: use schedule"
                 )
         return self
 
@@ -249,49 +242,44 @@ class Stream(Model):
         if self.mode != "index":
             if self.owns_source:
                 raise ValueError("owns_source is for mode: index; in mode: replace the lake has files of its own")
+            if "indexed_objects" in self.checks.blocking:
+                raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
             return self
-        if self.transform is not None:
-            raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
         for name, field in self.partitions.items():
+            if field.where == "rows":
+                raise ValueError(
+                    f"partitions.{name} is in: rows, and mode: index registers whole files, each of one partition: use "
+                    "mode: replace"
+                )
             if field.empty == "null":
                 raise ValueError(
-                    f"partitions.{name} is empty: null, and a file that is registered in place has the value of its "
-                    "folder, an empty text: write empty: value, or use mode: replace"
+                    f"partitions.{name} is empty: null, and a registered file has the value of its folder, an empty "
+                    "text: write empty: value, or use mode: replace"
                 )
+        if self.path_columns:
+            raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
+        if self.transform is not None:
+            raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
         for name in ("compression", "target_file_size"):
-            if name in self.model_fields_set:  # also with the value of the default
-                raise ValueError(f"{name} is of files that are written, and mode: index writes none: remove it")
+            if name in self.model_fields_set:  # also with the default value
+                raise ValueError(f"{name} is for written files, and mode: index writes none: remove it")
         if self.schema_policy == "evolve":
             raise ValueError(
-                "schema_policy: evolve is of tables that a refresh writes, and mode: index registers files that fit "
-                "the table as they are: remove it, or use mode: replace"
+                "schema_policy: evolve is for tables that a refresh writes, and mode: index registers only files that "
+                "fit the table: remove it, or use mode: replace"
             )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
         return self
 
     @model_validator(mode="after")
-    def _blocking_runs(self) -> Self:
-        if self.mode != "index" and "indexed_objects" in self.checks.blocking:
-            raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _sensor_fits(self) -> Self:
+    def _fits_its_source(self) -> Self:
         if isinstance(self.sensor, SqsSensor) and not isinstance(self.source, S3Storage):
-            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: take type objects here")  # noqa: TRY004 - pydantic takes ValueError
-        return self
-
-    @model_validator(mode="after")
-    def _records_fit_the_layout(self) -> Self:
+            raise ValueError("sensor type sqs reads the notifications of an S3 bucket: use type objects here")  # noqa: TRY004 - pydantic takes ValueError
         if self.landing is not None and self.landing.columns is not None:
             schema = pa.schema([(name, arrow_type(kind)) for name, kind in self.landing.columns.items()])
-            if found := clash(self.template, self.partitions, schema):
-                raise ValueError(f"landing.columns: {' '.join(found).rstrip('.')}")
-        return self
-
-    @model_validator(mode="after")
-    def _asks_a_web_server_by_names(self) -> Self:
+            if problem := clash(self.template, self.partitions, schema):
+                raise ValueError(f"landing.columns: {' '.join(problem).rstrip('.')}")
         if isinstance(self.source, WebStorage):
             check_names(self.files, self.template, self.columns, self.partitions)
             check_use(self.mode, self.sensor, self.landing)
@@ -299,24 +287,24 @@ class Stream(Model):
 
     @cached_property
     def template(self) -> Template:
-        """How partitions are written as paths in the landing zone; its columns have the table's names."""
+        """The layout of the landing zone, with the table's column names."""
         return stream_template(self.layout, self.partitions, self.path_columns, self.time_zone)
 
     @cached_property
     def derived(self) -> tuple[Derived, ...]:
-        """The partition columns whose values come from another column of the rows."""
+        """The partition columns that are derived from another column of the rows."""
         return tuple(derived_columns(self.template, self.partitions, self.time_zone))
 
     @property
     def columns(self) -> tuple[PartitionColumn, ...]:
-        """The partition columns in the order of the config, which is their order in the path."""
+        """The partition columns in the order of the config and of the path."""
         return tuple(
             PartitionColumn(n, field.type, field.where == "rows", field.empty) for n, field in self.partitions.items()
         )
 
     @property
     def selects_rows(self) -> bool:
-        """Whether an object may hold rows of several partitions, told apart by a column."""
+        """Whether an object may have rows of several partitions, which a column of the rows distinguishes."""
         return any(column.in_rows for column in self.columns)
 
     def partition(self, text: str) -> Partition:
@@ -330,7 +318,7 @@ class Stream(Model):
     def partition_at(self, path: str) -> Partition | None:
         """The partition that the ledger writes as `region=NW/date=2026-02-11`.
 
-        None for a path of other columns, which the stream may once have had.
+        None for a path with other columns, which the stream may have had earlier.
         """
         try:
             return Partition.at(self.columns, path)

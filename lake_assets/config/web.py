@@ -1,4 +1,4 @@
-"""What a stream must say where its source is a web server, which is asked for files by their names."""
+"""The rules for streams whose source is a web server: files are requested by name, and cannot be listed."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ _HINT = "or name the bucket behind it as source (s3://bucket/prefix), which can 
 
 
 def has_query(url: str) -> bool:
-    """Whether it is a URL of a web server with a query, in which a signature may stand."""
+    """Whether it is a URL of a web server with a query, which may have a signature."""
     return url.startswith(("http://", "https://")) and "?" in url
 
 
@@ -23,7 +23,7 @@ def check_names(
     columns: Sequence[PartitionColumn],
     partitions: Mapping[str, PartitionField],
 ) -> None:
-    """Refuse a stream of which it is not known, without a listing, what the files of each partition are called.
+    """Refuse a stream whose file names are not known without a listing.
 
     Args:
         files: the stream's pattern of file names.
@@ -32,23 +32,23 @@ def check_names(
         partitions: their fields in the config.
 
     Raises:
-        ValueError: it is one.
+        ValueError: a file name, a folder or a partition's value is not known.
     """
     if is_glob(files):
         raise ValueError(f"{_WHY}, and files is a pattern: give the name of a partition's one file, {_HINT}")
-    places = {column.name for column in columns if not column.in_rows}
-    if any(placeholder.name not in places for placeholder in template.placeholders):
+    names = {column.name for column in columns if not column.in_rows}
+    if any(placeholder.name not in names for placeholder in template.placeholders):
         raise ValueError(
-            f"{_WHY}, and folders of the layout {template.text!r} are of no partition: leave them out, {_HINT}"
+            f"{_WHY}, and folders of the layout {template.text!r} are in no partition: leave them out, {_HINT}"
         )
-    for name in places:
+    for name in names:
         field = partitions[name]
         if field.values is None and field.start is None:
-            raise ValueError(f"{_WHY}, so partitions.{name} needs its values: it is not known which there are")
+            raise ValueError(f"{_WHY}, so partitions.{name} needs its values")
 
 
 def check_use(mode: str, sensor: object | None, landing: Landing | None) -> None:
-    """Refuse what needs a listing of the source, or writes to it.
+    """Refuse a mode, a sensor or a landing that needs a listing of the source or writes to it.
 
     Raises:
         ValueError: the stream has one of these.
@@ -56,6 +56,6 @@ def check_use(mode: str, sensor: object | None, landing: Landing | None) -> None
     if mode == "index":
         raise ValueError("mode: index registers the files of a bucket or folder, not a web server's: use mode: replace")
     if sensor is not None:
-        raise ValueError(f"{_WHY}, so a sensor sees nothing there: use schedule or automation")
+        raise ValueError(f"{_WHY}, so a sensor finds nothing there: use schedule or automation")
     if landing is not None and not landing.outputs:
-        raise ValueError("landing without outputs writes to the source, and a web server is only read: give it outputs")
+        raise ValueError("landing without outputs writes to the source, and a web server is read-only: add outputs")

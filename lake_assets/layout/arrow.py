@@ -1,4 +1,4 @@
-"""Paths for the rows of an Arrow table: distinct values are rendered once, and only codes are made for rows."""
+"""Paths for the rows of an Arrow table: each distinct value is rendered once, and rows have codes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from lake_assets.errors import LayoutError
+from lake_assets.layout.codec import PlaceholderTexts
 from lake_assets.layout.grammar import Part, Placeholder, Static
 from lake_assets.layout.values import out_of_range
 
@@ -27,20 +28,20 @@ def render_rows(
     now: datetime,
     zone: ZoneInfo,
     write: Callable[[Placeholder, object], str],
-    whole: Callable[[str], str],
+    clean: Callable[[str], str],
 ) -> pa.DictionaryArray:
     """The path of every row; see `Template.render`.
 
     Args:
-        parts: of the template.
-        rows: a column that is missing has NULL in every row.
+        parts: the template's parts.
+        rows: the rows; a missing column is NULL in every row.
         now: the time of the run.
-        zone: whose clock parts of timestamps are of.
-        write: makes the text of one placeholder for one value.
-        whole: makes the path of all the texts.
+        zone: the time zone of the parts of timestamps.
+        write: returns the text of a placeholder for a value.
+        clean: returns the final path for the joined texts.
 
     Raises:
-        LayoutError: a column's type or value is none that a path can name.
+        LayoutError: paths cannot hold a column's type or value.
     """
     columns = [p.column for p in parts if isinstance(p, Placeholder) and not p.is_now and p.column in rows.schema.names]
     codes: Codes = np.zeros(rows.num_rows, np.int64)
@@ -60,47 +61,48 @@ def render_rows(
         written = [write(part, value) for value in values[part.column]]
         return [written[code] for code in keys[part.column].tolist()]
 
-    paths = [whole("".join(path)) for path in zip(*map(texts, parts or (Static(""),)), strict=True)]
-    # Two values may have one path, as NULL and a text that is no timestamp.
-    distinct = pa.array(paths, pa.string()).dictionary_encode()
-    indices = distinct.indices.to_numpy().astype(np.int32)[codes]
-    return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
+    return _decode(codes, [clean("".join(path)) for path in zip(*map(texts, parts or (Static(""),)), strict=True)])
 
 
 def read_rows(
-    places: Sequence[Placeholder],
+    placeholders: Sequence[Placeholder],
     column: pa.ChunkedArray | pa.Array,
     zone: ZoneInfo,
     write: Callable[[Placeholder, object], str],
-    read: Callable[[Sequence[tuple[Placeholder, str]]], str | None],
+    read: Callable[[PlaceholderTexts], str | None],
 ) -> pa.DictionaryArray:
-    """What the path of every row says of one column; see `Template.read_rows`.
+    """One column's value in the path of every row; see `Template.read_rows`.
 
     Args:
-        places: the column's, at least one.
+        placeholders: the column's, at least one.
         column: the values.
-        zone: as for `render_rows`.
-        write: as for `render_rows`.
-        read: makes the encoded value of the texts of all places.
+        zone: see `render_rows`.
+        write: see `render_rows`.
+        read: returns the encoded value of the placeholders' texts.
     """
-    codes, values = _distinct(places[0].column, column, _span(places), zone)
-    texts = [read([(place, write(place, value)) for place in places]) for value in values]
-    # No partition's text is empty, so a value that cannot be read back is of none.
-    distinct = pa.array([text or "" for text in texts], pa.string()).dictionary_encode()
+    codes, values = _distinct(placeholders[0].column, column, _span(placeholders), zone)
+    texts = [read([(placeholder, write(placeholder, value)) for placeholder in placeholders]) for value in values]
+    # No partition has an empty text, so it marks a value that cannot be read back.
+    return _decode(codes, [text or "" for text in texts])
+
+
+def _decode(codes: Codes, texts: Sequence[str]) -> pa.DictionaryArray:
+    """The text of each row. Two codes may have the same text, such as NULL and a text that is not a timestamp."""
+    distinct = pa.array(texts, pa.string()).dictionary_encode()
     indices = distinct.indices.to_numpy(zero_copy_only=False).astype(np.int32)[codes]
     return pa.DictionaryArray.from_arrays(pa.array(indices), distinct.dictionary)
 
 
-def _span(places: Iterable[Placeholder]) -> str | None:
-    """Within which times of a column have the same path; None where all have different paths."""
-    granularities = [place.granularity for place in places]
+def _span(placeholders: Iterable[Placeholder]) -> str | None:
+    """The unit within which times of a column have the same path; None if all times have different paths."""
+    granularities = [placeholder.granularity for placeholder in placeholders]
     return None if None in granularities else "hour" if "HH" in granularities else "day"
 
 
 def _combine(
     codes: Codes, keys: dict[str, Codes], column: str, new: Codes, size: int
 ) -> tuple[Codes, dict[str, Codes]]:
-    """One code for each combination that occurs of the columns so far and another, and their codes by column."""
+    """A code for each combination of the earlier columns and a new one, and the columns' codes for each combination."""
     if not keys:
         return new, {column: np.arange(size)}
     both = pa.array(codes * size + new).dictionary_encode()
@@ -112,20 +114,20 @@ def _combine(
 def _distinct(
     name: str, column: pa.ChunkedArray | pa.Array, span: str | None, zone: ZoneInfo
 ) -> tuple[Codes, list[object]]:
-    """A code for each row, and the value of each code, all of which occur.
+    """A code for each row, and the value of each code; every value occurs.
 
     Args:
-        name: of the column, for errors.
+        name: the column, for errors.
         column: the values.
-        span: `hour` or `day`, within which timestamps count as equal; None to tell all apart.
-        zone: whose hours and days these are.
+        span: the unit within which timestamps count as equal, `hour` or `day`; None for none.
+        zone: the time zone of hours and days.
     """
     if isinstance(column, pa.ChunkedArray):
         if types.is_dictionary(column.type) and any(chunk.dictionary.null_count for chunk in column.chunks):
             column = column.cast(column.type.value_type)  # Arrow cannot unify dictionaries that hold NULL
         column = column.unify_dictionaries().combine_chunks()
     if types.is_dictionary(column.type):
-        # Its dictionary may hold values of other rows.
+        # The dictionary may have values of other rows.
         codes, positions = _distinct(name, column.indices, None, zone)
         values = column.dictionary.take(pa.array(positions, column.indices.type))
         inner, distinct = _distinct(name, values, span, zone)
@@ -133,9 +135,9 @@ def _distinct(
     if types.is_timestamp(column.type):
         column = _wall_clock(column, zone)
         column = column if span is None else pc.floor_temporal(column, unit=span)
-    elif not _names_a_path(column.type):
+    elif not _fits_paths(column.type):
         raise LayoutError(
-            f"column {name} is of type {column.type}, which no path can name:",
+            f"column {name} is of type {column.type}, which paths cannot hold:",
             "cast it to a string, an integer, a decimal, a date or a timestamp.",
         )
     elif types.is_string_view(column.type):
@@ -147,7 +149,7 @@ def _distinct(
 
 
 def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
-    """What a clock in the zone shows, without a zone; in microseconds at most, which Python has."""
+    """The local times in the zone, without a zone; in microseconds at most, as Python has them."""
     if column.type.unit == "ns":
         column = _microseconds(column)
     if column.type.tz is None:
@@ -156,7 +158,7 @@ def _wall_clock(column: pa.Array, zone: ZoneInfo) -> pa.Array:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
-    """The microsecond in which each nanosecond is; Arrow's cast would cut one before 1970 to the next."""
+    """The microsecond that contains each nanosecond; before 1970, Arrow's cast returns the next one."""
     nanos = column.view(pa.int64())
     cut = pc.divide(nanos, 1000)
     floor = pc.if_else(pc.greater(pc.multiply(cut, 1000), nanos), pc.subtract(cut, 1), cut)
@@ -164,9 +166,9 @@ def _microseconds(column: pa.Array) -> pa.Array:
 
 
 def _cut(texts: pa.Array, span: str, zone: ZoneInfo) -> pa.Array:
-    """The texts, of which those of one day or hour are one: to read each as a time takes long.
+    """The texts, with timestamps cut to their day or hour, so that fewer texts are parsed.
 
-    A text that is cut names the same day or hour by the zone's clock, or is no time before and after.
+    A cut text has the same day or hour in the zone; a text that is not a timestamp stays so.
     """
     form = f"{_CLOCK}$|{_CLOCK.replace('[ T]', 'T')}Z$" if zone.key == "UTC" else f"{_CLOCK}$"
     is_time = pc.fill_null(pc.match_substring_regex(texts, form), False)
@@ -188,8 +190,8 @@ def _codes(encoded: pa.DictionaryArray) -> Codes:
     return np.asarray(encoded.indices).astype(np.int64)
 
 
-def _names_a_path(kind: pa.DataType) -> bool:
-    """Whether a path can be made of the type; floating point numbers are for `compat: olake` to take or refuse."""
+def _fits_paths(kind: pa.DataType) -> bool:
+    """Whether paths can hold the type; for floating point numbers, only with `compat: olake`."""
     checks = (
         types.is_string,
         types.is_large_string,

@@ -1,4 +1,4 @@
-"""One placeholder's place in a path: what is written there for a value, and what is read from it."""
+"""The text of a placeholder in a path: written from a value, and read back."""
 
 import datetime as dt
 import re
@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from lake_assets.errors import LayoutError
 from lake_assets.layout.grammar import Part, Placeholder, Static
 from lake_assets.layout.hive import HIVE_NULL, escape, escape_characters, unescape
-from lake_assets.layout.timestamps import DIGITS, EXAMPLE, Granularity, compose, part, take_apart
+from lake_assets.layout.timestamps import DIGITS, EXAMPLE, Granularity, join_parts, part, split_parts
 from lake_assets.layout.values import value_text, value_time
+
+PlaceholderTexts = Sequence[tuple[Placeholder, str]]
+"""Placeholders of one column, each with its text in a path."""
 
 
 def write(placeholder: Placeholder, value: object, zone: dt.tzinfo, *, nested: bool) -> str:
-    """What the path holds for a row's value; not empty, unless the place keeps that, and of one folder unless `nested`.
+    """The text of a placeholder for a row's value: one folder unless `nested`, and empty only if it keeps empty values.
 
     Raises:
-        LayoutError: the value is of a type that no path can name.
+        LayoutError: paths cannot hold values of this type.
     """
     if placeholder.granularity is None:
         return _encoded(placeholder, value_text(placeholder.column, value, zone), nested=nested)
@@ -35,83 +38,77 @@ def _encoded(placeholder: Placeholder, value: str | None, *, nested: bool) -> st
         return value.replace(".", "%2E")
     text = escape_characters(value, also=also)
     if text == placeholder.null:
-        # A value that reads as the default does is told from it by one encoded letter of `default_`.
+        # One encoded letter of `default_` distinguishes a value from the default that it is equal to.
         return escape_characters(value, also=also + ("e" if also == "d" else "d"))
     return text
 
 
 def write_partition(
-    placeholder: Placeholder, text: str, together: Sequence[Granularity], zone: dt.tzinfo, *, nested: bool
+    placeholder: Placeholder, text: str, granularities: Sequence[Granularity], zone: dt.tzinfo, *, nested: bool
 ) -> str:
-    """What the path holds for a partition's value.
+    """The text of a placeholder for a partition's value.
 
     Args:
-        placeholder: the place.
-        text: the encoded value, as `read` gives it.
-        together: the granularities of the column's places, by which the text of a time's parts is taken apart;
-            none where the whole value has a place too, for then it is the text.
-        zone: whose clock dates and hours are of.
+        placeholder: the placeholder.
+        text: the encoded value, as `read` returns it.
+        granularities: of the column's placeholders, whose values make the text; empty if one of them holds the whole
+            value, which then is the text.
+        zone: the time zone of dates and hours.
         nested: a `/` in the value makes folders.
 
     Raises:
-        LayoutError: the place is for a part of a time, and the text is no time.
+        LayoutError: the placeholder is a part of a time, and the text is not a time.
     """
     if text == "" and placeholder.may_be_empty:
         return ""
     if text in {"", HIVE_NULL}:
         return placeholder.null
     value = unescape(text)
-    if placeholder.granularity is None or not together:
+    if placeholder.granularity is None or not granularities:
         return write(placeholder, value, zone, nested=nested)
-    parts = take_apart(value, together, zone, iso_year=placeholder.iso_year)
+    parts = split_parts(value, granularities, zone, iso_year=placeholder.iso_year)
     if parts is None:
-        example = compose({name: EXAMPLE[name] for name in together}, iso_year=placeholder.iso_year)
-        raise LayoutError(f"partition value {placeholder.name}={value!r} is no time:", f"write it as {example}.")
+        example = join_parts({name: EXAMPLE[name] for name in granularities}, iso_year=placeholder.iso_year)
+        raise LayoutError(f"partition value {placeholder.name}={value!r} is not a time:", f"write it as {example}.")
     return parts[placeholder.granularity]
 
 
 def pattern(parts: Sequence[Part], *, nested: bool) -> re.Pattern[str]:
-    """The template as a regular expression with one group a placeholder, for a path without a slash at its end."""
+    """The template as a regular expression with a group for each placeholder; for a path without a slash at its end."""
     if not parts:
         return re.compile(".*", re.DOTALL)
-    # Each value ends where its separator first occurs, so the shortest reading is the one that was written.
+    # Each value ends where its separator first occurs, so the shortest match is the value that was written.
     text = "".join(re.escape(part.text) if isinstance(part, Static) else _group(part, nested=nested) for part in parts)
     return re.compile(text if nested else f"{text}(?:/.*)?", re.DOTALL)
 
 
 def _group(placeholder: Placeholder, *, nested: bool) -> str:
-    if placeholder.granularity:
-        return _digits(placeholder)
-    return f"({'.' if nested else '[^/]'}{'*' if placeholder.may_be_empty else '+'}?)"
-
-
-def _digits(placeholder: Placeholder) -> str:
-    assert placeholder.granularity is not None  # noqa: S101 - the caller asked
+    if placeholder.granularity is None:
+        return f"({'.' if nested else '[^/]'}{'*' if placeholder.may_be_empty else '+'}?)"
     digits = DIGITS[placeholder.granularity]
     return f"({digits})" if placeholder.is_now else f"({digits}|{re.escape(placeholder.null)})"
 
 
-def read(found: Sequence[tuple[Placeholder, str]], zone: dt.tzinfo) -> str | None:
-    """The encoded value of a partition column from all its places in a path; None if no one value has them all.
+def read(texts: PlaceholderTexts, zone: dt.tzinfo) -> str | None:
+    """The encoded value of a partition column; None if no value has all of these texts.
 
     Raises:
         LayoutError: the value is percent-encoded, but not in UTF-8.
     """
-    whole = {text == placeholder.null or unescape(text) for placeholder, text in found if not placeholder.granularity}
-    if len(whole) > 1:
+    values = {None if text == p.null else unescape(text) for p, text in texts if p.granularity is None}
+    if len(values) > 1:
         return None
-    if whole:
-        value = None if (only := whole.pop()) is True else str(only)
-        parts = [(placeholder, text) for placeholder, text in found if placeholder.granularity]
-        if any(write(placeholder, value, zone, nested=False) != text for placeholder, text in parts):
+    if values:
+        value = values.pop()
+        if any(write(p, value, zone, nested=False) != text for p, text in texts if p.granularity):
             return None
-        # Where a path may hold nothing, that is the text; elsewhere it is not matched.
+        # The pattern matches an empty text only where it is a value.
         return HIVE_NULL if value is None else escape(value) if value else ""
-    nulls = [text == placeholder.null for placeholder, text in found]
+    nulls = [text == placeholder.null for placeholder, text in texts]
     if any(nulls):
         return HIVE_NULL if all(nulls) else None
     digits: dict[Granularity, str] = {}
-    for placeholder, text in found:
+    for placeholder, text in texts:
         if placeholder.granularity and digits.setdefault(placeholder.granularity, text) != text:
             return None
-    return compose(digits, iso_year=found[0][0].iso_year)
+    return join_parts(digits, iso_year=texts[0][0].iso_year)

@@ -1,4 +1,4 @@
-"""Partition columns whose values are made of another column of the rows: the date of a timestamp, another name."""
+"""Partition columns that are derived from another column of the rows: the date of a timestamp, or another name."""
 
 from dataclasses import dataclass
 
@@ -12,12 +12,12 @@ from lake_assets.layout.times import TIME_TYPES
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A partition column, and the column of the rows that its values are made of.
+    """A partition column that is derived from a column of the rows.
 
     Attributes:
-        name: of the partition column.
-        column: of the rows.
-        template: a layout with the partition column, whose places say how a value is made.
+        name: the partition column.
+        column: the column of the rows.
+        template: a layout whose placeholders say how the partition column is made.
     """
 
     name: str
@@ -26,17 +26,17 @@ class Derived:
 
     @property
     def is_whole(self) -> bool:
-        """Whether a value is the rows' own under another name, and not made of parts of it."""
+        """Whether a value is the rows' own value under another name, not parts of it."""
         return any(p.granularity is None for p in self.template.placeholders if p.name == self.name)
 
     def texts(self, values: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
         """The partition column's value for each row, as `PartitionColumn.text` writes it.
 
         Args:
-            values: of the rows' column.
+            values: the values of the rows' column.
 
         Raises:
-            LayoutError: they are of a type that no path can name, or a time lies outside the years 1 to 9999.
+            LayoutError: paths cannot hold values of this type, or a time is outside the years 1 to 9999.
         """
         return self.template.read_rows(self.name, values)
 
@@ -45,14 +45,14 @@ def folder(name: str, kind: PartitionType, column: str) -> str:
     """Hive's folder of a derived partition column, such as `date={ts,,YY}-{ts,,MM}-{ts,,DD}` or `region={store}`.
 
     Args:
-        name: of the partition column, an identifier.
-        kind: its type; one that is a time is made of a timestamp's parts.
-        column: of the rows.
+        name: the partition column, an identifier.
+        kind: its type; a time is made of a timestamp's parts.
+        column: the column of the rows.
     """
-    return f"{name}={places(kind, column)}"
+    return f"{name}={placeholders(kind, column)}"
 
 
-def places(kind: PartitionType, column: str) -> str:
-    """The placeholders of a partition column of this type that is made of a column of the rows."""
+def placeholders(kind: PartitionType, column: str) -> str:
+    """The placeholders that make a partition column of this type from a column of the rows."""
     source, parts = quoted(column), TIME_TYPES[kind].parts if kind in TIME_TYPES else ()
     return "-".join(f"{{{source},,{part}}}" for part in parts) or f"{{{source}}}"

@@ -1,4 +1,4 @@
-"""How a layout template is read, in words, and the paths that rows take by it."""
+"""Describes a layout template in words, and shows the paths of sample rows."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ _SHOWN = 20
 
 
 def explain(template: Template, sample: pa.Table | None = None, *, now: dt.datetime | None = None) -> str:
-    """How each part of the template is read, and which paths the sample's rows would take; lines of text.
+    """A text that describes each part of the template, and lists the paths of the sample's rows.
 
-    The most frequent paths come first, at most 20 of them, each with its count of rows.
+    The 20 most frequent paths are listed, each with its number of rows.
 
     Args:
         template: the template.
         sample: rows to render.
-        now: the time of the run, with a time zone; the present when None.
+        now: the time of the run, with a time zone; the current time when None.
 
     Raises:
-        LayoutError: the sample lacks a column, or has one of a type that no path can name.
+        LayoutError: the sample does not have a column, or paths cannot hold a column's type.
     """
     return "\n".join(_lines(template, sample, now))
 
@@ -41,10 +41,10 @@ def _lines(template: Template, sample: pa.Table | None, now: dt.datetime | None)
     yield ""
     yield f"Partition columns: {', '.join(template.columns) or 'none'}."
     if template.compat:
-        yield f"Paths are those of {template.compat}: UTC, nothing encoded, and `/` in a value makes folders."
+        yield f"Paths are {template.compat}'s: UTC, nothing encoded, and `/` in a value makes folders."
     else:
         nested = "folders" if template.nested else "no folders"
-        yield f"Times are those of {template.time_zone}; `/` in a value makes {nested}."
+        yield f"Times are in {template.time_zone}; `/` in a value makes {nested}."
     if sample is not None:
         yield from _paths(template, sample, now)
 

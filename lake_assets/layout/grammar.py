@@ -1,13 +1,13 @@
-"""The grammar of layout templates: text in, parts out, and errors with a caret under the fault.
+"""The parser of layout templates. Errors show the position with a caret.
 
-    template     segments with `/` between; one `/` at either end means nothing
-    segment      static text and placeholders, mixed
-    placeholder  `{column}`, `{column,default}` or `{column,default,granularity}`; blanks around a field mean nothing
+    template     segments, separated by `/`; one `/` at either end is ignored
+    segment      static texts and placeholders in any order
+    placeholder  `{column}`, `{column,default}` or `{column,default,granularity}`; blanks around a field are ignored
     column       a column's name, or `now()`: the time of the run
     granularity  YY or YYYY, MM, WW, DD, HH, or nothing
 
-A column or default with `,`, `{`, `}`, parentheses or blanks at its ends stands in single quotes, and a single
-quote in it is doubled. The grammar is that of OLake's `partition_regex`, but for the quotes.
+A column or default with `,`, `{`, `}`, parentheses or blanks at its ends is written in single quotes, and a single
+quote in it is doubled. Except for the quotes, the grammar is that of OLake's `partition_regex`.
 """
 
 import difflib
@@ -28,30 +28,30 @@ _HEXADECIMAL = "0123456789ABCDEF%"
 
 @dataclass(frozen=True, slots=True)
 class Static:
-    """Text that stands in every path as it is, the slashes between segments included."""
+    """Text that every path has unchanged, including the slashes between segments."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A place in the path that is filled from a column or from the time of the run.
+    """A part of the path that is filled from a column or from the time of the run.
 
     Attributes:
         column: the column's name; `now()` for the time of the run.
-        null: what the path carries where there is no value, encoded.
+        null: the text for NULL, encoded.
         granularity: the part of a timestamp; None for the whole value.
-        start: where the placeholder begins in the template's text.
-        end: where it ends there.
+        start: first position in the template's text.
+        end: position after the last one.
         is_now: it is filled from the time of the run.
-        optional: it has a default, so that rows need not have the column.
-        name: the partition column that `match` gives its value to; the column's name, or for `now()` the
-            `name` of its segment `name={now(),…}`; None for `now()` in another segment.
-        separator: the character by which the value's end is known; encoded in the value.
+        optional: it has a default, so rows may lack the column.
+        name: the partition column: the column's name, or for `now()` the `name` of its segment `name={now(),…}`; None
+            for `now()` in another segment.
+        separator: the character that follows the value; encoded in the value.
         iso_year: the column's year is that of its week.
-        bare: nothing else in its segment keeps a value of dots from being `.` or `..`.
-        may_be_empty: a path may hold nothing here, which is then the value's text.
-        keeps_empty: an empty value of a row is written as nothing; else as NULL is.
+        bare: its segment has no other text than dots, so a value of dots could make the folder `.` or `..`.
+        may_be_empty: the text in a path may be empty, and is then the value's text.
+        keeps_empty: an empty value is written as an empty text; otherwise as NULL.
     """
 
     column: str
@@ -72,25 +72,25 @@ class Placeholder:
 Part = Static | Placeholder
 
 
-def fault(text: str, at: int, problem: str, hint: str) -> LayoutError:
-    """The error for the character `at` of the template, shown with a caret under it."""
+def _error(text: str, at: int, problem: str, hint: str) -> LayoutError:
+    """The error at a position of the template, with a caret under it."""
     shown = "".join(chr(0x2400 + ord(c)) if c < " " else c for c in text)
     return LayoutError(f"the layout template is malformed: {problem}\n  {shown}\n  {' ' * _width(shown[:at])}^", hint)
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
+    """The width of the text on a terminal."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """The parts of a template's text, in order; static text stands for the slashes between segments too.
+    """The parts of a template's text; the slashes between segments are static text.
 
     Raises:
-        LayoutError: the text is no template.
+        LayoutError: the template is malformed.
     """
     if not text.strip("/"):
-        raise fault(text, 0, "it is empty:", "name the partition columns, as in region={region}/date={date}.")
+        raise _error(text, 0, "it is empty:", "name the partition columns, as in region={region}/date={date}.")
     start = 1 if text.startswith("/") else 0
     end = len(text) - 1 if text.endswith("/") else len(text)
     segments: list[list[Part]] = []
@@ -105,7 +105,7 @@ def parse(text: str) -> tuple[Part, ...]:
 
 
 def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with neighbouring static texts joined, and the columns marked whose years are those of weeks."""
+    """The parts with neighbouring static texts joined, and `iso_year` set."""
     granularities: dict[str | None, set[Granularity]] = {}
     for part in parts:
         if isinstance(part, Placeholder) and part.granularity:
@@ -119,7 +119,7 @@ def _finish(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts with neighbouring static texts as one."""
+    """The parts with neighbouring static texts joined."""
     result: list[Part] = []
     for part in parts:
         if isinstance(part, Static) and result and isinstance(result[-1], Static):
@@ -130,7 +130,7 @@ def joined(parts: Iterable[Part]) -> tuple[Part, ...]:
 
 
 def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
-    """The parts of the segment that begins at `start`, and where it ends."""
+    """The parts of the segment that begins at `start`, and its end."""
     parts: list[Part] = []
     at = static = start
     while at < end and text[at] != "/":
@@ -145,24 +145,26 @@ def _segment(text: str, start: int, end: int) -> tuple[list[Part], int]:
     if static < at:
         parts.append(Static(text[static:at]))
     if not parts:
-        raise fault(text, at, "a folder has no name:", "write one / between two folders.")
+        raise _error(text, at, "a folder has no name:", "write one / between two folders.")
     if len(parts) == 1 and parts[0] in (Static("."), Static("..")):
-        raise fault(text, start, "a layout does not climb:", "write folders below the source, without . and ..")
+        raise _error(
+            text, start, "a layout has no . and .. folders:", "write folders below the source, without . and .."
+        )
     return parts, at
 
 
 def _check_static(text: str, at: int, since: int) -> None:
-    """Refuse a character of static text; `since` is where the placeholder before it ended."""
+    """Refuse a character of static text; `since` is the end of the placeholder before it."""
     character = text[at]
     if character == "}" and text[since] == ",":
         placeholder = text[text.rindex("{", 0, since) : since - 1] + text[since : at + 1]
-        raise fault(text, since - 1, "this bracket closes too early:", f"write {placeholder}")
+        raise _error(text, since - 1, "this bracket closes too early:", f"write {placeholder}")
     if character == "}":
-        raise fault(text, at, "this bracket closes nothing:", "take it away, or write {column,default,granularity}")
+        raise _error(text, at, "this bracket closes nothing:", "remove it, or write {column,default,granularity}")
     if character < " " or character in "\\\x7f":
-        raise fault(text, at, "a path may not have this character:", "take it away; folders are parted by /")
+        raise _error(text, at, "a path may not have this character:", "remove it; / separates folders")
     if character in "*?[]":
-        raise fault(text, at, "a layout is not a file pattern:", "name the column that varies, as in region={region}")
+        raise _error(text, at, "a layout is not a file pattern:", "name the column that varies, as in region={region}")
 
 
 def _placeholder(text: str, start: int) -> Placeholder:
@@ -175,27 +177,28 @@ def _placeholder(text: str, start: int) -> Placeholder:
         value = match["quoted"].replace("''", "'") if quoted else match["plain"].strip()
         first = match.start("quoted") - 1 if quoted else match.start("plain")
         if not quoted and value.startswith("'"):
-            raise fault(text, first, "this quote is not closed:", "close it before , or } and write ' in it twice")
+            raise _error(text, first, "this quote is not closed:", "close it before , or } and write ' in it twice")
         if len(fields) == 3:
-            raise fault(text, at - 1, "a placeholder has three fields:", "write {column,default,granularity}")
+            raise _error(text, at - 1, "a placeholder has three fields:", "write {column,default,granularity}")
         fields.append((value, first, quoted))
         at = match.end()
         if match["end"] == "}":
             return _from_fields(text, start, at, fields)
         if match["end"] != ",":
-            raise fault(text, start, "this bracket is not closed:", "write {column,default,granularity}")
+            raise _error(text, start, "this bracket is not closed:", "write {column,default,granularity}")
 
 
 def _from_fields(text: str, start: int, end: int, fields: list[tuple[str, int, bool]]) -> Placeholder:
     column, at, quoted = fields[0]
     if not column:
-        raise fault(text, at, "the column's name is missing:", "write {column} or {now(),,YY}")
+        raise _error(text, at, "the column's name is missing:", "write {column} or {now(),,YY}")
     is_now = column == NOW and not quoted
-    if not is_now and not quoted and (bad := re.search(r"[()]", column)):
-        raise fault(text, at + bad.start(), f"the one function is {NOW}:", f"write {{{NOW},,YY}}, or quote the name")
+    if not is_now and not quoted and (bracket := re.search(r"[()]", column)):
+        position = at + bracket.start()
+        raise _error(text, position, f"the only function is {NOW}:", f"write {{{NOW},,YY}}, or quote the name")
     granularity = _granularity(text, *fields[2]) if len(fields) == 3 else None
     if is_now and granularity is None:
-        raise fault(text, at, f"{NOW} needs a granularity:", f"write {{{NOW},,YY}}, or MM, WW, DD, HH")
+        raise _error(text, at, f"{NOW} needs a granularity:", f"write {{{NOW},,YY}}, or MM, WW, DD, HH")
     null = HIVE_NULL
     if len(fields) > 1:
         default = fields[1][0] or column
@@ -213,34 +216,30 @@ def _granularity(text: str, word: str, at: int, quoted: bool) -> Granularity | N
             return name
     near = difflib.get_close_matches(word.upper(), [*GRANULARITIES, "YYYY"], n=1, cutoff=0.5)
     hint = f"write {near[0]}" if near else "write YY, MM, WW, DD or HH, or leave it out"
-    raise fault(text, at, f"there is no granularity {word!r}:", hint)
+    raise _error(text, at, f"there is no granularity {word!r}:", hint)
 
 
 def with_now_name(parts: list[Part]) -> list[Part]:
-    """The parts of a segment; in `name={now(),…}` and its like, the values of `now()` are named."""
-    placeholders = [part for part in parts if isinstance(part, Placeholder)]
+    """The parts of a segment; in `name={now(),…}` the placeholders get the name."""
     first = parts[0]
-    if (
-        not isinstance(first, Static)
-        or not re.fullmatch("[^=]+=", first.text)
-        or not all(p.is_now for p in placeholders)
-    ):
+    has_name = isinstance(first, Static) and re.fullmatch("[^=]+=", first.text)
+    if not has_name or not all(part.is_now for part in parts if isinstance(part, Placeholder)):
         return parts
-    name = first.text[:-1]
+    name = first.text[:-1] if isinstance(first, Static) else None
     return [replace(part, name=name) if isinstance(part, Placeholder) else part for part in parts]
 
 
 def _check_names(text: str, parts: list[Part], names: dict[str, int], segment: int) -> None:
-    """Refuse a name with two sources: a column, or the `now()` of one segment; `names` has those before."""
+    """Refuse a name with two sources: a column, or the `now()` of a segment. `names` are those of earlier segments."""
     for part in parts:
         if isinstance(part, Placeholder) and part.name is not None:
             source = segment if part.is_now else 0
             if names.setdefault(part.name, source) != source:
-                raise fault(text, part.start, f"two values are named {part.name!r}:", "give the folder another name")
+                raise _error(text, part.start, f"two values are named {part.name!r}:", "give the folder another name")
 
 
 def _with_separators(text: str, parts: list[Part]) -> list[Part]:
-    """The parts of a segment, each value with the character that tells its end from the value behind it."""
+    """The parts of a segment, each placeholder with the character that separates it from the next one."""
     result = list(parts)
     bare = not "".join(part.text for part in parts if isinstance(part, Static)).strip(".")
     for index, part in enumerate(parts):
@@ -251,21 +250,21 @@ def _with_separators(text: str, parts: list[Part]) -> list[Part]:
     return result
 
 
-def _separator(text: str, part: Placeholder, behind: Sequence[Part]) -> str:
-    match behind:
+def _separator(text: str, part: Placeholder, following: Sequence[Part]) -> str:
+    match following:
         case [Placeholder() as other, *_]:
-            raise fault(text, other.start, "nothing parts these two values:", "put a text between, such as -")
+            raise _error(text, other.start, "nothing separates these two values:", "put a text between, such as -")
         case [Static() as between, Placeholder()]:
-            # Not one that an encoded character may consist of.
-            if found := next((character for character in between.text if character not in _HEXADECIMAL), ""):
-                return found
+            # Not a character that an encoded character consists of.
+            if separator := next((character for character in between.text if character not in _HEXADECIMAL), ""):
+                return separator
             hint = "put a character between that is no digit, no A to F and no %, such as -"
-            raise fault(text, part.end, "a value's end cannot be told from this text:", hint)
+            raise _error(text, part.end, "this text does not mark the end of a value:", hint)
     return ""
 
 
 def quoted(name: str) -> str:
-    """The column's name as a placeholder takes it, in quotes where it needs them."""
+    """The column's name as a placeholder has it, in quotes if it needs them."""
     if name and not re.search(r"^[\s']|[,{}()]|\s$", name):
         return name
     return "'" + name.replace("'", "''") + "'"

@@ -1,8 +1,8 @@
 r"""Hive's encoding of partition values in paths, as Spark reads and writes it.
 
 Source of the rule: `ExternalCatalogUtils.escapePathName` of Spark 4 (the same characters as Hive's
-`FileUtils`): control characters and ``"#%'*/:=?\{[]^`` and DEL become `%XX`; all else stays, non-English
-letters too. NULL and the empty string are one name, `__HIVE_DEFAULT_PARTITION__`.
+`FileUtils`): control characters, ``"#%'*/:=?\{[]^`` and DEL become `%XX`; other characters are unchanged, also
+non-English letters. NULL and the empty string have the same name, `__HIVE_DEFAULT_PARTITION__`.
 """
 
 import re
@@ -17,19 +17,19 @@ _PATTERN = re.compile(f"[{_ESCAPED}]")
 
 
 def percent(character: str) -> str:
-    """The character as `%XX`, one for each byte of its UTF-8 form; letters and digits too."""
-    # `quote` leaves letters, digits and `_.-~` as they are, whatever it is told.
+    """The character as `%XX`, one for each byte of its UTF-8 form; also letters and digits."""
+    # `quote` never encodes letters, digits and `_.-~`.
     return quote(character, safe="") if not character.isascii() else f"%{ord(character):02X}"
 
 
 def escape(value: str, *, also: str = "") -> str:
-    """The value as it may stand in the name of one folder; no value makes a second folder, or climbs.
+    """The value as the name of one folder, or as a part of it.
 
-    `.` and `..` are encoded, which Spark does not do, so that they are safe as whole names of folders.
+    Unlike in Spark, `.` and `..` are encoded, so that they are safe as names of folders.
 
     Args:
-        value: any text; the empty one is written as NULL is.
-        also: further characters to encode, such as one that parts two values of a name.
+        value: any text; the empty text is written as NULL.
+        also: further characters to encode, such as the separator of two values.
     """
     if not value:
         return HIVE_NULL
@@ -39,15 +39,15 @@ def escape(value: str, *, also: str = "") -> str:
 
 
 def escape_characters(value: str, *, also: str = "") -> str:
-    """The value with Hive's characters and those of `also` encoded, and nothing else: what Spark writes."""
+    """The value with Hive's characters and those of `also` encoded, as Spark writes it."""
     pattern = re.compile(f"[{_ESCAPED}{re.escape(also)}]") if also else _PATTERN
     return pattern.sub(lambda match: percent(match[0]), value)
 
 
 def unescape(text: str) -> str:
-    """The value that `escape` encoded; a percent sign without two hexadecimal digits stands for itself.
+    """The value that `escape` encoded; a percent sign without two hexadecimal digits is unchanged.
 
-    Writers that encode non-English letters do it in UTF-8 (Spark and Hive leave them as they are).
+    Some writers encode non-English letters, in UTF-8; Spark and Hive do not.
 
     Raises:
         LayoutError: the encoded bytes are not UTF-8.

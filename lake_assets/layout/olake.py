@@ -1,6 +1,6 @@
-"""OLake's `catalog.json` (later called `streams.json`): which streams are selected, and how each is laid out.
+"""OLake's `catalog.json` (later called `streams.json`): the selected streams and their layouts.
 
-Source of the format: OLake's `types/catalog.go`, `types/stream.go` and `types/type_schema.go`. Keys that say nothing of
+Source of the format: OLake's `types/catalog.go`, `types/stream.go` and `types/type_schema.go`. Keys that are not about
 paths, partitions or columns are ignored.
 """
 
@@ -19,13 +19,13 @@ class OlakeStream:
     """A selected stream of an OLake catalog.
 
     Attributes:
-        namespace: the database or schema that it comes from.
+        namespace: its database or schema in the source.
         name: the table or collection.
-        template: what follows `folder`, with `compat: olake`; None where the stream is not partitioned.
-        sync_mode: `full_refresh`, `incremental`, `cdc` or `strict_cdc`; None where the catalog does not say.
-        folder: where its files lie below OLake's destination: database and table, `namespace/name` by default.
-        types: OLake's type of each column that the catalog describes, such as `integer` or `timestamp_micro`; None for
-            a column whose type depends on the row.
+        template: the layout below `folder`, with `compat: olake`; None if the stream is not partitioned.
+        sync_mode: `full_refresh`, `incremental`, `cdc` or `strict_cdc`; None if the catalog has none.
+        folder: the folder below OLake's destination: database and table, `namespace/name` by default.
+        types: OLake's type of each described column, such as `integer` or `timestamp_micro`; None for a column whose
+            type depends on the row.
     """
 
     namespace: str
@@ -69,18 +69,19 @@ class _Stream(BaseModel):
 
     @property
     def folder(self) -> str:
-        """Database and table, as OLake's `GetDestinationDatabase` and `GetDestinationTable` name them."""
+        """Database and table, as OLake's `GetDestinationDatabase` and `GetDestinationTable` return them."""
         database = self.destination_database
-        # One underscore for each character that is no ASCII letter or digit, as OLake's `Reformat` has it.
+        # As OLake's `Reformat`: an underscore for each character that is not an ASCII letter or digit.
         first = re.sub("[^a-z0-9]", "_", database.lower()) if database else self.namespace
         return f"{first}/{self.destination_table or self.name}"
 
     @property
     def types(self) -> dict[str, str | None]:
-        """OLake's types by column, under the names of source and destination."""
-        found = self.type_schema.properties
-        named = {property_.destination_column_name or name: property_.one_type for name, property_ in found.items()}
-        return {name: property_.one_type for name, property_ in found.items()} | named
+        """OLake's types by column, by the names in source and destination."""
+        properties = self.type_schema.properties
+        return {name: p.one_type for name, p in properties.items()} | {
+            p.destination_column_name or name: p.one_type for name, p in properties.items()
+        }
 
 
 class _Configured(BaseModel):
@@ -101,7 +102,7 @@ def read_catalog(text: str) -> tuple[OlakeStream, ...]:
     Raises:
         ConfigError: the text is no JSON, or no catalog; the error names the key.
     """
-    # OLake's documentation has lines of comment in its samples.
+    # The samples in OLake's documentation have comment lines.
     text = re.sub(r"(?m)^\s*//.*$", "", text)
     try:
         catalog = _Catalog.model_validate_json(text)
@@ -109,18 +110,14 @@ def read_catalog(text: str) -> tuple[OlakeStream, ...]:
         first = error.errors(include_url=False, include_input=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise ConfigError(
-            f"the OLake catalog is not valid: {key}: {first['msg']}.", "Take the file that `olake discover` writes."
+            f"the OLake catalog is not valid: {key}: {first['msg']}.", "Use the file that `olake discover` writes."
         ) from error
     known = {(entry.stream.namespace, entry.stream.name): entry.stream for entry in catalog.streams}
-    found = []
+    streams = []
     for namespace, selected in catalog.selected_streams.items():
         for entry in selected:
-            name = entry.stream_name
+            name, regex = entry.stream_name, entry.partition_regex
             stream = known.get((namespace, name), _Stream(name=name, namespace=namespace))
-            template = _template(entry.partition_regex)
-            found.append(OlakeStream(namespace, name, template, stream.sync_mode, stream.folder, stream.types))
-    return tuple(found)
-
-
-def _template(text: str | None) -> Template | None:
-    return Template.parse(text, compat="olake") if text else None
+            template = Template.parse(regex, compat="olake") if regex else None
+            streams.append(OlakeStream(namespace, name, template, stream.sync_mode, stream.folder, stream.types))
+    return tuple(streams)

@@ -1,8 +1,8 @@
-"""`compat: olake`: templates read, and paths written, as OLake's own Parquet writer does.
+"""`compat: olake`: reads templates and writes paths as OLake's own Parquet writer does.
 
 Source: `getPartitionedFilePath` of OLake's `destination/parquet/parquet.go` and `ReformatDate` of its
 `utils/typeutils/reformat.go`. The year is `YYYY` there since version 0.1.0, and `YY` in OLake's documentation and in
-earlier versions: both are read. What OLake does and we do not is in the table of docs/layout.md.
+earlier versions: both are read. The table in docs/layout.md lists the differences to templates without `compat`.
 """
 
 import datetime as dt
@@ -14,7 +14,7 @@ from decimal import Decimal
 from lake_assets.layout import codec
 from lake_assets.layout.grammar import NOW, Part, Placeholder, Static, joined, with_now_name
 from lake_assets.layout.hive import HIVE_NULL, escape, unescape
-from lake_assets.layout.timestamps import DIGITS, Granularity, compose, read_timestamp
+from lake_assets.layout.timestamps import DIGITS, Granularity, join_parts, read_timestamp
 from lake_assets.layout.timestamps import part as part_of
 from lake_assets.layout.values import go_text, value_time
 
@@ -26,14 +26,14 @@ _CYCLE = dt.timedelta(days=146097)  # 400 years, after which the calendar repeat
 
 
 def parse(text: str) -> tuple[Part, ...]:
-    """The parts as OLake reads them: any text is a template, and what is no placeholder stands as it is."""
+    """The parts as OLake reads them: any text is a template, and everything but placeholders is static text."""
     parts: list[Part] = []
-    at = 0
+    end = 0
     for match in _PLACEHOLDER.finditer(text):
-        parts.append(Static(text[at : match.start()]))
+        parts.append(Static(text[end : match.start()]))
         parts += _placeholder(match)
-        at = match.end()
-    parts.append(Static(text[at:].removesuffix("/")))
+        end = match.end()
+    parts.append(Static(text[end:].removesuffix("/")))
     return _with_now_names([part for part in parts if part != Static("")])
 
 
@@ -56,7 +56,7 @@ def _placeholder(match: re.Match[str]) -> Iterator[Placeholder]:
 
 
 def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """The parts with `now()` named by its folder, as `dt` in `dt={now(),,YYYY}`, unless another value has that name."""
+    """The parts with `now()` named after its folder, as `dt` in `dt={now(),,YYYY}`, unless that name is taken."""
     taken = {part.name for part in parts if isinstance(part, Placeholder) and part.name}
     result: list[Part] = []
     for folder in _folders(parts):
@@ -68,7 +68,7 @@ def _with_now_names(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def _folders(parts: Sequence[Part]) -> Iterator[list[Part]]:
-    """The parts of each folder, and the slashes between as parts of their own."""
+    """The parts of each folder, and each slash between folders."""
     folder: list[Part] = []
     for part in parts:
         texts = [Static(text) for text in re.split("(/)", part.text) if text] if isinstance(part, Static) else [part]
@@ -84,10 +84,10 @@ def _folders(parts: Sequence[Part]) -> Iterator[list[Part]]:
 
 
 def write(placeholder: Placeholder, value: object) -> str:
-    """What the path holds for a row's value: not encoded, so that it may hold slashes, be empty, or climb.
+    """The text of a placeholder for a row's value. It is not encoded, so it may be empty, or have slashes or `..`.
 
     Raises:
-        LayoutError: the value is of a type that no path can name.
+        LayoutError: paths cannot hold values of this type.
     """
     if value is None:
         return placeholder.null
@@ -111,33 +111,33 @@ def _time(column: str, value: object) -> dt.datetime | None:
 
 
 def _from_seconds(seconds: int) -> dt.datetime:
-    """The time so many seconds after 1970; a year after 9999 is made 9999, and one before 1 the epoch."""
+    """The time in seconds since 1970; a year after 9999 becomes 9999, and a time before year 1 becomes 1970-01-01."""
     cycles, rest = divmod(seconds, int(_CYCLE.total_seconds()))
     time = _EPOCH + dt.timedelta(seconds=rest)
     year = time.year + 400 * cycles
     if year < 1:
         return _EPOCH
-    if year > 9999 and (time.month, time.day) == (2, 29):  # 9999 has none, and Go goes on to March
+    if year > 9999 and (time.month, time.day) == (2, 29):  # 9999 has no such day, and Go takes 1 March
         time += dt.timedelta(days=1)
     return time.replace(year=min(year, 9999))
 
 
-def write_partition(placeholder: Placeholder, text: str, together: Sequence[Granularity]) -> str:
-    """What the path holds for a partition's value; as `codec.write_partition`.
+def write_partition(placeholder: Placeholder, text: str, granularities: Sequence[Granularity]) -> str:
+    """The text of a placeholder for a partition's value; see `codec.write_partition`.
 
     Raises:
-        LayoutError: the place is for a part of a time, and the text is no time.
+        LayoutError: the placeholder is a part of a time, and the text is not a time.
     """
     if text in {"", HIVE_NULL}:
         return placeholder.null
     if placeholder.granularity is None:
         return unescape(text)
-    digits = codec.write_partition(placeholder, text, together, dt.UTC, nested=True)
+    digits = codec.write_partition(placeholder, text, granularities, dt.UTC, nested=True)
     return str(int(digits)) if placeholder.granularity == "YY" else digits
 
 
 def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
-    """The template as a regular expression with one group a placeholder, for a folder without a slash at its end."""
+    """The template as a regular expression with a group for each placeholder, for a folder without a final slash."""
     text = ""
     for part in parts:
         if isinstance(part, Static):
@@ -150,26 +150,21 @@ def pattern(parts: Sequence[Part]) -> re.Pattern[str]:
     return re.compile(text.removeprefix("/"), re.DOTALL)
 
 
-def read(found: Sequence[tuple[Placeholder, str]]) -> str | None:
-    """The encoded value of a partition column from all its places in a path.
+def read(texts: codec.PlaceholderTexts) -> str | None:
+    """The encoded value of a partition column.
 
-    OLake writes defaults that may be values as well. A whole value equal to the default is taken as NULL; a part of
-    a time, such as 2025, is taken as a time.
+    OLake's defaults may be equal to values. A whole value that is equal to the default is read as NULL; a part of a
+    time, such as 2025, is read as a time.
     """
-    whole = [(placeholder, text) for placeholder, text in found if placeholder.granularity is None]
-    if whole:
-        placeholder, text = whole[0]
-        return HIVE_NULL if text == placeholder.null else escape(text)
     digits: dict[Granularity, str] = {}
-    for placeholder, text in found:
-        if not text.isdecimal():
-            return HIVE_NULL
-        if placeholder.granularity:
-            digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
-    return compose(digits, iso_year=False)
+    for placeholder, text in texts:
+        if placeholder.granularity is None:
+            return HIVE_NULL if text == placeholder.null else escape(text)
+        digits[placeholder.granularity] = f"{text:0>4}" if placeholder.granularity == "YY" else text
+    return join_parts(digits, iso_year=False) if all(text.isdecimal() for _, text in texts) else HIVE_NULL
 
 
 def clean(path: str) -> str:
-    """The path as Go's `filepath.Join` leaves it below the stream's folder; it may begin with `..`."""
+    """The path that Go's `filepath.Join` returns, below the stream's folder; it may begin with `..`."""
     path = posixpath.normpath(f"./{path}")
     return "" if path == "." else path

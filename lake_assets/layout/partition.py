@@ -1,8 +1,8 @@
-"""A partition, one value for each partition column, and the three texts it is written as.
+"""A partition: one value for each partition column. It has three texts.
 
 In a path (Hive's form, as Spark writes it): `region=NW/date=2026-02-11`, values percent-encoded, NULL as
-`__HIVE_DEFAULT_PARTITION__`. On the command line: the same with commas between: `region=NW,date=2026-02-11`.
-In Dagster: each value alone is the key of one dimension, in the path's encoding.
+`__HIVE_DEFAULT_PARTITION__`. On the command line: `region=NW,date=2026-02-11`. In Dagster: each value is the key of one
+dimension, in the path's encoding.
 """
 
 import datetime as dt
@@ -20,10 +20,10 @@ from lake_assets.layout.times import TIME_TYPES
 PartitionType = Literal["string", "integer", "year", "month", "date", "hour"]
 PartitionValue = str | int | dt.date | None
 Empty = Literal["null", "value", "refuse"]
-"""What an empty text in a path is: NULL, the empty text, or no value."""
+"""The meaning of an empty text in a path: NULL, the empty text, or an error."""
 
-_INTEGER = re.compile(r"-?[0-9]{1,19}")  # as `\d`, digits of other scripts would be read, and written as these
-_UNTYPED = re.compile(r"[,%\x00-\x1f\x7f]")  # what cannot be typed as it is: these part values, or are no letters
+_INTEGER = re.compile(r"-?[0-9]{1,19}")  # `\d` would accept digits of other scripts
+_ENCODED_IN_SHELL = re.compile(r"[,%\x00-\x1f\x7f]")  # separators and control characters
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -32,8 +32,8 @@ class PartitionColumn:
     """A partition column: its name (an SQL identifier) and the type of its values.
 
     Attributes:
-        in_rows: the landing zone's files have it, and its paths do not.
-        empty: what an empty text is.
+        in_rows: the landing zone's files have the column, and its paths do not.
+        empty: the meaning of an empty text.
     """
 
     name: str
@@ -57,7 +57,7 @@ class PartitionColumn:
         value = unescape(text)
         if not value and self.empty == "refuse":
             raise PartitionError(
-                f"partition value {self.name} is empty, and the stream does not say what that means:",
+                f"partition value {self.name} is empty, and the config does not define its meaning:",
                 f"write {HIVE_NULL} for NULL, or set `empty: value` or `empty: null` for the column in the config.",
             )
         if not value:
@@ -65,7 +65,7 @@ class PartitionColumn:
         if self.type in TIME_TYPES:
             return self._time(value)
         if self.type == "integer":
-            # What does not fit in 64 bits, signs and spaces are refused, not wrapped or trimmed.
+            # More than 64 bits, signs and spaces are refused, not wrapped or trimmed.
             if not _INTEGER.fullmatch(value):
                 raise self._refuse(value, "write it in the digits 0 to 9, such as 2026")
             if int(value) not in _INT64:
@@ -79,7 +79,7 @@ class PartitionColumn:
             parsed = kind.start(value)
         except ValueError:
             parsed = None
-        # strptime also takes 2026-2-1, which names another folder than the one written.
+        # strptime also accepts 2026-2-1, which is another folder's name.
         if parsed is None or kind.text(parsed) != value:
             example = kind.text(dt.datetime(2026, 2, 11, 13, tzinfo=dt.UTC))
             raise self._refuse(value, f"write it as {kind.picture}, such as {example}")
@@ -93,11 +93,11 @@ class PartitionColumn:
     def not_unicode(self, value: str) -> PartitionError:
         """The error for a value with bytes that are not UTF-8."""
         return PartitionError(
-            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; a folder is renamed."
+            f"partition value {self.name}={shown(value)} is not UTF-8:", "write it in UTF-8; rename a folder."
         )
 
     def text(self, value: PartitionValue) -> str:
-        """The value as a path writes it: percent-encoded, NULL as Hive's name for it."""
+        """The value in a path: percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`."""
         if value is None:
             return HIVE_NULL
         if value == "" and self.empty == "value":
@@ -105,9 +105,9 @@ class PartitionColumn:
         return escape(f"{value:04}" if self.type == "year" else str(value))
 
     def shown(self, value: PartitionValue) -> str:
-        """The value as people write it on the command line, for errors: `*` is `*`, and only a comma is `%2C`."""
+        """The value on the command line, for errors: of printable characters, only a comma and `%` are encoded."""
         text = self.text(value)
-        return text if value is None else _UNTYPED.sub(lambda found: percent(found[0]), unescape(text))
+        return text if value is None else _ENCODED_IN_SHELL.sub(lambda match: percent(match[0]), unescape(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class Partition:
     values: tuple[PartitionValue, ...]
 
     def __post_init__(self) -> None:
-        """Refuse a value that no catalog, store or path can have.
+        """Refuse a value that catalogs, stores and paths cannot hold.
 
         Raises:
             PartitionError: a text has bytes that are not UTF-8.
@@ -132,7 +132,7 @@ class Partition:
         """The partition with these texts as values, one for each column.
 
         Raises:
-            PartitionError: a column is missing, unknown, or its text does not parse.
+            PartitionError: a column is missing or unknown, or its text does not parse.
         """
         columns = tuple(columns)
         names = [column.name for column in columns]
@@ -169,17 +169,17 @@ class Partition:
 
         Args:
             columns: the stream's partition columns.
-            values: by the column's name: a text as it is, not percent-encoded; a number; a date; None for NULL.
+            values: by the column's name: a text that is not percent-encoded, a number, a date, or None for NULL.
 
         Raises:
-            PartitionError: a column is missing, unknown, or its value is not of the column's type.
+            PartitionError: a column is missing or unknown, or its value is not of the column's type.
         """
         texts = {name: _text_of(name, value) for name, value in values.items()}
         return _as_written(cls.of(columns, texts), texts)
 
     @classmethod
     def at(cls, columns: Iterable[PartitionColumn], path: str) -> "Partition":
-        """Read what `path` writes: `region=NW/date=2026-02-11`.
+        """Parse a path as the property `path` returns it: `region=NW/date=2026-02-11`.
 
         Raises:
             PartitionError: the path is not of that form, or does not fit the columns.
@@ -187,19 +187,17 @@ class Partition:
         texts = dict(part.partition("=")[::2] for part in path.split("/"))
         partition = cls.of(columns, texts)
         if partition.path != path:
-            raise PartitionError(
-                f"partition path {path!r} is not written as this package does:", f"use {partition.path}."
-            )
+            raise PartitionError(f"partition path {path!r} is not in this package's form:", f"use {partition.path}.")
         return partition
 
     @property
     def path_part(self) -> "Partition":
-        """What the landing zone's paths say of it: the partition without the columns that are in the rows."""
-        said = [(c, v) for c, v in zip(self.columns, self.values, strict=True) if not c.in_rows]
-        return Partition(tuple(column for column, _ in said), tuple(value for _, value in said))
+        """The partition without the columns that are in the rows: what the landing zone's paths have of it."""
+        in_path = [(c, v) for c, v in zip(self.columns, self.values, strict=True) if not c.in_rows]
+        return Partition(tuple(column for column, _ in in_path), tuple(value for _, value in in_path))
 
     def texts(self) -> dict[str, str]:
-        """Each column's value as a path writes it, by the column's name."""
+        """Each column's value in a path, by the column's name."""
         return {c.name: c.text(v) for c, v in zip(self.columns, self.values, strict=True)}
 
     @property
@@ -212,16 +210,16 @@ class Partition:
 
 
 def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
-    """The partition, if its texts name its own folder.
+    """The partition, if its texts are its folder's.
 
     Raises:
-        PartitionError: a number is written otherwise than its folder.
+        PartitionError: a number is written in another form than its folder.
     """
     for column, typed in zip(partition.columns, partition.values, strict=True):
-        # A folder p=007 is not that of partition p=7, which would be read instead.
+        # A folder p=007 is not the folder of partition p=7, which would be read.
         if column.type == "integer" and typed is not None and unescape(texts[column.name]) != str(typed):
             raise PartitionError(
-                f"partition value {column.name}={texts[column.name]} is written otherwise than its folder "
+                f"partition value {column.name}={texts[column.name]} is not written as its folder "
                 f"{column.name}={typed}:",
                 f"write {column.name}={typed}, and move objects of other folders there.",
             )
@@ -229,10 +227,10 @@ def _as_written(partition: Partition, texts: Mapping[str, str]) -> Partition:
 
 
 def _text_of(name: str, value: object) -> str:
-    """A value as a path writes it; whether it is one of its column, the column says.
+    """A value in a path; `PartitionColumn.parse` checks it.
 
     Raises:
-        PartitionError: no partition has a value of that type.
+        PartitionError: partitions have no values of that type.
     """
     if value is None:
         return HIVE_NULL

@@ -1,4 +1,4 @@
-"""Which type of a time the paths of a layout can hold, told by writing a sample there and reading it back."""
+"""The type of time that the paths of a layout hold, found by writing a sample and reading it back."""
 
 import datetime as dt
 from zoneinfo import ZoneInfo
@@ -12,38 +12,38 @@ _SAMPLE = dt.datetime(2026, 2, 9, 3, tzinfo=dt.UTC)  # no two of its parts have 
 
 
 def time_type(template: Template, column: str) -> TimeName | None:
-    """The type of a time whose values the paths hold; None where they hold the column whole, or as no such type."""
-    found = _sample(template, column)
-    return next((kind.name for kind in TIME_TYPES.values() if kind.text(_SAMPLE) == found), None)
+    """The type of time that the paths hold; None if they hold the whole column, or other parts of a time."""
+    text = _sample_text(template, column)
+    return next((kind.name for kind in TIME_TYPES.values() if kind.text(_SAMPLE) == text), None)
 
 
 def check_time_type(template: Template, column: PartitionColumn, field: str) -> None:
     """Refuse a column type whose values the layout's paths do not hold.
 
     Args:
-        template: names the column.
-        column: with its type.
-        field: of the config, where the type stands.
+        template: the layout, which has the column.
+        column: the column with its type.
+        field: the config's field of the type.
 
     Raises:
-        ValueError: the paths hold parts of a time, and these are no value of the type; or they hold the hours of a
-            zone, of which daylight saving gives two the same name.
+        ValueError: the paths hold parts of a time that are not a value of the type; or they hold hours of another time
+            zone than UTC, two of which have the same name when daylight saving ends.
     """
-    found = _sample(template, column.name)
-    if found is None:
+    text = _sample_text(template, column.name)
+    if text is None:
         return
     if column.type == "hour" and template.time_zone != "UTC":
         raise ValueError(
             f"{field} is hour, and hours are those of UTC: leave time_zone {template.time_zone} out of the layout"
         )
     kind = TIME_TYPES.get(column.type)
-    if not (kind.text(_SAMPLE) == found if kind else _is_value(column, found)):
+    if not (kind.text(_SAMPLE) == text if kind else _is_value(column, text)):
         other = time_type(template, column.name)
         hint = f"write {other}" if other else "write string, or other parts in the layout"
         example = f", not {kind.text(_SAMPLE)}" if kind else ""
         raise ValueError(
             f"{field} is {column.type}, and the paths of the layout {template.text!r} hold values such as "
-            f"{found}{example}: {hint}"
+            f"{text}{example}: {hint}"
         )
 
 
@@ -54,13 +54,12 @@ def _is_value(column: PartitionColumn, text: str) -> bool:
         return False
 
 
-def _sample(template: Template, column: str) -> str | None:
-    """What a path of the sample says of the column; None where it holds the column whole."""
-    if any(place.granularity is None for place in template.placeholders if place.name == column):
+def _sample_text(template: Template, column: str) -> str | None:
+    """The column's value in the sample's path; None if the path holds the whole column."""
+    if any(placeholder.granularity is None for placeholder in template.placeholders if placeholder.name == column):
         return None
     now = _SAMPLE.replace(tzinfo=ZoneInfo(template.time_zone))
-    in_parts = {place.column for place in template.placeholders if place.granularity}
-    whole = {place.column for place in template.placeholders if place.granularity is None}
-    row = {name: "1" if name in whole else now for name in whole | in_parts}
-    found = template.match(f"{template.render_row(row, now=now)}/file", file=True)
-    return found[column] if found else None
+    whole = {placeholder.column for placeholder in template.placeholders if placeholder.granularity is None}
+    row = {p.column: "1" if p.column in whole else now for p in template.placeholders}
+    values = template.match(f"{template.render_row(row, now=now)}/file", file=True)
+    return values[column] if values else None

@@ -1,7 +1,7 @@
 """The types of partition columns that are times: years, months, dates and hours.
 
-A value of these types has a text, such as `2026-02`, and a number, which is one more than that of the value before.
-Both sort as the times do.
+A value of these types has a text, such as `2026-02`, and a number; consecutive values have consecutive numbers. Both
+sort as the times do. All times are local times without a zone.
 """
 
 import datetime as dt
@@ -10,21 +10,19 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from lake_assets.layout.timestamps import Granularity
+from lake_assets.layout.timestamps import STRFTIME, Granularity
 
 TimeName = Literal["year", "month", "date", "hour"]
-
-_FORMS: Mapping[Granularity, str] = {"YY": "%Y", "MM": "%m", "DD": "%d", "HH": "%H"}
 
 
 @dataclass(frozen=True, slots=True)
 class TimeType:
-    """A type whose values are times. All times that it takes and returns are those that a clock shows.
+    """A type whose values are times.
 
     Attributes:
-        name: the type's, as in the config.
-        noun: what one value is.
-        parts: of a time that a value's text consists of, with hyphens between.
+        name: the type's name in the config.
+        noun: one value in words.
+        parts: the parts of a time in a value's text, which hyphens separate.
     """
 
     name: TimeName
@@ -33,32 +31,32 @@ class TimeType:
 
     @property
     def form(self) -> str:
-        """The text of a value, for `strftime`."""
-        return "-".join(_FORMS[part] for part in self.parts)
+        """The form of a value's text for `strftime`: `%Y-%m`."""
+        return "-".join(STRFTIME[part] for part in self.parts)
 
     @property
     def picture(self) -> str:
-        """The text of a value, for people: `YYYY-MM`."""
+        """The form of a value's text: `YYYY-MM`."""
         return "-".join(self.parts).replace("YY", "YYYY")
 
     def text(self, time: dt.datetime) -> str:
-        """The text of the value that a time lies in."""
+        """The text of the value that contains a time."""
         # Not every platform's strftime pads the year 33 to four digits.
         return time.strftime(self.form.replace("%Y", f"{time.year:04}"))
 
     def start(self, value: object) -> dt.datetime:
-        """When a value begins: a date, the number of a year, or the text of any value.
+        """The first moment of a value: a date, the number of a year, or the text of a value.
 
         Raises:
-            ValueError: the text is of no value.
+            ValueError: the text is not a value.
         """
         if isinstance(value, dt.date):
             return dt.datetime.combine(value, dt.time.min)
         text = f"{value:04}" if isinstance(value, int) else str(value)
-        return dt.datetime.strptime(text, self.form)  # noqa: DTZ007 - a clock's face
+        return dt.datetime.strptime(text, self.form)  # noqa: DTZ007 - a local time
 
     def number(self, time: dt.datetime) -> int:
-        """The number of the value that a time lies in."""
+        """The number of the value that contains a time."""
         match self.name:
             case "year":
                 return time.year
@@ -70,14 +68,14 @@ class TimeType:
                 return time.toordinal() * 24 + time.hour
 
     def at(self, number: int) -> dt.datetime:
-        """When the value of a number begins.
+        """The first moment of the value with a number.
 
         Raises:
             ValueError, OverflowError: Python has no such time.
         """
         match self.name:
             case "year":
-                return dt.datetime(number, 1, 1)  # noqa: DTZ001 - a clock's face
+                return dt.datetime(number, 1, 1)  # noqa: DTZ001 - a local time
             case "month":
                 return dt.datetime(number // 12, number % 12 + 1, 1)  # noqa: DTZ001
             case "date":
@@ -101,11 +99,11 @@ TIME_TYPES: Mapping[str, TimeType] = MappingProxyType(
 
 
 def zone_of(kind: str, time_zone: str) -> str:
-    """The time zone whose clock names the values of a column.
+    """The time zone of a column's values.
 
     Args:
         kind: the column's type.
         time_zone: the stream's.
     """
-    # An hour of a zone with daylight saving would have one name for two.
+    # In a zone with daylight saving, two hours would have the same name.
     return "UTC" if kind == "hour" else time_zone

@@ -1,8 +1,8 @@
-"""Timestamps in layouts: the texts that are read, the parts that are written, and a partition's date text.
+"""Timestamps in layouts: the formats of texts, and the parts of a timestamp in paths.
 
-A layout writes parts of a timestamp: `YY` (four-digit year), `MM`, `WW` (ISO 8601 week), `DD`, `HH`, all but the
-year two digits. Read back, the parts of one column form one text: `2026`, `2026-02`, `2026-02-11`,
-`2026-02-11-09`, `2026-W07`; a part that stands alone is its digits.
+A layout has parts of a timestamp: `YY` (four-digit year), `MM`, `WW` (ISO 8601 week), `DD` and `HH`, of two digits. The
+parts of one column are one partition value: `2026`, `2026-02`, `2026-02-11`, `2026-02-11-09`, `2026-W07`; a single part
+is its digits.
 """
 
 import datetime as dt
@@ -27,6 +27,8 @@ DIGITS: Mapping[Granularity, str] = MappingProxyType(
     }
 )
 
+STRFTIME: Mapping[Granularity, str] = MappingProxyType({"YY": "%Y", "MM": "%m", "WW": "%V", "DD": "%d", "HH": "%H"})
+
 EXAMPLE: Mapping[Granularity, str] = MappingProxyType({"YY": "2026", "MM": "02", "WW": "07", "DD": "11", "HH": "09"})
 
 _MARKS: Mapping[Granularity, str] = {"YY": "", "MM": "-", "WW": "-W", "DD": "-", "HH": "-"}
@@ -38,8 +40,8 @@ _OFFSET = "(?P<sign>[+-])(?P<offset_hour>[0-9]{2})"
 _OFFSET_MINUTE = "(?P<offset_minute>[0-9]{2})"
 _UTC = "(?P<utc>{})"
 
-# OLake's formats in its order, under the names it gives them (Go's reference time). As Go's time.Parse does,
-# each takes an hour of one digit and any fraction of a second, told of or not.
+# OLake's formats in its order, by its names for them (Go's reference time). As in Go's time.Parse, each format accepts
+# an hour of one digit and any fraction of a second.
 FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "2006-01-02": _DATE,
@@ -56,7 +58,7 @@ FORMATS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Two that OLake's source has gained since its document was written (a third is one of the above).
+# Two formats of OLake's source that its documentation does not have.
 LATER_FORMATS: Mapping[str, str] = MappingProxyType(
     {
         "2006-01-02 15:04:05 -0700 MST": f"{_DATE} {_TIME} {_OFFSET}{_OFFSET_MINUTE} [A-Z]{{3,5}}",
@@ -68,40 +70,36 @@ _PATTERNS = tuple(re.compile(pattern) for pattern in (*FORMATS.values(), *LATER_
 
 
 def read_timestamp(text: str, zone: dt.tzinfo) -> dt.datetime | None:
-    """The time that a clock in `zone` shows at the text's instant, to the second; None for no such text.
+    """The local time in `zone` that a text means, to the second; None if it is in none of the formats.
 
-    A text with an offset from UTC is an instant. One without is what the zone's own clock showed, and a date
-    is its midnight.
+    A text with an offset from UTC is converted. A text without one is a local time already, and a date is its midnight.
     """
     for pattern in _PATTERNS:
         if match := pattern.fullmatch(text):
             try:
-                return _wall_clock(match.groupdict(), zone)
+                return _local_time(match.groupdict(), zone)
             except (ValueError, OverflowError):  # 30 February, hour 25, year 0: not a time
                 return None
     return None
 
 
-def _wall_clock(found: Mapping[str, str | None], zone: dt.tzinfo) -> dt.datetime:
+def _local_time(fields: Mapping[str, str | None], zone: dt.tzinfo) -> dt.datetime:
     def number(name: str) -> int:
-        return int(found.get(name) or 0)
+        return int(fields.get(name) or 0)
 
-    time = dt.datetime(  # noqa: DTZ001 - a clock's face; the zone is dealt with below
-        number("year"), number("month"), number("day"), number("hour"), number("minute"), number("second")
-    )
-    if found.get("utc"):
-        return in_zone(time.replace(tzinfo=dt.UTC), zone)
-    if not found.get("sign"):
+    units = ("year", "month", "day", "hour", "minute", "second")
+    time = dt.datetime(*map(number, units))  # type: ignore[arg-type]  # noqa: DTZ001 - a local time
+    if not fields.get("utc") and not fields.get("sign"):
         return time
     if number("offset_hour") > 24 or number("offset_minute") > 59:
         raise ValueError("offset out of range")
     offset = dt.timedelta(hours=number("offset_hour"), minutes=number("offset_minute"))
-    time = time - offset if found["sign"] == "+" else time + offset
+    time = time + offset if fields.get("sign") == "-" else time - offset
     return in_zone(time.replace(tzinfo=dt.UTC), zone)
 
 
 def in_zone(time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
-    """What a clock in `zone` shows at that time; a time without a zone is taken as already shown there."""
+    """The local time in `zone`; a time without a zone is a local time already."""
     return time if time.tzinfo is None else time.astimezone(zone).replace(tzinfo=None)
 
 
@@ -109,30 +107,22 @@ def part(time: dt.datetime, granularity: Granularity, *, iso_year: bool) -> str:
     """The digits of one part of a time.
 
     Args:
-        time: what the clock shows.
+        time: a local time.
         granularity: which part.
-        iso_year: the year is that of the ISO week, which differs from the calendar's around New Year.
+        iso_year: the year is the ISO week's, which differs from the calendar's around New Year.
     """
-    match granularity:
-        case "YY":
-            return f"{time.isocalendar().year if iso_year else time.year:04d}"
-        case "MM":
-            return f"{time.month:02d}"
-        case "WW":
-            return f"{time.isocalendar().week:02d}"
-        case "DD":
-            return f"{time.day:02d}"
-        case "HH":
-            return f"{time.hour:02d}"
+    if granularity == "YY":  # not every platform's strftime pads the year 33 to four digits
+        return f"{time.isocalendar().year if iso_year else time.year:04}"
+    return time.strftime(STRFTIME[granularity])
 
 
 def has_iso_year(granularities: Collection[Granularity]) -> bool:
-    """Whether a column's year is the ISO week's: it has a week, and no month that the year would belong to."""
+    """Whether a column's year is the ISO week's: the column has a week and no month."""
     return "WW" in granularities and "MM" not in granularities
 
 
-def compose(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | None:
-    """The text of a column's parts, such as `2026-02-11`; None where no time has them, as 30 February."""
+def join_parts(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | None:
+    """The text of a column's parts, such as `2026-02-11`; None if there is no such time, as 30 February."""
     if not _exists(parts, iso_year=iso_year):
         return None
     if len(parts) == 1:
@@ -140,13 +130,13 @@ def compose(parts: Mapping[Granularity, str], *, iso_year: bool) -> str | None:
     return "".join(_MARKS[name] + parts[name] for name in GRANULARITIES if name in parts).removeprefix("-")
 
 
-def take_apart(
+def split_parts(
     text: str, granularities: Collection[Granularity], zone: dt.tzinfo, *, iso_year: bool
 ) -> dict[Granularity, str] | None:
-    """The parts of a text that `compose` made, or of any timestamp that is read; None for another text."""
+    """The parts of a text that `join_parts` returned, or of a timestamp in a known format; None for another text."""
     names = [name for name in GRANULARITIES if name in granularities]
     if len(names) == 1 and names[0] != "YY" and re.fullmatch("[0-9]", text):
-        text = f"0{text}"  # a month that became a number on its way
+        text = f"0{text}"  # a month that was read as a number
     marks = {name: "" if len(names) == 1 else _MARKS[name] for name in names}
     pattern = "".join(f"{marks[name]}(?P<{name}>{DIGITS[name]})" for name in names).removeprefix("-")
     if match := re.fullmatch(pattern, text):

@@ -1,4 +1,4 @@
-"""Typed values as texts for paths: Spark's form, and Go's `%v` for `compat: olake`."""
+"""Typed values as texts in paths: Spark's form, and Go's `%v` for `compat: olake`."""
 
 import datetime as dt
 import math
@@ -11,12 +11,12 @@ from lake_assets.layout.timestamps import in_zone, read_timestamp
 def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
     """The value as Spark casts it to a string for a path, not encoded; None for NULL.
 
-    Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are what a
-    clock in `zone` shows, `YYYY-MM-DD HH:MM:SS` with a fraction of the second as far as there is one.
+    Booleans are `true` and `false`, decimals have no exponent, dates are `YYYY-MM-DD`, timestamps are local times in
+    `zone`: `YYYY-MM-DD HH:MM:SS`, with the fraction of the second unless it is zero.
 
     Raises:
-        LayoutError: the value is of a type that no path can name: floating point numbers, bytes, lists and structs;
-            or its time in `zone` lies outside the years 1 to 9999.
+        LayoutError: paths cannot hold the value's type (floating point numbers, bytes, lists and structs), or its time
+            in `zone` is outside the years 1 to 9999.
     """
     match value:
         case None | str():
@@ -34,17 +34,17 @@ def value_text(column: str, value: object, zone: dt.tzinfo) -> str | None:
         case dt.date():
             return value.isoformat()
     raise LayoutError(
-        f"column {column} has the value {value!r} of type {type(value).__name__}, which no path can name:",
+        f"column {column} has the value {value!r} of type {type(value).__name__}, which paths cannot hold:",
         "cast the column to a string, an integer, a decimal, a date or a timestamp.",
     )
 
 
 def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | None:
-    """What a clock in `zone` shows at the value's instant; None for NULL and for a text that is no timestamp.
+    """The value's local time in `zone`; None for NULL and for a text that is not a timestamp.
 
     Raises:
-        LayoutError: the value is neither a text nor a date nor a timestamp, or its time in `zone` lies outside the
-            years 1 to 9999.
+        LayoutError: the value is not a text, a date or a timestamp, or its time in `zone` is outside the years 1 to
+            9999.
     """
     match value:
         case None:
@@ -54,15 +54,15 @@ def value_time(column: str, value: object, zone: dt.tzinfo) -> dt.datetime | Non
         case dt.datetime():
             return _clock(column, value, zone)
         case dt.date():
-            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a clock's face
+            return dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a local time
     raise LayoutError(
-        f"column {column} has the value {value!r} of type {type(value).__name__}, and its granularity asks for a time:",
+        f"column {column} has the value {value!r} of type {type(value).__name__}, and its granularity needs a time:",
         "cast the column to a timestamp, or leave the granularity out.",
     )
 
 
 def out_of_range(column: str) -> LayoutError:
-    """The error for a time that Python's calendar does not have."""
+    """The error for a time that Python cannot represent."""
     return LayoutError(
         f"column {column} has a time before year 1 or after year 9999:", "make it NULL or a time within these years."
     )
@@ -76,22 +76,22 @@ def _clock(column: str, time: dt.datetime, zone: dt.tzinfo) -> dt.datetime:
 
 
 def go_text(column: str, value: object) -> str:
-    """The value as Go's `%v` prints what OLake holds for it; times in UTC.
+    """The value as Go's `%v` prints it for OLake; times in UTC.
 
     Raises:
-        LayoutError: as `value_text`, but floating point numbers have a form in Go.
+        LayoutError: see `value_text`; floating point numbers are accepted.
     """
     if isinstance(value, float):
         return _go_float(value)
-    if isinstance(value, dt.date):  # OLake holds a date as the time of its midnight
+    if isinstance(value, dt.date):  # for OLake a date is the time of its midnight
         if not isinstance(value, dt.datetime):
-            value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - made UTC by what follows
+            value = dt.datetime(value.year, value.month, value.day)  # noqa: DTZ001 - a local time
         return f"{value_text(column, value, dt.UTC)} +0000 UTC"
     return value_text(column, value, dt.UTC) or ""
 
 
 def _go_float(value: float) -> str:
-    """Go's `%v`: the shortest digits that give the number again, with an exponent below 1e-4 and from 1e21."""
+    """Go's `%v`: the shortest digits that identify the number, with an exponent below 1e-4 and from 1e21."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

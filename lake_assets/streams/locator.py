@@ -39,7 +39,7 @@ class PartitionLocator:
         self._template = stream.template
         self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
-        self._lenient = self._template.with_empty(kept=(), read=self._template.columns)
+        self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
         self._known: dict[str, Partition | LakeAssetsError] = {}
 
     def of(self, key: str) -> Partition:

@@ -38,7 +38,7 @@ def test_the_paths_of_a_sample_are_shown_with_their_counts(tmp_path: Path, kind:
 def test_options_say_how_the_template_is_read() -> None:
     result = CliRunner().invoke(main, ["layout", "explain", "{a}/{b}", "--nested", "--time-zone", "Europe/Berlin"])
 
-    assert "Times are those of Europe/Berlin; `/` in a value makes folders." in result.stdout
+    assert "Times are in Europe/Berlin; `/` in a value makes folders." in result.stdout
 
 
 @pytest.mark.parametrize(

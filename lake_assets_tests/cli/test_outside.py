@@ -195,7 +195,7 @@ def test_an_integer_that_is_written_otherwise_is_refused_and_named(local_world: 
 
     for command in ("ingest", "plan"):
         refused = run(command, "--partition", "p=007")
-        assert (refused.exit_code, "is written otherwise than its folder p=7: write p=7" in refused.stderr) == (2, True)
+        assert (refused.exit_code, "is not written as its folder p=7: write p=7" in refused.stderr) == (2, True)
 
 
 def test_one_folder_with_odd_bytes_takes_no_report_away(local_world: World, run: Run) -> None:

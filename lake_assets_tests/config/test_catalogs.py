@@ -53,7 +53,7 @@ def test_options_that_ducklake_knows_pass_whatever_the_case() -> None:
         ({"meta_journal_mode": "WAL"}, "is written as metadata_parameters: {journal_mode: …}"),
         ({"metadata_parameters": {"journal_mode": "WAL"}}, "WAL mode"),
         ({"metadata_parameters": {"SECRET": "x"}}, "sets it itself"),
-        ({"metadata_parameters": {"encryption_key": "x"}}, "no place for secrets"),
+        ({"metadata_parameters": {"encryption_key": "x"}}, "options must not have secrets"),
         ({"metadata_parameters": {"a b": "x"}}, "not an identifier"),
         ({"metadata_parameters": "x"}, "a mapping of"),
         ({"busy_timeout": 1, "BUSY_TIMEOUT": 2}, "twice"),
@@ -75,7 +75,7 @@ def test_only_motherduck_manages_the_files_of_a_lake() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (MOTHERDUCK | ENCRYPTED, "knows no encrypted lake"),
+        (MOTHERDUCK | ENCRYPTED, "does not document encrypted lakes"),
         (MANAGED | {"attach_options": {"override_data_path": True}}, "leave them out, or give storage"),
         ({"catalog": {**MOTHERDUCK["catalog"], "store_secret": True}}, "there is none: leave it out"),
         (SQLITE | {"staging": "s3://scratch"}, "staging is for lakes that are encrypted or managed"),
@@ -129,8 +129,8 @@ def test_no_stream_fills_the_lakes_own_table_by_another_case(names: dict[str, st
 
 
 def test_the_lakes_own_tables_are_as_many_as_their_names() -> None:
-    assert "give them names of their own" in refused(SQLITE | {"ledger": "Runs", "manifest": "runs"})
-    assert "give them names of their own" in refused(MANAGED | {"ledger": "Runs", "manifest": "runs_claim"})
+    assert "give each another name" in refused(SQLITE | {"ledger": "Runs", "manifest": "runs"})
+    assert "give each another name" in refused(MANAGED | {"ledger": "Runs", "manifest": "runs_claim"})
     Lake.model_validate(SQLITE | {"ledger": "Runs", "manifest": "runs_claim"})
 
 

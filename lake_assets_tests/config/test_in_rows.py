@@ -69,7 +69,7 @@ def test_a_glob_has_the_folders_of_the_columns_in_the_path() -> None:
         (ROWS, "    files: 'x/*.parquet'\n", "files 'x/\\*.parquet' has a slash, and the folders are the layout's"),
         (GOOD, "    files: '/*.parquet'\n", "has a slash"),
         (GOOD.replace("type: date,", "type: date, in: column,"), "", "streams.sales.partitions.date.in"),
-        (BOTH.replace("s3://landing/sales", '"s3://*/x.parquet"'), "", "names no folder before its first wildcard"),
+        (BOTH.replace("s3://landing/sales", '"s3://*/x.parquet"'), "", "has no folder before its first wildcard"),
         (
             BOTH.replace("s3://landing/sales", '"s3://landing/x/*.parquet"'),
             "    files: '*.parquet'\n",

@@ -35,7 +35,7 @@ def test_a_sensor_of_objects_needs_no_key(keys: dict[str, Any]) -> None:
         (SQS | {"key_id": "a"}, "key_id and secret go together"),
         (SQS | {"key_id": "a", "secret": "b", "provider": "credential_chain"}, "exclude each other"),
         (SQS | {"session_token": "a"}, "give all three"),
-        (SQS | {"endpoint": "http://user:password@host"}, "an endpoint holds no user or password"),
+        (SQS | {"endpoint": "http://user:password@host"}, "an endpoint has no user or password"),
         (SQS | {"wait": 21}, "wait"),
     ],
 )
@@ -52,5 +52,5 @@ def test_secrets_are_not_shown() -> None:
 def test_notifications_come_from_s3_only(source: str) -> None:
     stream = {"partitions": {"region": {}}, "destination": {"table": "sales"}, "sensor": SQS}
     Stream.model_validate(stream | {"source": "s3://landing"})
-    with pytest.raises(ValidationError, match="take type objects here"):
+    with pytest.raises(ValidationError, match="use type objects here"):
         Stream.model_validate(stream | {"source": source})

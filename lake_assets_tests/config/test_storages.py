@@ -62,7 +62,7 @@ def test_a_uri_is_short_for_the_mapping(text: str, storage: AnyStorage, root: st
         ("r2://lake", "R2 needs the account too"),
         ("azure://lake/a", "Azure needs account and container"),
         ("abfss://lake@retail/a", "Azure needs account and container"),
-        ("gs://lake/../x", "may not climb"),
+        ("gs://lake/../x", "may not have"),
         ({"type": "s3", "bucket": "lake", "key_id": "id"}, "key_id and secret go together"),
         ({"type": "r2", "account_id": "a", "bucket": "lake", "secret": "x"}, "key_id and secret go together"),
         ({"type": "s3", "bucket": "lake", "provider": "credential_chain", **KEYS}, "exclude each other"),

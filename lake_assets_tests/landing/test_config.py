@@ -52,7 +52,7 @@ def test_relative_paths_are_relative_to_the_file() -> None:
         ("{columns: {id: varchar2}}", "landing.columns.id: 'varchar2' is no column type: use boolean, tinyint"),
         ("{columns: {id: 'decimal(40,2)'}}", "'decimal(40,2)' is no column type"),
         ("{outputs: [copy, s3://bucket, copy]}", "copy is named twice"),
-        ("{node: a_b}", "landing.node: is not of its form: write up to 63 letters"),
+        ("{node: a_b}", "landing.node: has the wrong form: write up to 63 letters"),
         ("{buffers: {}}", "landing.buffers: unknown key: did you mean buffer?"),
     ],
 )

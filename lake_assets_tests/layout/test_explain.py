@@ -29,7 +29,7 @@ def test_each_part_is_explained() -> None:
         "  {now(),,DD}   day of the time of the run",
         "",
         "Partition columns: region, ts, dt, age.",
-        "Times are those of Europe/Berlin; `/` in a value makes no folders.",
+        "Times are in Europe/Berlin; `/` in a value makes no folders.",
     ]
 
 

@@ -246,7 +246,7 @@ def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:
     template = Template.parse("{r}/{d,,YY}-{d,,MM}")
     with pytest.raises(LayoutError, match="no partition column 'x'"):
         template.prefix({"x": "1"})
-    with pytest.raises(LayoutError, match="d='soon' is no time: write it as 2026-02"):
+    with pytest.raises(LayoutError, match="d='soon' is not a time: write it as 2026-02"):
         template.prefix({"r": "1", "d": "soon"})
 
 

@@ -12,11 +12,11 @@ from lake_assets.layout.timestamps import (
     FORMATS,
     LATER_FORMATS,
     Granularity,
-    compose,
     has_iso_year,
+    join_parts,
     part,
     read_timestamp,
-    take_apart,
+    split_parts,
 )
 
 # Format, a text of it, and the UTC clock at that instant.
@@ -136,24 +136,24 @@ COMPOSED: list[tuple[Mapping[Granularity, str], str]] = [
 @pytest.mark.parametrize(("parts", "text"), COMPOSED)
 def test_parts_are_composed_to_one_text_and_taken_apart_again(parts: Mapping[Granularity, str], text: str) -> None:
     iso_year = has_iso_year(parts)
-    assert compose(parts, iso_year=iso_year) == text
-    assert take_apart(text, tuple(parts), dt.UTC, iso_year=iso_year) == parts
+    assert join_parts(parts, iso_year=iso_year) == text
+    assert split_parts(text, tuple(parts), dt.UTC, iso_year=iso_year) == parts
 
 
 @pytest.mark.parametrize("parts", [{"YY": "2026", "MM": "02", "DD": "30"}, {"YY": "0000"}, {"YY": "2025", "WW": "53"}])
 def test_parts_that_no_time_has_have_no_text(parts: Mapping[Granularity, str]) -> None:
-    assert compose(parts, iso_year=has_iso_year(parts)) is None
+    assert join_parts(parts, iso_year=has_iso_year(parts)) is None
 
 
 def test_a_timestamp_is_taken_apart_as_well() -> None:
     week: tuple[Granularity, ...] = ("WW", "YY")
     day: tuple[Granularity, ...] = ("DD",)
-    assert take_apart("2024-12-30", week, dt.UTC, iso_year=True) == {"YY": "2025", "WW": "01"}
-    assert take_apart("2024-12-30", week, dt.UTC, iso_year=False) == {"YY": "2024", "WW": "01"}
-    assert take_apart("2024-12-30T23:30:00Z", day, ZoneInfo("Europe/Berlin"), iso_year=False) == {"DD": "31"}
-    assert take_apart("2", day, dt.UTC, iso_year=False) == {"DD": "02"}
+    assert split_parts("2024-12-30", week, dt.UTC, iso_year=True) == {"YY": "2025", "WW": "01"}
+    assert split_parts("2024-12-30", week, dt.UTC, iso_year=False) == {"YY": "2024", "WW": "01"}
+    assert split_parts("2024-12-30T23:30:00Z", day, ZoneInfo("Europe/Berlin"), iso_year=False) == {"DD": "31"}
+    assert split_parts("2", day, dt.UTC, iso_year=False) == {"DD": "02"}
 
 
 @pytest.mark.parametrize("text", ["", "2026-13", "2026-02-30", "2026-W07", "soon", "202"])
 def test_a_text_of_other_parts_is_not_taken_apart(text: str) -> None:
-    assert take_apart(text, ("YY", "MM"), dt.UTC, iso_year=False) is None
+    assert split_parts(text, ("YY", "MM"), dt.UTC, iso_year=False) is None
