@@ -25,7 +25,7 @@ _READERS = {
 
 @click.group()
 def layout() -> None:
-    """Path templates."""
+    """Explain path templates."""
 
 
 @layout.command()

@@ -41,7 +41,7 @@ def test_options_that_ducklake_knows_pass_whatever_the_case() -> None:
         ({"metadata_path": "x"}, "from the lake's `catalog`"),
         ({"metadata_catalog": "x"}, "sets it itself"),
         ({"read_only": True}, "sets it itself"),
-        ({"create_if_not_exists": True}, "the first ingest makes the lake"),
+        ({"create_if_not_exists": True}, "only the first ingest creates the lake"),
         ({"snapshot_version": 1}, "AT (VERSION"),
         ({"snapshot_time": "2026-01-01"}, "AT (TIMESTAMP"),
         ({"encrypted": "true"}, "encrypted is true or false"),

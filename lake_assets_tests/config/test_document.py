@@ -128,7 +128,12 @@ def test_what_yaml_can_do_is_told_with_its_place_and_the_fix(added: str, place: 
         ("[NW, SW]", "[null, NW]", "9:16", "values must be texts or numbers"),
         ("[NW, SW]", "[[a], b]", "9:16", "values must be texts or numbers"),
         ("[NW, SW]", "[2026-01-01T10:00:00Z]", "9:16", "is a time in YAML: put the value in quotes"),
-        ("source: landing", "source: ~no_such_user/x", "7:5", "'~no_such_user/x' is in the home folder of a user who"),
+        (
+            "source: landing",
+            "source: ~no_such_user/x",
+            "7:5",
+            "'~no_such_user/x' is in the home folder of an unknown user",
+        ),
         ("path: catalog.sqlite", "path: ~no_such_user/x", "3:29", "write the whole path"),
         (CONFIG, BOMB, "", "more than 50,000 keys and values, each alias counted"),
         (CONFIG, MERGE_BOMB, "", "more than 50,000 keys and values"),

@@ -166,8 +166,8 @@ def test_a_public_bucket_is_read_without_keys() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("SOURCE_GLOB", "s3://landing/stats/2026.parquet", "one folder for each value of year"),
-        ("SOURCE_GLOB", "s3://landing/*/*/*.parquet", "one folder for each value of year"),
+        ("SOURCE_GLOB", "s3://landing/stats/2026.parquet", "a folder for each value of year"),
+        ("SOURCE_GLOB", "s3://landing/*/*/*.parquet", "a folder for each value of year"),
         ("SOURCE_GLOB", "s3://landing/month=*/*.parquet", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "s3://landing/year=*/", "year=\\*/\\*.parquet"),
         ("SOURCE_GLOB", "https://me:secret@host/year=*/a.parquet", "a URL has no user or password"),
@@ -185,7 +185,7 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("DESTINATION_TABLE", "", "DESTINATION_TABLE is not set"),
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
         ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
-        ("DESTINATION_STORAGE", "https://host/lake", "a web server can be a stream's source, and no more"),
+        ("DESTINATION_STORAGE", "https://host/lake", "a web server can only be a stream's source"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
     ],
 )
@@ -196,7 +196,7 @@ def test_a_value_that_does_not_fit_is_named(name: str, value: str, message: str)
 
 @pytest.mark.parametrize("name", ["SOURCE_GLOB", "LOAD_PARTITION", "DESTINATION_STORAGE", "AWS_ACCESS_KEY_ID"])
 def test_a_variable_that_is_not_utf_8_is_named(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"^{name} is not UTF-8: set it to a text that is"):
+    with pytest.raises(ConfigError, match=f"^{name} is not UTF-8: set it to a text in UTF-8"):
         flight_config(LEAST | {name: "s3://bucket/x\udcff/year=*/*.parquet"})
 
 

@@ -35,7 +35,7 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
         ({"target_file_size": "1GiB"}, "target_file_size is for written files"),
         ({"target_file_size": "256MiB"}, "target_file_size is for written files"),
         ({"on_empty": "clear"}, "only adds files"),
-        ({"schema_policy": "evolve"}, "schema_policy: evolve is of tables that a refresh writes"),
+        ({"schema_policy": "evolve"}, "schema_policy: evolve is for tables that a refresh writes"),
         ({"mode": "replace", "checks": {"blocking": ["indexed_objects"]}}, "which is a check of mode: index: remove"),
         ({"mode": "replace", "owns_source": True}, "owns_source is for mode: index"),
         ({"source": "gs://landing"}, "accesses Google Cloud Storage with an HMAC key"),
@@ -56,7 +56,9 @@ def test_a_check_that_a_managed_lake_has_not_cannot_block(check: str) -> None:
     lake = {"catalog": {"type": "motherduck", "database": "retail"}}
     options: dict[str, Any] = {"mode": "replace", "checks": {"blocking": [check]}}
 
-    with pytest.raises(ValidationError, match=f"checks.blocking names {check}.* are MotherDuck's: remove it"):
+    with pytest.raises(
+        ValidationError, match=f"checks.blocking names {check}.* MotherDuck has those of lake test: remove it"
+    ):
         config(lake | {"storage": None}, **options)
     assert config(lake | {"storage": BUCKET}, **options).streams["sales"].checks.blocking == (check,)
 

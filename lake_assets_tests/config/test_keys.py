@@ -41,7 +41,7 @@ def told(text: str, key: str) -> str:
         (LAKE, "    storage: {type: local, uri: x}", "uri", ": write path."),
         (STREAM, f"{STREAM}\n    sink_mode: append", "sink_mode", ": write mode: replace for whole partitions"),
         (STREAM, f"{STREAM}\n    partition_regex: '/{{a}}'", "partition_regex", ": write layout: {template: …, compat"),
-        (STREAM, f"{STREAM}\n    sync_mode: cdc", "sync_mode", ": a refresh takes the files that have landed"),
+        (STREAM, f"{STREAM}\n    sync_mode: cdc", "sync_mode", ": a refresh reads all landed files"),
         (STREAM, f"{STREAM}\n    SOURCE_GLOB: x", "SOURCE_GLOB", ": write it as source of the stream."),
         (STREAM, f"{STREAM}\n    max_in_flight: 4", "max_in_flight", ": write landing.max_in_flight."),
         (STREAM, f"{STREAM}\n    landing: {{batching: {{count: 1}}}}", "batching", ": write batch."),

@@ -74,7 +74,7 @@ def test_a_config_is_validated_once_and_a_layout_is_parsed_once(monkeypatch: pyt
         (", start: 2026-01-01", "", 11, "needs start"),
         ("2026-01-01", "2026-01-01, end: 2025-01-01", 11, "is before start"),
         ("type: sqlite", "type: oracle", 4, "lakes.retail.catalog"),
-        ("storage: data", "storage: ftp://x/y", 5, "ftp:// is not a storage"),
+        ("storage: data", "storage: ftp://x/y", 5, "ftp:// is not a known storage"),
         ("s3://landing/sales", "s3://Landing/sales", 8, "streams.sales.source.bucket"),
         ("s3://landing/sales", "s3://landing/../sales", 8, "may not have"),
         ("table: sales}", "table: sales}\n    lake: other", 13, "has the unknown lake 'other'"),

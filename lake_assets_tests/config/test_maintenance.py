@@ -34,7 +34,7 @@ def test_there_are_defaults_for_all() -> None:
         ("{time_zone: Mars}", "maintenance.time_zone: there is no time zone 'Mars'"),
         ("{cron: hourly}", "maintenance.cron: 'hourly' is no cron schedule of five fields: write minute, hour"),
         ("{cron: 0 0 30 2 *}", r"maintenance.cron: '0 0 30 2 \*' names a day that does not exist"),
-        ("{cron: 0 0 15W * *}", "maintenance.cron: '0 0 15W .* nearest weekday .W., which Dagster does not know"),
+        ("{cron: 0 0 15W * *}", "maintenance.cron: '0 0 15W .* nearest weekday .W., which Dagster does not support"),
         ("{expire_after: 3}", "maintenance.expire_after: unknown key"),
     ],
 )

@@ -58,7 +58,7 @@ def test_a_uri_is_short_for_the_mapping(text: str, storage: AnyStorage, root: st
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("ftp://host/x", "ftp:// is not a storage"),
+        ("ftp://host/x", "ftp:// is not a known storage"),
         ("r2://lake", "R2 needs the account too"),
         ("azure://lake/a", "Azure needs account and container"),
         ("abfss://lake@retail/a", "Azure needs account and container"),

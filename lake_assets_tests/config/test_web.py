@@ -44,5 +44,5 @@ def test_what_a_server_cannot_do_is_refused(old: str, new: str, message: str) ->
 
 
 def test_a_lake_is_no_web_servers() -> None:
-    with pytest.raises(ConfigError, match="a web server can be a stream's source, and no more"):
+    with pytest.raises(ConfigError, match="a web server can only be a stream's source"):
         parse_config(GOOD.replace("storage: data", "storage: https://host/lake"), FILE, {})

@@ -93,7 +93,7 @@ NOW_CLASH = (
     r"name, as in partitions: {arrival_date: {type: date, from: date, start: 2025-01-01}}"
 )
 TIME_CLASH = (
-    r"the records' column 'ts' is timestamp\[us.*\], and the paths of the layout 'date={ts.*' hold its date alone: "
+    r"the records' column 'ts' is timestamp\[us.*\], and the paths of the layout 'date={ts.*' hold only its date: "
     r"give the partition column another name, as in partitions: {date: {type: date, from: ts, start: 2025-01-01}}"
 )
 

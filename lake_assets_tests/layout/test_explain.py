@@ -59,4 +59,4 @@ def test_the_reference_systems_reading_is_explained() -> None:
     text = explain(Template.parse("/{a,b,YY}/{c}", compat="olake"))
     assert "  {a,b,YY}  year of column a; b if it is NULL or missing" in text
     assert "{c}" not in text.removeprefix("/{a,b,YY}/{c}")
-    assert "olake: UTC, nothing encoded" in text
+    assert "olake's: UTC, nothing encoded" in text

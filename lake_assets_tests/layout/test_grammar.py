@@ -37,7 +37,7 @@ FAULTS = [
     ("a\\{b}", 1, "this character", "remove it"),
     ("a\n{b}", 1, "this character", "remove it"),
     ("{a}{b}", 3, "nothing separates", "such as -"),
-    ("{a}0F{b}", 3, "cannot be told", "such as -"),
+    ("{a}0F{b}", 3, "does not mark the end", "such as -"),
     ("{d}/d={now(),,YY}", 6, "two values are named 'd'", "another name"),
     ("d={now(),,YY}/d={now(),,MM}", 16, "two values are named 'd'", "another name"),
 ]
