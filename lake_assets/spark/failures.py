@@ -13,6 +13,7 @@ from lake_assets import errors
 from lake_assets.config.streams import Transform
 from lake_assets.errors import LakeAssetsError, SourceError, SparkUnavailableError, TaskLostError, TransformError
 from lake_assets.spark.python_side import has_ended
+from lake_assets.spark.vendor_errors import Means, search
 
 VIEW = "source"
 """The view in which a transform's SQL finds the rows."""
@@ -20,19 +21,13 @@ VIEW = "source"
 _SENTENCES = 600  # characters of what others say
 
 _PACKAGE = f"{Path(errors.__file__).parent}{os.sep}"
-_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(.*)", re.DOTALL)
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
-_WORKER_GONE = re.compile(r"Python worker exited unexpectedly|Python worker failed to connect|from [\w.]+\.daemon")
-_NO_MEMORY = ("MemoryError", "pyarrow.lib.ArrowMemoryError")
 
-_POSITION = re.compile(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==")  # from one
-_POS = re.compile(r"line (\d+),? pos (\d+)")  # the column from zero
-_CALLED_FROM = re.compile(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)')
+# What is cut off a text before it is shown.
 _CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ")
 _BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary set .*|\n== .*", re.DOTALL)
-_CONNECT_GONE = re.compile(r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ")
 
 
 @contextmanager
@@ -62,8 +57,8 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     text = str(error)
     if _is_gone(error):
         return _gone()
-    if found := _TRACEBACK.search(text):
-        return _python_error(found[1], transform)
+    if raised := search(text, Means.WORKER_RAISED):
+        return _python_error(raised[1], transform)
     if lost := _lost(text):
         return lost
     if transform is not None and isinstance(error, PySparkException):
@@ -118,7 +113,7 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
     if ours != name and hasattr(errors, ours):
         kind: type[LakeAssetsError] = getattr(errors, ours)
         return kind(text)
-    if name in _NO_MEMORY:
+    if search(name, Means.WORKER_MEMORY):
         return _no_memory(f"a Python worker of Spark had too little memory ({name})")
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
@@ -130,15 +125,15 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
 
 def _lost(text: str) -> LakeAssetsError | None:
     """The error for a process that ended, or had too little memory; None if the text says nothing of one."""
-    if _WORKER_GONE.search(text):
+    if search(text, Means.WORKER_LOST):
         return TaskLostError(
             "a Python worker of Spark was killed, or ended by itself, while it ran a task, and so at each new try:",
             "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "
             "and on a cluster raise spark.executor.memoryOverhead; code of a transform must not end its process.",
         )
-    if "OutOfMemoryError" in text or "Not enough memory" in text:
+    if search(text, Means.JVM_MEMORY):
         return _no_memory("Spark's JVM had too little memory")
-    if "ExecutorLostFailure" in text or "executor lost" in text.lower():
+    if search(text, Means.EXECUTOR_LOST):
         return TaskLostError(
             "an executor of Spark was lost while it ran a task, and so at each new try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead; then run it again.",
@@ -160,10 +155,10 @@ def _is_gone(error: BaseException) -> bool:
         return True
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, PySparkException) and _CONNECT_GONE.search(str(seen)):
+        if isinstance(seen, PySparkException) and search(seen, Means.SERVER_LOST):
             return True
         # An error that the JVM has told of comes with its trace.
-        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and "Trace:" not in str(seen):
+        if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not search(seen, Means.JVM_RAISED):
             return True
         seen = seen.__cause__ or seen.__context__
     return False
@@ -189,13 +184,13 @@ def _transform_failed(transform: Transform, said: str, where: str) -> TransformE
 
 def _place_in(text: str) -> str:
     """Where the fault is: in the SQL, or in which line of a function."""
-    if found := _POSITION.search(text):
-        return f" at line {found[1]}, column {found[2]}"
-    if found := _POS.search(text):
-        return f" at line {found[1]}, column {int(found[2]) + 1}"
-    if found := _CALLED_FROM.search(text):
-        file, _, line = found[2].strip().rpartition(":")
-        return f" at {file}, line {line}, in {found[1]}"
+    if position := search(text, Means.POSITION):
+        return f" at line {position[1]}, column {position[2]}"
+    if position := search(text, Means.POSITION_FROM_ZERO):
+        return f" at line {position[1]}, column {int(position[2]) + 1}"
+    if call := search(text, Means.CALLED_FROM):
+        file, _, line = call[2].strip().rpartition(":")
+        return f" at {file}, line {line}, in {call[1]}"
     return ""
 
 

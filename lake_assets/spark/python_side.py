@@ -8,10 +8,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.context import SQLContext
 
+from lake_assets.spark.vendor_errors import Means, search
+
 # They print each error of a query as JSON with all its stack traces, and then it is raised.
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OFF = logging.CRITICAL + 1
-_PY4J = "Exception while sending command."  # logged with a traceback, and then raised
 
 
 def silence() -> None:
@@ -24,7 +25,7 @@ def silence() -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    return record.msg != _PY4J
+    return search(record.msg, Means.CALL_LOST) is None
 
 
 def has_ended() -> bool:

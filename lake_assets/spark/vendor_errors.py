@@ -1,0 +1,86 @@
+"""What Spark, its JVM and its Python workers say: every text that tells one error from another.
+
+Each text is provoked on the real Spark by `spark/test_vendor_errors.py`, unless the table gives the reason why not.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cache
+
+
+class Means(Enum):
+    """What a text says of a job or a session."""
+
+    WORKER_RAISED = auto()  # Python code raised in a worker; group 1 is its traceback
+    WORKER_LOST = auto()  # a Python worker ended
+    WORKER_MEMORY = auto()  # the class of an error of a Python worker that had too little memory
+    JVM_MEMORY = auto()  # the JVM of the driver or of an executor had too little memory
+    EXECUTOR_LOST = auto()  # an executor of a cluster ended
+    SERVER_LOST = auto()  # a Spark Connect server does not answer
+    JVM_RAISED = auto()  # the JVM raised, and so is alive
+    CALL_LOST = auto()  # what py4j logs, and then raises, when the JVM is gone
+    POSITION = auto()  # line and column in the SQL, both from one
+    POSITION_FROM_ZERO = auto()  # line from one, column from zero
+    CALLED_FROM = auto()  # a function of the DataFrame API, and the file and line that called it
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text of Spark's.
+
+    Attributes:
+        pattern: a regular expression that finds it.
+        means: what it says.
+        when: Spark says it.
+        not_provoked: why no test provokes it; empty where one does.
+    """
+
+    pattern: str
+    means: Means
+    when: str
+    not_provoked: str = ""
+
+
+TEXTS = (
+    Text(r"Traceback \(most recent call last\):\n(?s:(.*))", Means.WORKER_RAISED, "a function raises in a worker"),
+    Text("Python worker exited unexpectedly", Means.WORKER_LOST, "the worker's process ends in a task"),
+    Text(
+        "Python worker failed to connect",
+        Means.WORKER_LOST,
+        "a worker without a daemon does not connect within 10 seconds",
+    ),
+    Text(r"from [\w.]+\.daemon", Means.WORKER_LOST, "the daemon that forks the workers ends before its first worker"),
+    Text("^MemoryError$", Means.WORKER_MEMORY, "Python has no memory for an object"),
+    Text(r"^pyarrow\.lib\.ArrowMemoryError$", Means.WORKER_MEMORY, "Arrow has no memory for a buffer"),
+    Text("OutOfMemoryError", Means.JVM_MEMORY, "a row does not fit into the heap"),
+    Text("Not enough memory", Means.JVM_MEMORY, "a table that is broadcast does not fit into the heap"),
+    Text("ExecutorLostFailure", Means.EXECUTOR_LOST, "the process of an executor ends in a task"),
+    Text(
+        "(?i:executor lost)",
+        Means.EXECUTOR_LOST,
+        "the executor that holds the rows of an earlier stage ends",
+        "the stage runs again first, and the text comes only where no executor is left for it",
+    ),
+    Text(
+        r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ",
+        Means.SERVER_LOST,
+        "the Spark Connect server ends",
+        "the client of Spark Connect needs grpcio-status, which this package does not install",
+    ),
+    Text("Trace:", Means.JVM_RAISED, "Python calls a method that the JVM does not have"),
+    Text(r"^Exception while sending command\.$", Means.CALL_LOST, "the JVM ends while Python awaits its answer"),
+    Text(r"== SQL(?: of [^\n]*)? \(line (\d+), position (\d+)\) ==", Means.POSITION, "an expression of the SQL fails"),
+    Text(r"line (\d+),? pos (\d+)", Means.POSITION_FROM_ZERO, "the SQL cannot be parsed or resolved"),
+    Text(r'== DataFrame ==\n"(\w+)" was called from\n(\S.*)', Means.CALLED_FROM, "a column of the DataFrame API fails"),
+)
+
+
+def search(error: object, means: Means) -> re.Match[str] | None:
+    """Find a text of this meaning in the text of an error."""
+    return _pattern(means).search(str(error))
+
+
+@cache
+def _pattern(means: Means) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{text.pattern})" for text in TEXTS if text.means is means))
