@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.errors import NoLakeError
 from lake_assets.ingest.index.verify import IndexedState, check_indexed
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.partition import Partition
@@ -78,11 +77,8 @@ def _states(stream: OpenStream, scope: Scope) -> tuple[list[PartitionState], Seq
     if scope.tried is None:
         state = read_state(stream)
         return [one for one in state.partitions if one.state != "absent"], state.unmatched
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            runs = last_runs(lake, stream.table)
-    except NoLakeError:
-        runs = {}
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table)
     calendar = Calendar(stream.config)
     return [
         partition_state(stream, partition, manifest, runs.get(partition.path), calendar)

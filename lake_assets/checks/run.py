@@ -13,7 +13,6 @@ from lake_assets.checks.landing import (
 from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts, row_counts_by_partition, schema
 from lake_assets.checks.sql import is_of_run, run_sql, run_sql_by_partition
-from lake_assets.errors import NoLakeError
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -121,11 +120,8 @@ def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
     Raises:
         CatalogError: the lake cannot be read.
     """
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            ended = _ended(lake, stream, run_id)
-    except NoLakeError:
-        ended = {}
+    with stream.lake.open_if_exists() as lake:
+        ended = {} if lake is None else _ended(lake, stream, run_id)
     found = {p: is_done for path, is_done in ended.items() if (p := stream.config.partition_at(path))}
     return Scope(
         run_id,
@@ -150,8 +146,5 @@ def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> dict[str, bool
 
 
 def _has_table(stream: OpenStream) -> bool:
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            return lake.exists(stream.table)
-    except NoLakeError:
-        return False
+    with stream.lake.open_if_exists() as lake:
+        return lake is not None and lake.exists(stream.table)

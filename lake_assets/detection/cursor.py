@@ -1,4 +1,4 @@
-"""What is remembered between two scans, as a short text that Dagster keeps with the sensor and with each tick."""
+"""The state between two scans, as a short text that Dagster stores with the sensor and with each tick."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,50 +12,29 @@ from lake_assets.detection.reading import ScanPosition
 
 @dataclass
 class Cursor:
-    """What was seen so far.
+    """The state of a sensor of type `objects`."""
 
-    Attributes:
-        layout: of what; what is known of another source or layout is of no use.
-        tree: the store lists folder by folder.
-        scans: part of the run keys; one more after each scan that asked for runs.
-        active: digests of the active partitions' folders.
-        ranges: digests of the older ones'.
-        prefixes: folders above those of times that have been seen.
-        paused: of prefixes, where time ran out in the active partitions.
-        first: stretches that were never read through.
-        sweep: how far the sweep through the older folders has come.
-        sweeps: how many sweeps are done.
-        sweep_begun: when this sweep began, in seconds of Unix time.
-        since: when the sweep before it began.
-        unmatched: hashes of the unmatched objects that were reported, with the sweep that met each last.
-        unremembered: how many more of them there were, when that was reported.
-    """
-
-    layout: str
-    tree: bool = False
-    scans: int = 0
-    active: dict[str, FolderDigest] = field(default_factory=dict)
-    ranges: DigestRanges = field(default_factory=DigestRanges)
-    prefixes: set[str] = field(default_factory=set)
-    paused: dict[str, ScanPosition] = field(default_factory=dict)
-    first: list[ScanPosition] = field(default_factory=lambda: [ScanPosition("")])
-    sweep: ScanPosition = field(default_factory=lambda: ScanPosition(""))
-    sweeps: int = 0
-    sweep_begun: float = 0
-    since: float = 0
-    unmatched: dict[int, int] = field(default_factory=dict)
-    unremembered: int = 0
+    layout: str  # see `identity`; the state of another source or layout is not used
+    tree: bool = False  # the store lists folder by folder
+    scans: int = 0  # that requested runs; part of the run keys
+    active: dict[str, FolderDigest] = field(default_factory=dict)  # by folder of the active partitions
+    ranges: DigestRanges = field(default_factory=DigestRanges)  # of the older folders
+    prefixes: set[str] = field(default_factory=set)  # folders above those of times, at the last scan
+    paused: dict[str, ScanPosition] = field(default_factory=dict)  # by prefix, if time ran out in the active partitions
+    first: list[ScanPosition] = field(default_factory=lambda: [ScanPosition("")])  # of ranges that were never read
+    sweep: ScanPosition = field(default_factory=lambda: ScanPosition(""))  # in the older folders
+    sweeps: int = 0  # that are finished
+    sweep_begun: float = 0  # Unix time of this sweep's begin, in seconds
+    since: float = 0  # the same of the sweep before
+    unmatched: dict[int, int] = field(default_factory=dict)  # hashes of reported objects, with the last sweep of each
+    unremembered: int = 0  # further unmatched objects, when their number was last reported
 
     @classmethod
     def load(cls, text: str | None, stream: Stream, scans: int = 0) -> "Cursor":
-        """The cursor of a text; a new one where there is none, or none that can be read or that fits the stream.
+        """Load a cursor from the text of `dump`; a new one if the text is missing, unreadable or of another layout.
 
-        A new beginning is safe: what was seen is scanned again, and an ingest of what has not changed does nothing.
-
-        Args:
-            text: as `dump` gave it.
-            stream: whose.
-            scans: with what a new one begins.
+        A new cursor is safe: everything is scanned again, and an ingest of unchanged objects does nothing. Its number
+        of scans begins with `scans`.
         """
         layout = identity(stream)
         state = unpacked(text)
@@ -87,7 +66,7 @@ class Cursor:
         )
 
     def in_tree_order(self) -> "Cursor":
-        """The same for a store that turned out to list folder by folder: where passes stood means nothing there."""
+        """The cursor for a store that lists folder by folder, where the positions of passes have no meaning."""
         first = [ScanPosition("")] if self.first else []
         ranges = DigestRanges(self.ranges, tree=True)
         return replace(self, tree=True, ranges=ranges, first=first, sweep=ScanPosition(""), paused={})
@@ -100,8 +79,8 @@ class Cursor:
             "looks": self.scans,
             "active": [[path, digest.hash_sum, digest.objects] for path, digest in sorted(self.active.items())],
             "cells": [
-                [c.first, "" if c.last == c.first else c.last, c.folders, c.digest.hash_sum, c.digest.objects]
-                for c in self.ranges
+                [r.first, "" if r.last == r.first else r.last, r.folders, r.digest.hash_sum, r.digest.objects]
+                for r in self.ranges
             ],
             "branches": sorted(self.prefixes),
             "paused": [[prefix, _texts(at)] for prefix, at in sorted(self.paused.items())],
@@ -117,14 +96,7 @@ class Cursor:
 
 
 def _texts(at: ScanPosition) -> list[object]:
-    return [
-        at.prefix,
-        at.after,
-        at.folder,
-        at.digest.hash_sum,
-        at.digest.objects,
-        *at.partitions,
-    ]
+    return [at.prefix, at.after, at.folder, at.digest.hash_sum, at.digest.objects, *at.partitions]
 
 
 def _scan_position(texts: list[Any]) -> ScanPosition:
@@ -133,7 +105,7 @@ def _scan_position(texts: list[Any]) -> ScanPosition:
 
 
 def identity(stream: Stream) -> str:
-    """What the paths mean: the source, the layout, the files that count and the partition columns."""
+    """A text that changes if the paths have another meaning: source, layout, file pattern, partition columns."""
     template = stream.template
     types = ",".join(f"{column.name}:{column.type}" for column in stream.columns)
     options = f"{template.time_zone},{template.nested},{template.compat}"

@@ -1,4 +1,4 @@
-"""What a queue delivered: which partitions it tells of, and which messages are done with."""
+"""The messages of a queue: the partitions that they name, and the messages that can be deleted."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -14,21 +14,21 @@ from lake_assets.detection.notifications import Event, parse
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, RunTarget
+from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
 from lake_assets.storage.names import is_data
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 
-MOST_SEEN = 1000  # events that are remembered, so that one that is delivered again is known
-MOST_REMEMBERED = 1000  # unmatched keys that are remembered; as many as folders that may wait
-MOST_WAITING = 500  # folders whose events wait because of too many runs; above that no message is received
-MOST_FUTURE = 500  # folders whose time has not come that are remembered; of others the queue alone knows
+MOST_SEEN = 1000  # events in the cursor, to recognize repeated deliveries
+MOST_REMEMBERED = 1000  # reported unmatched keys in the cursor; as many as pending folders
+MOST_WAITING = 500  # folders that are deferred because of too many runs; above that no message is received
+MOST_FUTURE = 500  # folders of future partitions in the cursor; the messages of others stay in the queue
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as the queue gave it."""
+    """A message of the queue."""
 
     id: str
     receipt: str
@@ -37,27 +37,18 @@ class Message:
 
 @dataclass
 class QueueCursor:
-    """What is remembered between two ticks.
+    """The state of a sensor of type `sqs`."""
 
-    Attributes:
-        stream: of what; see `identity`.
-        receipts: of messages whose runs are recorded once this cursor is, so that they can be deleted.
-        seen: hashes of the last events, oldest first.
-        waiting: a key and an event's hash for each folder that waits because too many runs were asked for.
-        future: the same for each folder whose time has not come.
-        reported: hashes of the last unmatched keys that were reported, oldest first.
-    """
-
-    stream: str
-    receipts: list[str] = field(default_factory=list)
-    seen: list[int] = field(default_factory=list)
-    waiting: list[tuple[str, int]] = field(default_factory=list)
-    future: list[tuple[str, int]] = field(default_factory=list)
-    reported: list[int] = field(default_factory=list)
+    stream: str  # see `identity`
+    receipts: list[str] = field(default_factory=list)  # of messages that can be deleted once this cursor is stored
+    seen: list[int] = field(default_factory=list)  # hashes of the last events, oldest first
+    waiting: list[tuple[str, int]] = field(default_factory=list)  # key and event's hash of each folder deferred by runs
+    future: list[tuple[str, int]] = field(default_factory=list)  # the same of each folder of a future partition
+    reported: list[int] = field(default_factory=list)  # hashes of the last reported unmatched keys, oldest first
 
     @classmethod
     def load(cls, text: str | None, stream: Stream) -> "QueueCursor":
-        """The cursor of a text; a new one where it cannot be read: the queue delivers anew what was not deleted."""
+        """Load a cursor; a new one if it cannot be read, as the queue delivers messages again that were not deleted."""
         name, state = identity(stream), unpacked(text)
         if state is None or state.get("stream") != name:
             return cls(name)
@@ -65,7 +56,7 @@ class QueueCursor:
         return cls(name, list(state["receipts"]), list(state["seen"]), waiting, future, list(state["told"]))
 
     def dump(self) -> str:
-        """The cursor as a text."""
+        """The cursor as a text, for `load`."""
         return packed(
             {
                 "stream": self.stream,
@@ -78,39 +69,22 @@ class QueueCursor:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Deliveries:
-    """What the messages of a tick come to.
-
-    Attributes:
-        targets: the runs to ask for.
-        unmatched: messages and objects that were not reported before.
-        cursor: for the next tick, once the requests are recorded.
-        summary: one sentence.
-    """
-
-    targets: tuple[RunTarget, ...]
-    unmatched: tuple[UnmatchedKey, ...]
-    cursor: str
-    summary: str
-
-
 def sort_out(
     stream: Stream, messages: Sequence[Message], cursor: QueueCursor, now: dt.datetime | None = None
-) -> Deliveries:
-    """Find the partitions that the messages tell of. Order and repetition of the messages make no difference.
+) -> ScanResult:
+    """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
 
-    A message is done with when all its events are; its receipt is then in the cursor, and the next tick deletes it. One
-    with an event that waits stays in the queue, which delivers it again, so that it is not lost with the cursor; as
-    does one that is no notification, or that is of another bucket or prefix.
+    When all events of a message are handled, its receipt is added to the cursor, and the next tick deletes the message.
+    A message with a deferred event stays in the queue, which delivers it again, so that the event is not lost with the
+    cursor. A message stays too if it is not a notification, or is of another bucket or prefix.
 
     Args:
-        stream: with a sensor of type `sqs`.
-        messages: as received.
-        cursor: that of the tick before, without the receipts that have been used.
-        now: with time zone; the present when None.
+        stream: a stream with a sensor of type `sqs`.
+        messages: the messages of the queue.
+        cursor: of the tick before, without the receipts that were used.
+        now: the present, with time zone; the clock's when None.
     """
-    return _Sorting(stream, cursor, now or dt.datetime.now(dt.UTC)).done(messages)
+    return _Sorting(stream, cursor, now or dt.datetime.now(dt.UTC)).run(messages)
 
 
 class _Sorting:
@@ -126,30 +100,30 @@ class _Sorting:
         self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs)
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
-        # By folder; which event of it is all the same, for all of the folder is ingested.
+        # One event of each folder is enough, because the whole folder is ingested.
         self.waiting: dict[str, tuple[str, int]] = {}
         self.future: dict[str, tuple[str, int]] = {}
 
-    def done(self, messages: Sequence[Message]) -> Deliveries:
+    def run(self, messages: Sequence[Message]) -> ScanResult:
         cursor = self.cursor
         for key, number in [*cursor.waiting, *cursor.future]:
-            self._take(key, number)
-            self._know(number)
+            self._add(key, number)
+            self._mark_seen(number)
         known = 0
         delivered = {message: events for message in messages if (events := self._events(message)) is not None}
         for event in chain.from_iterable(delivered.values()):
             known += event.hash in self.seen
             self._handle(event)
-        cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._waits, events))]
+        cursor.receipts += [m.receipt for m, events in delivered.items() if not any(map(self._is_deferred, events))]
         cursor.waiting, cursor.future = list(self.waiting.values()), list(self.future.values())[:MOST_FUTURE]
-        # The events themselves name the state: none happens twice.
+        # The hashes of the events make the state of a target unique.
         targets = self.run_plan.targets(0)
         unmatched = tuple(self._new(self.unmatched))
         summary = (
             f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.run_plan):,} partitions "
             f"have changed, {len(self.waiting) + len(self.future):,} wait."
         )
-        return Deliveries(targets, unmatched, cursor.dump(), summary)
+        return ScanResult(targets, unmatched, cursor.dump(), summary)
 
     def _events(self, message: Message) -> tuple[Event, ...] | None:
         """The message's events; None if it must stay in the queue."""
@@ -163,7 +137,7 @@ class _Sorting:
         self.unmatched.append(
             UnmatchedKey(
                 f"message {message.id}",
-                f"it tells of an object outside {self.source.root}: give each stream a queue of its own, filled by the "
+                f"it names an object outside {self.source.root}: give each stream a queue of its own, with the "
                 "notifications of its prefix. The message stays in the queue.",
             )
         )
@@ -183,21 +157,21 @@ class _Sorting:
             and self.active_from is not None
             and not self.time_prefix.is_active(folder, self.active_from)
         ):
-            return  # old objects expire; the lake keeps what they were
-        self._take(key, event.hash)
-        if len(self.future) <= MOST_FUTURE or not self._waits(event):
-            self._know(event.hash)
+            return  # old objects expire, and the lake keeps their rows
+        self._add(key, event.hash)
+        if len(self.future) <= MOST_FUTURE or not self._is_deferred(event):
+            self._mark_seen(event.hash)
 
-    def _know(self, number: int) -> None:
+    def _mark_seen(self, number: int) -> None:
         if number not in self.seen:
             self.seen.add(number)
             self.cursor.seen.append(number)
 
-    def _waits(self, event: Event) -> bool:
+    def _is_deferred(self, event: Event) -> bool:
         folder = _folder(event.key.removeprefix(self._start))
         return folder in self.waiting or folder in self.future
 
-    def _take(self, key: str, number: int) -> None:
+    def _add(self, key: str, number: int) -> None:
         if not is_data(key.split("/"), self.stream.files):
             return
         try:

@@ -1,4 +1,4 @@
-"""The digests of many old folders in bounded space."""
+"""The digests of many older folders in bounded space."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from lake_assets.detection.digests import FolderDigest
 from lake_assets.storage.walk import position
 
-# A cursor of so many ranges has about 12 kB, and Dagster stores it with every tick.
-MOST = 1000
-# Reading a range must not take long, for it is read whole or not at all.
-MOST_OBJECTS = 10_000
+MOST = 1000  # ranges; their cursor has about 12 kB, which Dagster stores with every tick
+MOST_OBJECTS = 10_000  # of a range: it is read whole or not at all, and that must not take long
 
 
 @dataclass(frozen=True, slots=True)
 class DigestRange:
-    """The digest of one folder, or of all folders from one to another."""
+    """The digest of one folder, or of all folders from `first` to `last`."""
 
     first: str
     last: str
@@ -23,14 +21,14 @@ class DigestRange:
     folders: int = 1
 
     def joined(self, other: "DigestRange") -> "DigestRange":
-        """The range of both; the other follows this one."""
+        """The range of both; `other` follows this one."""
         return DigestRange(self.first, other.last, self.digest.plus(other.digest), self.folders + other.folders)
 
 
 class DigestRanges:
-    """Ranges in the order in which the store lists their folders, none overlapping another.
+    """Ranges that do not overlap, in the order in which the store lists their folders.
 
-    Up to `MOST` of them, each folder has its own; above that, neighbours are joined.
+    Each folder has its own range, up to `MOST` ranges. Above that, neighbours are joined.
 
     Args:
         ranges: in any order.
@@ -48,15 +46,14 @@ class DigestRanges:
         return len(self._ranges)
 
     def of(self, folder: str) -> DigestRange | None:
-        """The range that holds the folder."""
+        """The range that holds the folder; None if there is none."""
         key_position = position(folder, tree=self._tree)
         at = bisect_right(self._ranges, key_position, key=self._at) - 1
-        return (
-            self._ranges[at] if at >= 0 and key_position <= position(self._ranges[at].last, tree=self._tree) else None
-        )
+        is_held = at >= 0 and key_position <= position(self._ranges[at].last, tree=self._tree)
+        return self._ranges[at] if is_held else None
 
     def add(self, folder: str, digest: FolderDigest) -> None:
-        """Remember a folder that no range counts yet; one within a joined range becomes part of that."""
+        """Add a folder that no range counts yet. One within a joined range becomes part of it."""
         range_ = self.of(folder)
         if range_ is None:
             self.put(DigestRange(folder, folder, digest))
@@ -65,18 +62,18 @@ class DigestRanges:
             self.put(DigestRange(range_.first, range_.last, range_.digest.plus(digest), range_.folders + 1))
 
     def put(self, range_: DigestRange) -> None:
-        """Remember a range that overlaps no other."""
+        """Add a range that overlaps no other."""
         insort(self._ranges, range_, key=self._at)
 
     def remove(self, range_: DigestRange) -> None:
-        """Forget a range."""
+        """Remove a range."""
         del self._ranges[bisect_left(self._ranges, self._at(range_), key=self._at)]
 
     def _at(self, range_: DigestRange) -> str:
         return position(range_.first, tree=self._tree)
 
     def shrink(self, most: int = MOST) -> None:
-        """Join neighbours, the smallest first, until no more than `most` are left, as far as their size lets."""
+        """Join neighbours, the smallest first, until `most` ranges are left or all are too large to join."""
         size = 2
         while len(self._ranges) > most and size <= 2**20:
             joined: list[DigestRange] = []

@@ -1,20 +1,21 @@
-"""The digest of a set of objects: its size does not depend on their number."""
+"""Digests of sets of objects. The size of a digest does not depend on the number of objects."""
 
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 from lake_assets.storage.store import LandedObject
 
-_BITS = 40  # a change goes unseen once in 2^40; the cursor holds thousands of digests
+_BITS = 40  # a change is missed once in 2^40; the cursor holds thousands of digests
 
 
 @dataclass(frozen=True, slots=True)
 class FolderDigest:
     """The sum of the objects' hashes and their number.
 
-    A sum, so that it does not depend on their order, can be taken over several ticks, and that the digest of several
-    folders is the sum of theirs.
+    A sum does not depend on the order of the objects, can be computed over several ticks, and can be added to the
+    digests of other folders.
     """
 
     hash_sum: int = 0
@@ -28,17 +29,22 @@ class FolderDigest:
 NOTHING = FolderDigest()
 
 
+def total(digests: Iterable[FolderDigest]) -> FolderDigest:
+    """The digest of all sets together."""
+    return reduce(FolderDigest.plus, digests, NOTHING)
+
+
 def hash_of(*parts: object, bits: int = _BITS) -> int:
-    """A hash of these parts' texts; `bits` is a multiple of 8."""
+    """A hash of the texts of the parts; `bits` is a multiple of 8."""
     text = "\0".join(map(str, parts)).encode(errors="surrogateescape")
     return int.from_bytes(hashlib.blake2b(text, digest_size=bits // 8).digest(), "big")
 
 
 def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
-    """The digest of these objects: of their keys, ETags and sizes, by which a rewritten object is another one.
+    """The digest of these objects, from keys, ETags and sizes, so that a rewritten object changes it.
 
-    Their times do not count: clocks differ, a multipart upload bears the time of its beginning, and a moved file its
-    old one. A time stands in where a store gives no ETag.
+    Times are not used: clocks differ, a multipart upload has the time of its beginning, and a moved file keeps its
+    old time. A time replaces the ETag if a store has none.
     """
     hashes = [hash_of(o.key, o.etag or o.last_modified.timestamp(), o.size) for o in objects]
     return FolderDigest(sum(hashes) % 2**_BITS, len(hashes))

@@ -1,4 +1,4 @@
-"""Notifications of S3 about objects, in the forms in which they reach a queue.
+"""S3's notifications about objects, in the forms in which they reach a queue.
 
 Sources of the forms: AWS, "Event message structure" of S3 (the key is URL-encoded there, a blank as `+`), "Amazon S3
 EventBridge events" (it is not encoded there), and "Amazon SNS message formats".
@@ -16,36 +16,29 @@ from lake_assets.errors import NotificationError
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to an object.
-
-    Attributes:
-        bucket: its name.
-        key: decoded.
-        is_removal: the object is gone; otherwise it is new, or written anew.
-        hash: the same for the same event, however often it is delivered.
-    """
+    """The creation, replacement or removal of an object."""
 
     bucket: str
-    key: str
+    key: str  # decoded
     is_removal: bool
-    hash: int
+    hash: int  # the same at each delivery of the event
 
 
 def parse(body: str) -> tuple[Event, ...]:
-    """The events that a message tells of; none for S3's test, and for events that change no object, such as tags.
+    """The events of a message; none for S3's test message, and for events that change no object, such as tags.
 
     Args:
-        body: the message as S3 sends it to a queue, itself or within one of SNS, or as EventBridge sends it.
+        body: the message of S3, directly or inside one of SNS, or of EventBridge.
 
     Raises:
-        NotificationError: it is none of these.
+        NotificationError: the message has none of these forms.
     """
     try:
         message = json.loads(body)
     except ValueError as error:
-        raise _refused("it is no JSON") from error
+        raise _refused("it is not JSON") from error
     if not isinstance(message, dict):
-        raise _refused("it is no JSON object")
+        raise _refused("it is not a JSON object")
     if message.get("Type") == "Notification" and isinstance(message.get("Message"), str):
         return parse(message["Message"])
     if message.get("Event") == "s3:TestEvent":
@@ -88,6 +81,6 @@ def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *,
 
 def _refused(problem: str) -> NotificationError:
     return NotificationError(
-        f"a message is no notification of S3: {problem}:",
+        f"a message is not a notification of S3: {problem}:",
         "it stays in the queue, whose redrive policy should move it to a dead-letter queue.",
     )

@@ -1,9 +1,9 @@
-"""Comparing what was read of the older partitions with what is remembered of them."""
+"""Comparison of the older partitions with their digests in the cursor."""
 
 from collections.abc import Callable, Sequence
 
 from lake_assets.detection.digest_ranges import DigestRange, DigestRanges
-from lake_assets.detection.digests import NOTHING
+from lake_assets.detection.digests import total
 from lake_assets.detection.reading import Folder, Reading, ScanPosition
 from lake_assets.detection.run_plan import ChangedFolder, RunPlan
 
@@ -11,51 +11,51 @@ from lake_assets.detection.run_plan import ChangedFolder, RunPlan
 def reconcile(
     reading: Reading, ranges: DigestRanges, run_plan: RunPlan, since: float, is_active: Callable[[str], bool]
 ) -> ScanPosition | None:
-    """Take into the run plan what has changed, and remember what is there now.
+    """Add changed folders to the run plan, and update their digests.
 
-    An object that only went away is no change: landing zones are swept by age, and the lake must not lose what the
-    landing zone forgets. In the active partitions it is one.
+    A removed object is not a change here, although it is one in the active partitions: landing zones are cleaned by
+    age, and the lake must keep the rows.
 
     Args:
-        reading: of a stretch of keys; its active folders are left alone.
-        ranges: what is remembered; brought up to date.
-        run_plan: takes the changes.
-        since: objects that are older, in seconds of Unix time, had landed when the ranges were last read.
-        is_active: tells the active folders, which are left alone.
+        reading: of a range of keys.
+        ranges: the digests of the older folders; updated.
+        run_plan: the changed folders are added to it.
+        since: Unix time in seconds; older objects had landed when the ranges were last read.
+        is_active: whether a folder is active; active folders are ignored.
 
     Returns:
-        Where to read on; None at the end of the stretch.
+        The position to continue from; None at the end of the range of keys.
     """
-    remembered = list(ranges)
+    before = list(ranges)
     seen: set[DigestRange] = set()
     for range_, folders in _by_range([folder for folder in reading.folders if not is_active(folder.path)], ranges):
         if range_ is not None:
             seen.add(range_)
             if not reading.covers(range_.first):
-                continue  # joined with its neighbour under way; the next sweep reads it whole
+                continue  # joined with its neighbour during the sweep; the next sweep reads it whole
             if not reading.covers(range_.last):
-                reading.left = ScanPosition(reading.start.prefix, range_.first)
+                reading.rest = ScanPosition(reading.start.prefix, range_.first)
                 break
         changed = changed_folders(range_, folders, since)
         if changed and not run_plan.take(map(changed_folder, changed)):
-            reading.left = ScanPosition(reading.start.prefix, range_.first if range_ else folders[0].path)
+            reading.rest = ScanPosition(reading.start.prefix, range_.first if range_ else folders[0].path)
             break
         if range_ is not None:
             ranges.remove(range_)
         ranges.put(_range_of(folders))
-    for range_ in remembered:
+    for range_ in before:
         if range_ not in seen and reading.covers(range_.first) and reading.covers(range_.last):
             ranges.remove(range_)
-    return reading.left
+    return reading.rest
 
 
 def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since: float) -> Sequence[Folder]:
-    """The folders of a range that have new objects, as exactly as can be told; all of them where it cannot.
+    """The folders of a range that have new objects; all folders if it cannot be said which.
 
     Args:
-        range_: what is remembered of them; None of a new folder.
-        folders: what they hold now.
-        since: objects that are older had landed when the range was last read.
+        range_: the digest of the folders in the cursor; None for a new folder.
+        folders: the folders now.
+        since: Unix time in seconds; older objects had landed when the range was last read.
     """
     if range_ is None:
         return folders
@@ -65,20 +65,18 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
     fresh = [folder for folder in folders if folder.newest >= since]
     if not fresh and now.objects < range_.digest.objects:
         return ()
-    older = NOTHING
-    for folder in folders:
-        older = older.plus(folder.older)
-    # Without the new objects it is what it was: so nothing else has changed.
-    return fresh if fresh and older == range_.digest else folders
+    # If the digest without the new objects is unchanged, nothing else has changed.
+    is_rest_unchanged = total(folder.older for folder in folders) == range_.digest
+    return fresh if fresh and is_rest_unchanged else folders
 
 
 def changed_folder(folder: Folder) -> ChangedFolder:
-    """The change of a folder to what it holds now."""
+    """A changed folder, with its objects now."""
     return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions))
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:
-    """The folders with the range that each falls in; those of one range together."""
+    """The folders grouped by the range that holds them; None for a new folder."""
     groups: list[tuple[DigestRange | None, list[Folder]]] = []
     for folder in folders:
         range_ = ranges.of(folder.path)
@@ -91,7 +89,5 @@ def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[Dig
 
 def _range_of(folders: Sequence[Folder]) -> DigestRange:
     """The range of neighbouring folders."""
-    digest = NOTHING
-    for folder in folders:
-        digest = digest.plus(folder.digest)
+    digest = total(folder.digest for folder in folders)
     return DigestRange(folders[0].path, folders[-1].path, digest, len(folders))

@@ -1,4 +1,4 @@
-"""What a sensor remembers, as a short text."""
+"""The state of a sensor as a short text."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ def packed(state: Mapping[str, Any]) -> str:
 
 
 def unpacked(text: str | None) -> Mapping[str, Any] | None:
-    """The state of a text; None where there is none, or none of this version that can be read."""
+    """The state of a text; None if there is no text, or none of this version that can be read."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""How far a layout lets a listing be narrowed to the partitions of the last days."""
+"""The folders of a layout below which a listing can be limited to the partitions of the last days."""
 
 import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +7,7 @@ from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from lake_assets.config.streams import Stream
-from lake_assets.detection.listing import Listing
+from lake_assets.detection.reading import Listing
 from lake_assets.errors import StorageError
 from lake_assets.layout import codec
 from lake_assets.layout.grammar import Part, Placeholder, Static
@@ -15,10 +15,9 @@ from lake_assets.layout.template import Template
 from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.layout.timestamps import Granularity
 
-# Each prefix is a request a tick.
-MOST_PREFIXES = 2000
+MOST_PREFIXES = 2000  # each is a request for each tick
 
-# After which part of a time a finer one may follow, so that names sort as times do.
+# The parts that may follow a part of a time, so that names sort as times do.
 _FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingProxyType(
     {None: (None, "YY"), "YY": ("MM", "WW", None), "MM": ("DD", None), "WW": (None,), "DD": ("HH", None), "HH": (None,)}
 )
@@ -26,13 +25,14 @@ _FINER: Mapping[Granularity | None, tuple[Granularity | None, ...]] = MappingPro
 
 @dataclass(frozen=True)
 class TimePrefix:
-    """Where in a layout's paths time begins.
+    """The folders of a layout before and from the first time.
 
     Attributes:
-        depth: folders of a path that are looked at as one; a partition has one or several of them.
+        template: the layout.
+        depth: of the folders that have a digest of their own; a partition has one or several of them.
         leads: the folders before the first that begins with a time, such as `region={region}`.
-        times: that folder and what follows, as far as names sort as times do; empty where the layout has no such
-            folder, so that nothing tells new objects from old ones but a scan of all of them.
+        times: that folder and the following ones, as far as names sort as times do. If empty, only a scan of all
+            objects finds new ones.
     """
 
     template: Template
@@ -45,7 +45,7 @@ class TimePrefix:
         """The time prefix of a stream's layout."""
         template = stream.template
         segments = _segments(template.parts)
-        # OLake's paths leave folders out; all that lies in a first folder is then looked at as one.
+        # OLake's paths may leave folders out, so each first folder has one digest.
         depth = 1 if template.compat else len(segments)
         if not template.nested:
             types = {name: field.type for name, field in stream.partitions.items()}
@@ -58,11 +58,11 @@ class TimePrefix:
         return cls(template, depth, (), ())
 
     def active_from(self, stream: Stream, now: dt.datetime) -> str | None:
-        """The least text below a prefix that belongs to the active partitions; None where the layout has no times.
+        """The text below a prefix at which the active partitions begin; None if the layout has no times.
 
         Args:
-            stream: whose `lookback` and `end` say which are active.
-            now: with time zone.
+            stream: its `lookback` and `end` say which partitions are active.
+            now: the present, with time zone.
         """
         if not self.times:
             return None
@@ -76,36 +76,36 @@ class TimePrefix:
         return text
 
     def prefixes(self, listing: Listing) -> list[str]:
-        """The folders that have folders of times in them, each with a slash at its end; the root is the empty text.
+        """The folders above those of times, each with a slash at its end; the root is the empty text.
 
         Raises:
-            StorageError: the store cannot be listed, or there are too many.
+            StorageError: the store cannot be listed, or there are too many folders.
         """
-        found = [""]
+        prefixes = [""]
         for lead in self.leads:
             if isinstance(lead[0], Static) and len(lead) == 1:
-                found = [f"{prefix}{lead[0].text}/" for prefix in found]
+                prefixes = [f"{prefix}{lead[0].text}/" for prefix in prefixes]
                 continue
             pattern = codec.pattern(lead, nested=False)
-            found = [
+            prefixes = [
                 f"{folder}/"
-                for prefix in found
+                for prefix in prefixes
                 for folder in listing.folders(prefix)
                 if pattern.fullmatch(folder.rpartition("/")[2])
             ]
-            if len(found) > MOST_PREFIXES:
+            if len(prefixes) > MOST_PREFIXES:
                 raise StorageError(
-                    f"the layout {self.template.text!r} has {len(found):,} folders above those of its times:",
+                    f"the layout {self.template.text!r} has {len(prefixes):,} folders above those of its times:",
                     f"put the time before them in the layout; a sensor watches {MOST_PREFIXES:,} at most.",
                 )
-        return found
+        return prefixes
 
     def prefix_of(self, folder: str) -> str:
-        """The prefix that holds a folder of `depth` parts."""
+        """The prefix of a folder of `depth` parts."""
         return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
 
     def is_active(self, folder: str, active_from: str | None) -> bool:
-        """Whether a folder of `depth` parts, with a slash at its end, is one of the active partitions'."""
+        """Whether a folder of `depth` parts, with a slash at its end, is active."""
         if active_from is None:
             return False
         return folder[len(self.prefix_of(folder)) :] > active_from

@@ -1,12 +1,12 @@
-"""Reading a stretch of a store's keys into digests, folder by folder, within a budget."""
+"""Reading a range of a store's keys into digests, folder by folder, within a time budget."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Protocol
 
 from lake_assets.detection.digests import NOTHING, FolderDigest, digest_of, hash_of
-from lake_assets.detection.listing import Listing
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
@@ -15,49 +15,42 @@ from lake_assets.storage.store import LandedObject
 from lake_assets.storage.walk import position
 from lake_assets.streams.locator import PartitionLocator
 
-# Objects outside the layout that one tick names; the others are counted.
-MOST_UNMATCHED = 1000
+MOST_UNMATCHED = 1000  # unmatched objects that one reading names; further ones are counted
+
+
+class Listing(Protocol):
+    """A store that lists its objects in the order of their keys: `Store`, or a test's store in memory."""
+
+    def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[Sequence[LandedObject]]:
+        """The objects below a folder whose keys sort after a text, a page for each request; see `Store.pages`."""
+
+    def folders(self, prefix: str = "") -> Sequence[str]:
+        """The paths of the folders directly below a folder, without a slash at their ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScanPosition:
-    """How far a pass over the keys below a prefix has come.
+    """The position of a pass over the keys below a prefix."""
 
-    Attributes:
-        prefix: a folder with a slash at its end, or the empty text.
-        after: keys up to this text have been read.
-        folder: what was being read when time ran out; the empty text between two folders.
-        digest: of that folder's objects so far.
-        partitions: of these objects, as `Partition.path`.
-    """
-
-    prefix: str
-    after: str = ""
-    folder: str = ""
-    digest: FolderDigest = NOTHING
-    partitions: tuple[str, ...] = ()
+    prefix: str  # a folder with a slash at its end, or the empty text
+    after: str = ""  # keys up to this text have been read
+    folder: str = ""  # that was being read when time ran out; the empty text between two folders
+    digest: FolderDigest = NOTHING  # of that folder's objects so far
+    partitions: tuple[str, ...] = ()  # of these objects, as `Partition.path`
 
 
 @dataclass(slots=True)
 class Folder:
-    """What a folder holds.
+    """The objects of a folder, as digests."""
 
-    Attributes:
-        path: with a slash at its end.
-        digest: of all its objects.
-        older: of those that are older than the scan before this one.
-        newest: the latest time of its objects, in seconds of Unix time.
-        partitions: which its objects belong to; one, unless the layout is `nested`.
-    """
-
-    path: str
-    digest: FolderDigest = NOTHING
-    older: FolderDigest = NOTHING
-    newest: float = 0
-    partitions: dict[Partition, None] = field(default_factory=dict)
+    path: str  # with a slash at its end
+    digest: FolderDigest = NOTHING  # of all objects
+    older: FolderDigest = NOTHING  # of the objects that are older than the scan before this one
+    newest: float = 0  # Unix time of the newest object, in seconds
+    partitions: dict[Partition, None] = field(default_factory=dict)  # of the objects; one unless the layout is `nested`
 
     def count(self, objects: Sequence[LandedObject], partition: Partition, since: float) -> None:
-        """Count some objects of one partition in."""
+        """Add objects of one partition."""
         times = [landed.last_modified.timestamp() for landed in objects]
         self.digest = self.digest.plus(digest_of(objects))
         self.newest = max(self.newest, *times)
@@ -66,78 +59,59 @@ class Folder:
         self.partitions.setdefault(partition)
 
     def end(self, *, tree: bool) -> str:
-        """A text after all keys of the folder and before those of the next."""
+        """A text that sorts after all keys of the folder and before those of the next."""
         return f"{self.path[:-1]}\x01" if tree else f"{self.path[:-1]}0"  # the character that follows the slash
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedKey:
-    """An object that belongs to no partition."""
+    """An object in no partition, or a message that cannot be used."""
 
     key: str
     reason: str
 
     @property
     def hash(self) -> int:
-        """By which it is known again; the same object for another reason is another one."""
+        """Identifies the object and the reason in the cursor."""
         return hash_of(self.key, self.reason, bits=32)
 
 
 @dataclass(slots=True)
 class Reading:
-    """What was read.
-
-    Attributes:
-        start: where.
-        tree: the store lists folder by folder.
-        folders: in the order of their keys, all whole; those without data are left out.
-        unmatched: the first of them.
-        objects: how many were listed.
-        left: where to go on; None at the end of the prefix.
-    """
+    """The result of reading a range of keys."""
 
     start: ScanPosition
-    tree: bool
-    folders: list[Folder] = field(default_factory=list)
-    unmatched: list[UnmatchedKey] = field(default_factory=list)
-    objects: int = 0
-    left: ScanPosition | None = None
+    tree: bool  # the store lists folder by folder
+    folders: list[Folder] = field(default_factory=list)  # whole folders with data, in the order of their keys
+    unmatched: list[UnmatchedKey] = field(default_factory=list)  # up to `MOST_UNMATCHED`
+    objects: int = 0  # that were listed
+    rest: ScanPosition | None = None  # the position to continue from; None at the end of the prefix
 
     def covers(self, folder: str) -> bool:
-        """Whether a folder of this name would have been read whole, if it had objects."""
+        """Whether the reading has all objects of a folder, if it has any."""
         at = position(folder, tree=self.tree)
         start = position(self.start.after, tree=self.tree)
         if not folder.startswith(self.start.prefix) or (at < start and folder != self.start.folder):
             return False
-        if self.left is None:
+        if self.rest is None:
             return True
-        return at < position(self.left.after, tree=self.tree) and folder != self.left.folder
+        return at < position(self.rest.after, tree=self.tree) and folder != self.rest.folder
 
 
 @dataclass(frozen=True)
 class Reader:
-    """How keys are read in one scan.
-
-    Attributes:
-        listing: the store.
-        files: pattern of the file names that count.
-        depth: folders of a path that are taken as one.
-        locator: finds the partitions.
-        deadline: of `clock`, when to stop wherever that is.
-        tree: the store lists folder by folder.
-        clock: seconds of a clock that only goes forward.
-    """
+    """Reads keys for one scan."""
 
     listing: Listing
-    files: str
-    depth: int
+    files: str  # pattern of the names of data files
+    depth: int  # of the folders that have a digest of their own
     locator: PartitionLocator
-    deadline: float
-    tree: bool = False
-    clock: Callable[[], float] = time.monotonic
+    deadline: float  # of `clock`: reading stops after the page at hand
+    tree: bool = False  # the store lists folder by folder
+    clock: Callable[[], float] = time.monotonic  # seconds
 
     def is_late(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time budget is used up."""
         return self.clock() > self.deadline
 
     def read(
@@ -148,13 +122,13 @@ class Reader:
         most: int | None = None,
         may_stop: Callable[[str, str], bool] = lambda *_: True,
     ) -> Reading:
-        """Read on from a position.
+        """Read the keys from a position on.
 
         Args:
             start: the position to begin at.
-            since: Unix time; objects older than that have a digest of their own too.
-            most: objects, after which to stop between two folders.
-            may_stop: whether to stop between these two folders then.
+            since: Unix time in seconds; older objects also have a digest of their own, `Folder.older`.
+            most: the number of objects after which to stop between two folders.
+            may_stop: whether it may stop between these two folders.
 
         Raises:
             StorageError: the store cannot be listed.
@@ -165,29 +139,29 @@ class Reader:
         )
         last = start.after
         for page in self.listing.pages(start.prefix, start.after, tree=self.tree):
-            for directory, found in groupby(page, key=_directory):
+            for directory, group in groupby(page, key=_directory):
                 path = "".join(f"{name}/" for name in directory[: self.depth])
                 if folder.path != path:
                     _close(reading, folder)
                     if most is not None and reading.objects >= most and may_stop(folder.path, path):
                         end = folder.end(tree=self.tree) if self._is_whole(folder) else last
-                        reading.left = ScanPosition(start.prefix, end)
+                        reading.rest = ScanPosition(start.prefix, end)
                         return reading
                     folder = Folder(path)
-                objects = list(found)
+                objects = list(group)
                 reading.objects += len(objects)
                 last = objects[-1].key
                 if not is_hidden(directory):
                     data = [o for o in objects if is_data([o.key.rpartition("/")[2]], self.files)]
                     self._count(reading, folder, data, since)
             if self.is_late():
-                reading.left = self._interrupted(reading, folder, last)
+                reading.rest = self._interrupted(reading, folder, last)
                 return reading
         _close(reading, folder)
         return reading
 
     def _count(self, reading: Reading, folder: Folder, objects: Sequence[LandedObject], since: float) -> None:
-        """Count what one directory holds of data in, or note that it belongs to no partition."""
+        """Add the data files of one directory to the folder, or to the unmatched objects."""
         if not objects:
             return
         try:
@@ -199,11 +173,11 @@ class Reader:
             folder.count(objects, partition, since)
 
     def _is_whole(self, folder: Folder) -> bool:
-        """Whether this is a folder of the layout's depth; above it lie only unmatched objects, each for itself."""
+        """Whether the folder has the layout's depth; above that depth there are only unmatched objects."""
         return folder.path.count("/") == self.depth
 
     def _interrupted(self, reading: Reading, folder: Folder, last: str) -> ScanPosition:
-        """Read a folder that was begun again from its start, unless it alone takes longer than one scan."""
+        """The position after an interruption: the start of an unfinished folder, unless it alone takes a whole scan."""
         prefix = reading.start.prefix
         if not self._is_whole(folder):
             return ScanPosition(prefix, last)

@@ -1,53 +1,53 @@
-"""The partitions that one scan found changed, and the runs that are asked for them."""
+"""The changed partitions of one scan, and the runs to request for them."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.detection.digests import FolderDigest, hash_of
+from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 
-# How far apart two partitions of one range may lie, tried in turn: what lies between costs one listing each.
+# Steps between two partitions of one run, tried in turn. Each partition between them costs one listing.
 _GAPS = (1, 7, 31)
 
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """A run that is asked for: of one partition, or of all from one to another that differ in their time alone.
-
-    Attributes:
-        first: the first partition.
-        last: the last; the first again where it is one.
-        state: names what was found in hexadecimal digits: the same for the same scan, another for any other.
-    """
+    """A run to request: of one partition, or of a range of partitions that differ only in their time."""
 
     first: Partition
-    last: Partition
-    state: str
+    last: Partition  # equal to `first` if it is one partition
+    state: str  # a hash of the changes in hexadecimal; equal only for the same scan
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """What a sensor found at one tick, by listings or by the messages of a queue."""
+
+    targets: tuple[RunTarget, ...]
+    unmatched: tuple[UnmatchedKey, ...]  # objects and messages that were not reported before
+    cursor: str  # for the next tick, once the runs are requested
+    summary: str  # of the tick, one sentence
+    unremembered: int = 0  # further unmatched objects, too many for the cursor; 0 if the number was reported before
 
 
 @dataclass(frozen=True, slots=True)
 class ChangedFolder:
-    """A folder that is not as it was.
-
-    Attributes:
-        path: its path.
-        digest: what it holds now; `NOTHING` where it is gone.
-        partitions: to which its objects belong.
-    """
+    """A folder that has changed."""
 
     path: str
-    digest: FolderDigest
-    partitions: tuple[Partition, ...]
+    digest: FolderDigest  # of its objects now; `NOTHING` if it has none
+    partitions: tuple[Partition, ...]  # of its objects
 
 
 class RunPlan:
-    """What one scan found, as much of it as can go in so many runs.
+    """The changed partitions of one scan, as many as fit into `max_runs` runs.
 
     Args:
-        columns: of the stream; partitions that differ in the first that is a time may go in one run.
-        max_runs: runs that a scan may ask for.
+        columns: of the stream; partitions that differ only in the first time column may share a run.
+        max_runs: the number of runs that a scan may request.
     """
 
     def __init__(self, columns: Sequence[PartitionColumn], max_runs: int) -> None:
@@ -61,9 +61,9 @@ class RunPlan:
         return len(self._changed)
 
     def take(self, folders: Iterable[ChangedFolder]) -> bool:
-        """Take changed folders in; False, and nothing taken, if that would ask for too many runs.
+        """Add changed folders; False, and nothing is added, if that would need too many runs.
 
-        The first are always taken, however many they are, or they would wait for ever.
+        The first folders are always added, because otherwise they would never be.
         """
         folders = tuple(folders)
         new = {partition for folder in folders for partition in folder.partitions if partition not in self._changed}
@@ -81,7 +81,7 @@ class RunPlan:
         return True
 
     def _insert(self, partition: Partition) -> int:
-        """Note a partition's time; how many ranges more that makes."""
+        """Insert a partition's time; returns by how many the number of ranges grows."""
         steps, step = self._steps.setdefault(self._group(partition), []), self._step(partition)
         at = bisect_left(steps, step)
         before, behind = steps[at - 1 : at] if at else [], steps[at : at + 1]
@@ -93,20 +93,20 @@ class RunPlan:
         return 1 - sum(joins) + were_joined
 
     def targets(self, scan: int) -> tuple[RunTarget, ...]:
-        """The runs: one a partition, or, if these would be too many, one for each stretch of time in a group.
+        """The runs: one for each partition, or, if these are too many, one for each range of times in a group.
 
         Args:
-            scan: the number of the scan. A state that comes back must be sent again, and Dagster drops a run key
-                that it has seen; a scan that is repeated has the same number.
+            scan: the number of the scan, which is part of `RunTarget.state`. Dagster ignores a run key that it has
+                seen, and a folder may return to an earlier state. A repeated scan has the same number.
         """
         if len(self._changed) <= self._max_runs or self._time is None:
             return tuple(self._target([partition], scan) for partition in self._changed)
-        stretches: list[list[Partition]] = []
+        ranges: list[list[Partition]] = []
         for gap in _GAPS:
-            stretches = self._stretches(gap)
-            if len(stretches) <= self._max_runs:
+            ranges = self._ranges(gap)
+            if len(ranges) <= self._max_runs:
                 break
-        return tuple(self._target(stretch, scan) for stretch in stretches)
+        return tuple(self._target(partitions, scan) for partitions in ranges)
 
     def _target(self, partitions: Sequence[Partition], scan: int) -> RunTarget:
         texts = sorted(
@@ -119,20 +119,20 @@ class RunPlan:
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
 
-    def _stretches(self, gap: int) -> list[list[Partition]]:
-        """The partitions by group and time, cut where more than so many steps lie between two."""
-        stretches: list[list[Partition]] = []
+    def _ranges(self, gap: int) -> list[list[Partition]]:
+        """The partitions by group and time, split between two that are more than `gap` steps apart."""
+        ranges: list[list[Partition]] = []
         for partition in sorted(self._changed, key=lambda p: (str(self._group(p)), self._step(p))):
-            before = stretches[-1][-1] if stretches else None
+            before = ranges[-1][-1] if ranges else None
             if (
                 before is not None
                 and self._group(before) == self._group(partition)
                 and self._step(partition) - self._step(before) <= gap
             ):
-                stretches[-1].append(partition)
+                ranges[-1].append(partition)
             else:
-                stretches.append([partition])
-        return stretches
+                ranges.append([partition])
+        return ranges
 
     def _step(self, partition: Partition) -> int:
         if self._time is None:

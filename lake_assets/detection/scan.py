@@ -1,54 +1,32 @@
-"""One scan of the landing zone: what has arrived since the last one, by a cursor, within a budget of time.
+"""One scan of the landing zone: it finds what has landed since the scan before, by a cursor, within a time budget.
 
-Three passes. The *active* partitions, those of the last days, are listed at every scan: the folders above them (the
-regions) by one request each, and each of these from the first active day on. Stretches that were *never read*, as all
-of the bucket is at first, are read as far as time allows. When there are none left, a slice of the *older* partitions
-is read, the next one at the next scan, sweep after sweep, so that what arrives late is found as well.
+A scan has three passes. It lists the *active* partitions, those of the last days, every time: each folder above them (a
+region) by one request, from the first active day on. It reads key ranges that were *never read*, at first the whole
+bucket, as far as time allows. After these it reads a slice of the *older* partitions, the next slice at the next scan,
+sweep after sweep, so that late objects are found.
 """
 
 import datetime as dt
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from lake_assets.config.sensors import ObjectSensor
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
 from lake_assets.detection.digests import NOTHING
-from lake_assets.detection.listing import Listing
 from lake_assets.detection.older import changed_folder, reconcile
 from lake_assets.detection.prefixes import TimePrefix
-from lake_assets.detection.reading import Folder, Reader, Reading, ScanPosition, UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, RunTarget
+from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
+from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 
-LISTINGS = 16  # prefixes that are listed side by side
-MOST_REMEMBERED = 500  # unmatched objects that are remembered; the others are counted
-# Clocks differ, and an object bears the time at which its writing began.
-_MARGIN = 3600  # seconds
-
-
-@dataclass(frozen=True, slots=True)
-class ScanResult:
-    """What a scan found.
-
-    Attributes:
-        targets: the runs to ask for.
-        unmatched: objects that belong to no partition and were not reported before.
-        unremembered: how many such objects there are besides, too many to remember; 0 where that was reported before.
-        cursor: for the next scan, once the requests are recorded.
-        summary: what was scanned, one sentence.
-    """
-
-    targets: tuple[RunTarget, ...]
-    unmatched: tuple[UnmatchedKey, ...]
-    unremembered: int
-    cursor: str
-    summary: str
+LISTINGS = 16  # prefixes that are listed in parallel
+MOST_REMEMBERED = 500  # unmatched objects in the cursor; further ones are counted
+_MARGIN = 3600  # seconds: clocks differ, and the time of an object is that at which its writing began
 
 
 def scan(
@@ -60,26 +38,26 @@ def scan(
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
-    """Find what has arrived.
+    """Find the partitions whose objects have changed since the scan before.
 
     Args:
-        stream: with a sensor of type `objects`.
+        stream: a stream with a sensor of type `objects`.
         listing: its landing zone.
-        cursor: that of the scan before; None at first, and after a reset.
-        scanned_at: when the scan before was recorded, in seconds of Unix time. With it the run keys that follow a reset
-            are other ones than those before, and those of a scan that is repeated the same.
-        now: with time zone; the present when None.
-        clock: by which the budget is kept, in seconds.
+        cursor: of the scan before; None at first, and after a reset.
+        scanned_at: Unix time in seconds at which the scan before was recorded. It makes run keys after a reset differ
+            from those before, and the keys of a repeated scan the same.
+        now: the present, with time zone; the clock's when None.
+        clock: seconds of a clock, for the time budget.
 
     Raises:
-        StorageError: the landing zone cannot be listed. The cursor stays as it is, and nothing is lost.
+        StorageError: the landing zone cannot be listed. The cursor is unchanged, and nothing is lost.
     """
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)
     try:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), now, clock).done()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), now, clock).run()
     except KeyOrderError:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), now, clock).done()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), now, clock).run()
 
 
 class _Scan:
@@ -107,8 +85,8 @@ class _Scan:
         self.unmatched: dict[int, UnmatchedKey] = {}
         self.active_objects = self.old_objects = 0
 
-    def done(self) -> ScanResult:
-        """Scan."""
+    def run(self) -> ScanResult:
+        """Scan, within the budget of the sensor."""
         cursor = self.cursor
         cursor.sweep_begun = cursor.sweep_begun or self.now.timestamp()
         self._retire()
@@ -117,15 +95,15 @@ class _Scan:
         if cursor.first:
             self._read_first()
         else:
-            self._read_on()
+            self._read_older()
         cursor.ranges.shrink()
         targets = self.run_plan.targets(cursor.scans)
         cursor.scans += bool(targets)
         unmatched, unremembered = self._new_unmatched()
-        return ScanResult(targets, unmatched, unremembered, cursor.dump(), self._summary())
+        return ScanResult(targets, unmatched, cursor.dump(), self._summary(), unremembered)
 
     def _retire(self) -> None:
-        """What was active and is no longer is one of the older ones."""
+        """Move folders that are no longer active to the older ones."""
         active = self.cursor.active
         for path in [path for path in active if not self._is_active(path)]:
             self.cursor.ranges.add(path, active.pop(path))
@@ -136,21 +114,21 @@ class _Scan:
     def _scan_active(self, prefixes: list[str]) -> None:
         cursor = self.cursor
         for prefix in prefixes:
-            # The first reading of the whole bucket comes by, if it has not yet.
+            # A prefix is new unless the first reading of the whole bucket has yet to reach it.
             at = position(prefix, tree=cursor.tree)
             is_ahead = any(not p.prefix and position(p.after, tree=cursor.tree) <= at for p in cursor.first)
             if prefix not in cursor.prefixes and not is_ahead:
                 cursor.first.append(ScanPosition(prefix))
         cursor.prefixes = set(prefixes)
-        turn = int(self.now.timestamp()) % max(len(prefixes), 1)  # that none is always last, should time run out
+        turn = int(self.now.timestamp()) % max(len(prefixes), 1)  # rotates the order, in case time runs out
         with ThreadPoolExecutor(LISTINGS) as pool:
             readings = list(pool.map(self._read_prefix, [*prefixes[turn:], *prefixes[:turn]]))
-        cursor.paused = {reading.start.prefix: reading.left for reading in readings if reading.left is not None}
-        seen = {folder.path: folder for reading in readings for folder in reading.folders}
-        for folder in seen.values():
+        cursor.paused = {reading.start.prefix: reading.rest for reading in readings if reading.rest is not None}
+        folders = {folder.path: folder for reading in readings for folder in reading.folders}
+        for folder in folders.values():
             self._reconcile_active(folder)
         covered = {reading.start.prefix: reading for reading in readings}
-        for path in sorted(cursor.active.keys() - seen.keys()):
+        for path in sorted(cursor.active.keys() - folders.keys()):
             reading = covered.get(self.time_prefix.prefix_of(path))
             if reading is None or reading.covers(path):
                 self._forget_active(path)
@@ -166,7 +144,7 @@ class _Scan:
         before = cursor.active.get(folder.path)
         range_ = cursor.ranges.of(folder.path)
         if before is None and range_ is not None and range_.folders == 1:
-            # It was one of the older ones, until `lookback` was raised.
+            # It was an older folder until `lookback` was raised.
             cursor.ranges.remove(range_)
             before = range_.digest
         if before == folder.digest or self.run_plan.take([changed_folder(folder)]):
@@ -175,10 +153,10 @@ class _Scan:
             cursor.active[folder.path] = before
 
     def _forget_active(self, path: str) -> None:
-        """All objects of an active folder are gone: the stream's `on_empty` says what the run makes of it."""
+        """Report an active folder that has no objects any more; the run applies the stream's `on_empty`."""
         try:
             partition = self.locator.of(f"{path}object")
-        except LakeAssetsError:  # the config has changed: it is no partition any more
+        except LakeAssetsError:  # not a partition any more, because the config has changed
             del self.cursor.active[path]
             return
         if self.run_plan.take([ChangedFolder(path, NOTHING, (partition,))]):
@@ -187,9 +165,9 @@ class _Scan:
     def _read_first(self) -> None:
         cursor = self.cursor
         while cursor.first:
-            left = self._reconcile(self._read(cursor.first[0]))
-            if left is not None:
-                cursor.first[0] = left
+            rest = self._reconcile(self._read(cursor.first[0]))
+            if rest is not None:
+                cursor.first[0] = rest
                 return
             del cursor.first[0]
             if self.reader.is_late():
@@ -197,15 +175,15 @@ class _Scan:
         if not cursor.first and not cursor.sweeps:
             self._end_sweep()
 
-    def _read_on(self) -> None:
-        left = self._reconcile(self._read(self.cursor.sweep, most=self.sensor.scan))
-        if left is None:
+    def _read_older(self) -> None:
+        rest = self._reconcile(self._read(self.cursor.sweep, most=self.sensor.scan))
+        if rest is None:
             self._end_sweep()
-        self.cursor.sweep = left or ScanPosition("")
+        self.cursor.sweep = rest or ScanPosition("")
 
     def _end_sweep(self) -> None:
         cursor = self.cursor
-        # What was not met in a whole sweep is gone, and makes room.
+        # Unmatched objects that a whole sweep did not meet have vanished.
         cursor.unmatched = {number: sweep for number, sweep in cursor.unmatched.items() if sweep == cursor.sweeps}
         cursor.sweeps += 1
         cursor.since, cursor.sweep_begun = cursor.sweep_begun, self.now.timestamp()
@@ -224,26 +202,20 @@ class _Scan:
 
     @property
     def since(self) -> float:
-        """Objects that are older than this had landed when the older partitions were read before."""
+        """The time before which objects had landed when the older partitions were last read."""
         return self.cursor.since - _MARGIN
 
     def _reconcile(self, reading: Reading) -> ScanPosition | None:
-        return reconcile(
-            reading,
-            self.cursor.ranges,
-            self.run_plan,
-            self.since,
-            self._is_active,
-        )
+        return reconcile(reading, self.cursor.ranges, self.run_plan, self.since, self._is_active)
 
     def _note_unmatched(self, reading: Reading) -> None:
         cursor = self.cursor
-        found = {item.hash: item for item in reading.unmatched}
-        cursor.unmatched |= {number: cursor.sweeps for number in found if number in cursor.unmatched}
-        self.unmatched |= found
+        unmatched = {item.hash: item for item in reading.unmatched}
+        cursor.unmatched |= {number: cursor.sweeps for number in unmatched if number in cursor.unmatched}
+        self.unmatched |= unmatched
 
     def _new_unmatched(self) -> tuple[tuple[UnmatchedKey, ...], int]:
-        """Those that were not reported before, as many as can be remembered, and how many more."""
+        """The unmatched objects to report, as many as the cursor can hold, and the number of further new ones."""
         cursor = self.cursor
         new = [number for number in self.unmatched if number not in cursor.unmatched]
         reported = new[: MOST_REMEMBERED - len(cursor.unmatched)]
@@ -251,9 +223,9 @@ class _Scan:
         if len(cursor.unmatched) < MOST_REMEMBERED:
             cursor.unremembered = 0
         unremembered = len(new) - len(reported)
-        is_news = unremembered > cursor.unremembered  # a tick sees a part of the bucket, and not always the same number
+        is_new = unremembered > cursor.unremembered  # a scan reads a part of the bucket, and counts fewer or more
         cursor.unremembered = max(cursor.unremembered, unremembered)
-        return tuple(self.unmatched[number] for number in reported), unremembered if is_news else 0
+        return tuple(self.unmatched[number] for number in reported), unremembered if is_new else 0
 
     def _summary(self) -> str:
         cursor = self.cursor
@@ -262,8 +234,8 @@ class _Scan:
             parts.append(f"{self.active_objects:,} objects of the partitions from {self.active_from} on")
         older = "objects" if self.active_from is None else "older objects"
         if cursor.first:
-            parts.append(f"{self.old_objects:,} {older} of those that were never read, up to {cursor.first[0].after!r}")
+            parts.append(f"{self.old_objects:,} {older} that were never read before, up to {cursor.first[0].after!r}")
         else:
             parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
-        text = f"Looked at {' and '.join(parts)}: {len(self.run_plan):,} partitions have changed."
+        text = f"Scanned {' and '.join(parts)}: {len(self.run_plan):,} partitions have changed."
         return f"{text} {len(self.unmatched):,} objects belong to no partition." if self.unmatched else text

@@ -1,7 +1,7 @@
-"""The way of a partition: landed objects → manifest → Spark job → data files → one commit with its ledger row.
+"""Ingest of partitions: landed objects → manifest → Spark job → data files → one commit with its ledger row.
 
-`ingest` goes it with one partition, `ingest_all` with many: they are listed side by side, go through Spark in one job,
-and then each commits, or fails, by itself. Both are called by the command line and by Dagster alike.
+`ingest` takes one partition and `ingest_all` many: they are listed in parallel, share Spark jobs, and then commit or
+fail one by one. The command line and Dagster both call these functions.
 """
 
 import datetime as dt
@@ -35,29 +35,29 @@ def ingest(
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
 ) -> IngestResult:
-    """Make the lake's partition what the landing zone's is; readers see the old rows or the new ones.
+    """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
     Args:
-        stream: whose partition it is.
-        partition: which.
-        sessions: gives the Spark session.
-        force: read it even if its objects are those of the last commit.
-        outside: also if the stream's config does not have the partition.
+        stream: the stream of the partition.
+        partition: the partition.
+        sessions: returns the Spark session.
+        force: read the partition even if its objects have not changed since the last commit.
+        outside: also take a partition that the stream's config does not have.
         run_id: names the run in ledger and commit message; a new one when None.
         run_at: when the run began, with time zone; now when None.
 
     Returns:
-        What was done. A partition that has not changed is `skipped`.
+        The result. A partition that has not changed is `skipped`.
 
     Raises:
         OutsidePartitionError: the config does not have the partition; nothing was done.
-        LakeAssetsError: it failed; the old partition is unchanged, and a `failed` ledger row says why if the catalog
-            could still be reached.
+        LakeAssetsError: the ingest failed. The old partition is unchanged, and the ledger has a `failed` row with the
+            reason if the catalog could be reached.
     """
     (outcome,) = ingest_all(stream, [partition], sessions, force=force, outside=outside, run_id=run_id, run_at=run_at)
     if outcome.error is not None:
         raise outcome.error
-    assert outcome.result is not None  # noqa: S101 - an outcome is one of both
+    assert outcome.result is not None  # noqa: S101 - an outcome has a result or an error
     return outcome.result
 
 
@@ -73,29 +73,29 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
     run_at: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Generator[Outcome, None, None]:
-    """Make many of the lake's partitions what the landing zone's are, each by a commit of its own.
+    """Refresh many partitions of the lake from the landing zone, each in a commit of its own.
+
+    In mode index, `index_all` registers the new objects instead, all in one transaction. It reads no object again, so
+    `force` has no effect.
 
     Args:
-        stream: whose partitions they are.
-        partitions: which, each once.
-        sessions: gives the Spark session.
-        force: read them even if their objects are those of the last commit.
-        landed_only: leave out a partition that has no objects and was never committed, for any `on_empty`; of
-            one that was committed and has lost its objects the policy decides. Where the rows say of which partition
-            they are, one that has no rows, neither there nor in the lake, is left out.
-        outside: take partitions that the stream's config does not have too.
+        stream: the stream of the partitions.
+        partitions: the partitions, each once.
+        sessions: returns the Spark session.
+        force: read the partitions even if their objects have not changed since the last commit.
+        landed_only: leave out a partition that has no objects and was never committed, for any `on_empty`. The policy
+            decides on a partition that was committed and has lost its objects. If a partition column is in the rows,
+            a partition without rows, in the objects and in the lake, is left out.
+        outside: also take partitions that the stream's config does not have.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
-        checkpoint: called between steps; what it raises ends the run. If that is an interrupt, partitions that have
-            begun are `cancelled` in the ledger, and those that have not have no row.
-
-    A stream in mode index has its new objects registered instead, all in one transaction, by `index_all`; nothing is
-    read again there, so `force` means nothing.
+        checkpoint: called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
+            that have begun are `cancelled` in the ledger, and the others have no row.
 
     Yields:
-        What became of each, in the order in which it is known. One that fails leaves the others alone; but if Spark
-        does not start, or the catalog or a storage cannot be reached, those that are left fail by the same error,
-        untried.
+        The outcome of each partition, in the order in which they end. A partition that fails does not stop the others.
+        But if Spark does not start, or the catalog or a storage cannot be reached, the remaining partitions fail with
+        the same error and are not tried.
 
     Raises:
         OutsidePartitionError: the config does not have some of the partitions; nothing was done with any of them.
@@ -109,7 +109,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
             stream,
             partitions,
             landed_only=landed_only,
-            outside=True,  # they have been looked at
+            outside=True,  # checked above
             run_id=run_id,
             run_at=run_at,
             checkpoint=checkpoint,
@@ -122,13 +122,13 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         for group in chunks(runs, GROUP_PARTITIONS):
             yield from replace_run.replace(group)
     except GeneratorExit:
-        raise  # the caller wants no more outcomes
+        raise  # the caller has closed the generator
     except BaseException as error:
         cut_off = [run for run in runs if run.state in (State.OPEN, State.FAILED)]
         if is_interrupt(error):
             cut_off = [run for run in cut_off if run.has_begun]
         for run in cut_off:
-            # An error that all have in common is what the interrupt did to Spark or to the catalog.
+            # An error that all partitions share is the effect of the interrupt on Spark or the catalog.
             if run.error is None or (is_interrupt(error) and run.error is replace_run.broken):
                 run.fail(error)
         record_failures(stream, cut_off)

@@ -1,4 +1,4 @@
-"""What becomes of a partition: the one decision that ingest, its dry run and mode index take."""
+"""The decision what to do with a partition, shared by ingest, the dry run and mode index."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from lake_assets.streams.unknown import UnknownPartitions
 Action = Literal["replace", "register", "skip", "keep", "clear", "fail", "leave_out"]
 """What to do with a partition.
 
-`replace`: read the objects, and replace the partition. `register`: register new objects in place. `skip`: nothing has
-changed. `keep`, `clear`: there are no rows, and the partition stays or is emptied. `fail`: with an error. `leave_out`:
-nothing of it has landed, and there is neither result nor error.
+`replace`: read the objects and replace the partition. `register`: register new objects in place. `skip`: nothing has
+changed. `keep`, `clear`: the source has no rows, and the partition stays or is emptied. `fail`: report an error.
+`leave_out`: nothing has landed, and the partition has neither a result nor an error.
 """
 
 _WORDS: dict[Action, str] = {
@@ -31,59 +31,40 @@ _WORDS: dict[Action, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of a partition when it is decided on.
+    """What a decision on a partition is based on."""
 
-    Attributes:
-        objects: how many have landed.
-        table_exists: whether the stream's table does.
-        is_unchanged: the objects are those of the last commit.
-        was_committed: the ledger has a commit of it.
-        rows: that were read; None before the Spark job.
-        new: objects that are not registered yet, in mode index.
-        changed: registered objects that are others now, in mode index.
-    """
-
-    objects: int
+    objects: int  # that have landed
     table_exists: bool
-    is_unchanged: bool = False
-    was_committed: bool = False
-    rows: int | None = None
-    new: int = 0
-    changed: int = 0
+    is_unchanged: bool = False  # the objects are those of the last commit
+    was_committed: bool = False  # the ledger has a commit of the partition
+    rows: int | None = None  # that were read; None before the Spark job
+    new: int = 0  # objects that are not registered yet, in mode index
+    changed: int = 0  # objects that have changed since they were registered, in mode index
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do with a partition.
-
-    Attributes:
-        action: what.
-        why: a clause; empty where the action says it all.
-        is_recorded: whether the ledger gets a row. One that it does not know and that has no
-            objects is probably a typo.
-        note: of such a partition, which values there are.
-        on_empty: the policy that decided, where the partition has no rows.
-    """
+    """What to do with a partition, and why."""
 
     action: Action
-    why: str = ""
-    is_recorded: bool = True
-    note: str = ""
-    on_empty: OnEmpty | None = None
+    why: str = ""  # a clause; empty if the action needs no reason
+    is_recorded: bool = True  # in the ledger; an unknown partition without objects is probably a typo
+    note: str = ""  # for such a partition: the values that exist
+    on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
 
     def __str__(self) -> str:
         if self.action == "register":
             return f"register {self.why}"
-        what = _WORDS.get(self.action, self.action)
-        return f"{what}: {self.why}" if self.why else what
+        action = _WORDS.get(self.action, self.action)
+        return f"{action}: {self.why}" if self.why else action
 
 
 class Decider:
-    """Decides on the partitions of one run; it reads the ledger once, and only where a partition has no rows.
+    """Decides on the partitions of one run. It reads the ledger at most once, for the first partition without rows.
 
     Args:
-        stream: whose partitions they are.
-        force: read partitions that have not changed too.
+        stream: the stream of the partitions.
+        force: replace partitions that have not changed, too.
         landed_only: leave out partitions of which nothing has landed, for any `on_empty`.
     """
 
@@ -94,12 +75,7 @@ class Decider:
         self._unknown: UnknownPartitions | None = None
 
     def decide(self, partition: Partition, facts: Facts, lake: LakeSession | None) -> Decision:
-        """What to do with a partition.
-
-        Args:
-            partition: which.
-            facts: what is known of it.
-            lake: an open session; None where there is no lake.
+        """Decide what to do with a partition; `lake` is None if there is no lake yet.
 
         Raises:
             CatalogError: the ledger or the table cannot be read.
@@ -126,17 +102,17 @@ class Decider:
         return Decision("replace") if facts.objects and facts.rows != 0 else None
 
     def _without_rows(self, partition: Partition, facts: Facts, lake: LakeSession | None) -> Decision:
-        """The stream's `on_empty` says what it means that a partition has no objects, or none with rows of it."""
+        """Apply the stream's `on_empty` to a partition without objects, or without rows in them."""
         config = self._stream.config
         if self._landed_only and config.selects_rows and not (facts.table_exists and self._has_rows(partition, lake)):
-            # That there are objects does not say that something has landed, where the rows say of which partition.
+            # The objects may hold rows of other partitions only.
             return Decision("leave_out", "nothing of it has landed")
         unknown = self._unknown_partitions(lake)
         is_unknown = partition.path not in unknown.known
         is_typo = is_unknown and (not facts.objects or (config.on_empty == "fail" and config.selects_rows))
         note = unknown.meant(partition) if is_typo else ""
-        whose = "the source partition" if config.on_empty == "fail" else "its source"
-        empty = f"{whose} has no {'rows' if facts.objects else 'objects'}"
+        source = "the source partition" if config.on_empty == "fail" else "its source"
+        empty = f"{source} has no {'rows' if facts.objects else 'objects'}"
         action, why = self._of_empty(facts, is_typo=is_typo)
         return Decision(action, f"{empty}, and {why}", not is_typo, note, config.on_empty)
 
@@ -165,14 +141,15 @@ class Decider:
 
 
 def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -> EmptySourceError:
-    """The error of a partition without rows, where `on_empty` is fail."""
+    """The error for a partition without rows if `on_empty` is fail."""
     if stream.config.mode == "index":
-        what, ways = "objects", "keep"
+        missing, policies = "objects", "keep"
     else:
         values = zip(partition.columns, partition.values, strict=True)
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
-        what, ways = f"rows{' of ' if chosen else ''}{', '.join(chosen)}", "keep or clear"
+        missing, policies = f"rows{' of ' if chosen else ''}{', '.join(chosen)}", "keep or clear"
     advice = f"{decision.note} Check its name, " if decision.note else "check that it has landed, "
     return EmptySourceError(
-        f"the source partition has no {what}: {stream.source_glob(partition)}:", f"{advice}or set on_empty to {ways}."
+        f"the source partition has no {missing}: {stream.source_glob(partition)}:",
+        f"{advice}or set on_empty to {policies}.",
     )

@@ -1,9 +1,8 @@
 """The dry run: what an ingest of a partition would do now."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from lake_assets.errors import NoLakeError
 from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.replace.staging import FOLDER
@@ -28,28 +27,28 @@ class Plan:
     source_glob: str
     manifest: Manifest
     fingerprint: str
-    destination: str  # URI of the folder that new files go to; in mode index, of the partition's objects
+    destination: str  # URI of the folder of new files; in mode index, of the partition's objects
     table: str
     table_exists: bool
     rows_before: int
-    files_written: int = 0  # about: by the objects' bytes, and the cores of this machine
-    statements: tuple[Statement, ...] = ()  # of the commit, as the strategy by INSERT or the extension's would run them
+    files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
+    statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
 
     @property
     def action(self) -> str:
-        """What would be done, and why, in one sentence."""
+        """The decision and its reason, in one sentence."""
         return str(self.decision)
 
 
 def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
-    """What `ingest` would do with the partition now; nothing is written, and no Spark session is started.
+    """What `ingest` would do with the partition now. Nothing is written, and no Spark session is started.
 
     Raises:
         LakeAssetsError: what `ingest` would raise before its job.
     """
     new: list[str] = []
     changed = 0
-    if stream.config.mode == "index":
+    if is_index := stream.config.mode == "index":
         index = plan_index(stream, [partition])
         (part,) = index.partitions
         manifest, new, changed = Manifest(part.objects), [o.uri for o in part.new], len(index.changed)
@@ -57,10 +56,8 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         manifest = stream.manifest(partition)
         manifest.check()
     fingerprint = stream.fingerprint(manifest)
-    decider = Decider(stream, force=force)
-
-    def decided(lake: LakeSession | None) -> tuple[bool, int, Decision]:
-        exists, rows, last = (False, 0, None) if lake is None else _look(lake, stream, partition)
+    with stream.lake.open_if_exists() as lake:
+        exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
         facts = Facts(
             len(manifest.objects),
             table_exists=exists,
@@ -69,41 +66,34 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
             new=len(new),
             changed=changed,
         )
-        return exists, rows, decider.decide(partition, facts, lake)
-
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            exists, rows_before, decision = decided(lake)
-    except NoLakeError:
-        exists, rows_before, decision = decided(None)
-    is_index = stream.config.mode == "index"
-    destination = stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition)
-    base = Plan(
+        decision = Decider(stream, force=force).decide(partition, facts, lake)
+    files_written = 0
+    statements: tuple[Statement, ...] = ()
+    match decision.action:
+        case "register":
+            statements = (add_files_statement(stream.table, new),)
+        case "clear":
+            statements = (delete_statement(stream.table, partition),)
+        case "replace":
+            files_written = len(shares(manifest.objects, stream.config.target_file_size, os.cpu_count() or 1))
+            statements = (delete_statement(stream.table, partition), _load_statement(stream, partition))
+    return Plan(
         stream.name,
         partition,
         decision,
         stream.source_glob(partition),
         manifest,
         fingerprint,
-        destination,
+        stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
         str(stream.table),
         exists,
         rows_before,
+        files_written,
+        statements,
     )
-    match decision.action:
-        case "register":
-            return replace(base, statements=(add_files_statement(stream.table, new),))
-        case "clear":
-            return replace(base, statements=(delete_statement(stream.table, partition),))
-        case "replace":
-            files = len(shares(manifest.objects, stream.config.target_file_size, os.cpu_count() or 1))
-            statements = (delete_statement(stream.table, partition), _load_statement(stream, partition))
-            return replace(base, files_written=files, statements=statements)
-        case _:
-            return base
 
 
-def _look(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
+def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
     """Whether the table exists, how many rows the partition has, and its last fingerprint."""
     if not lake.exists(stream.table):
         return False, 0, None
@@ -114,7 +104,7 @@ def _look(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[
 
 
 def _load_statement(stream: OpenStream, partition: Partition) -> Statement:
-    """How the new rows come into the table: registered as files, or inserted from staged ones."""
+    """The statement that adds the new rows: as files, or from staged files by INSERT."""
     lake = stream.lake_config
     if lake.inserts_only:
         staged = f"{lake.staging_storage.root}/{FOLDER}<random>/<run id>-<random>.parquet"

@@ -1,4 +1,4 @@
-"""Taking a partition out of the ledger that never was one, such as a typo's."""
+"""Removal of a partition from the ledger that never existed, such as a typo."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,76 +15,76 @@ from lake_assets.streams.stream import OpenStream
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A partition that the ledger had rows of."""
+    """A partition that was removed from the ledger."""
 
     partition: Partition
     ledger_rows: int
 
 
 def forget(stream: OpenStream, partitions: Iterable[Partition], *, dry_run: bool = False) -> list[Forgotten]:
-    """Delete all that ledger and manifest hold of some partitions, in one transaction.
+    """Delete all rows of the stream's partitions from ledger and manifest, in one transaction.
 
-    A partition with rows in the lake or with landed objects is a real one, and is refused; where a column is in the
-    rows, objects do not say that. What Dagster knows of dynamic partitions stays.
+    A partition with rows in the lake or with landed objects exists and is refused. If a partition column is in the
+    rows, landed objects do not prove that. Dagster keeps its dynamic partitions.
 
     Args:
-        stream: whose partitions they are; of other streams nothing is deleted.
-        partitions: which, each once.
-        dry_run: only look.
+        stream: the stream of the partitions.
+        partitions: the partitions to remove.
+        dry_run: check the partitions and delete nothing.
 
     Raises:
-        PartitionError: one is real, or the ledger has no row of it; nothing was deleted.
+        PartitionError: a partition exists, or the ledger has no row of it; nothing was deleted.
         StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read, or refuses.
+        CatalogError: the lake cannot be read, or the catalog refuses.
     """
     wanted = list(dict.fromkeys(partitions))
     landed = {} if stream.config.selects_rows else list_landed_in(stream, wanted)
     for partition, manifest in landed.items():
         if manifest.objects:
-            landed_there = f"{len(manifest.objects):,} landed objects at {stream.source_glob(partition)}"
+            objects = f"{len(manifest.objects):,} landed objects at {stream.source_glob(partition)}"
             raise PartitionError(
-                f"partition {partition} has {landed_there}:",
-                "remove them first, or leave its ledger rows.",
+                f"partition {partition} has {objects}:", "remove them first, or leave its ledger rows."
             )
     try:
         with stream.lake.open(read_only=dry_run) as lake:
             if not lake.exists(ledger_table(lake.config)):
                 raise _unknown(wanted[0])
             if dry_run:
-                return _look(lake, stream, wanted)
+                return _count_rows(lake, stream, wanted)
             return under_lock(lake, lambda: _delete(lake, stream, wanted), "the removal of ledger rows")
     except NoLakeError:
         raise _unknown(wanted[0]) from None
 
 
-def _look(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
-    found = []
+def _count_rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
+    """The ledger rows of each partition; refuses one that exists, or that the ledger does not have."""
+    forgotten = []
     for partition in partitions:
         if lake.exists(stream.table) and (rows := count_partition(lake, stream.table, partition)):
             raise PartitionError(
                 f"partition {partition} has {rows:,} rows in {stream.table}:",
                 "a partition with rows is not forgotten; `on_empty: clear` removes rows whose source is empty.",
             )
-        ((known,),) = lake.rows(
+        ((ledger_rows,),) = lake.rows(
             f"SELECT count(*) FROM {ledger_table(lake.config).sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608
             [stream.name, partition.path],
         )
-        if not known:
+        if not ledger_rows:
             raise _unknown(partition)
-        found.append(Forgotten(partition, known))
-    return found
+        forgotten.append(Forgotten(partition, ledger_rows))
+    return forgotten
 
 
 def _delete(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> list[Forgotten]:
     with lake.transaction():
-        found = _look(lake, stream, partitions)
+        forgotten = _count_rows(lake, stream, partitions)
         for partition in partitions:
             for table in (ledger_table(lake.config), manifest_table(lake.config)):
                 lake.rows(
                     f"DELETE FROM {table.sql} WHERE stream = ? AND load_partition = ?",  # noqa: S608 - a quoted name
                     [stream.name, partition.path],
                 )
-    return found
+    return forgotten
 
 
 def _unknown(partition: Partition) -> PartitionError:

@@ -1,13 +1,12 @@
-"""One partition on its way from the landing zone into the lake: what is known of it so far, and how it ended."""
+"""One partition of a run: its state, its ledger row, and its result or error."""
 
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -28,27 +27,27 @@ from lake_assets.parquet.job import DataFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
-TRIES = 3  # how often a partition is read whose objects, or whose table, change under the job
+TRIES = 3  # reads of a partition whose objects, or whose table, change during the job
 
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """What an ingest of a partition did: its ledger row, and what the ledger does not hold."""
+    """The result of an ingest of a partition: its ledger row, and what the ledger does not hold."""
 
     row: LedgerRow
     manifest: Manifest
     destination: str
     schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
     seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
-    changes: tuple[ColumnChange, ...] = ()  # of the table's columns, that this partition made
-    note: str = ""  # of a partition of which nothing is known, which values there are
+    changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
+    note: str = ""  # for an unknown partition: the values that exist
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one partition of a run: its result, or its error; neither if it was left out.
+    """The result or the error of one partition of a run; neither if the partition was left out.
 
-    In mode index some objects of a partition that failed may be registered.
+    In mode index, some objects of a failed partition may be registered.
     """
 
     partition: Partition
@@ -57,17 +56,17 @@ class Outcome:
 
 
 class State(Enum):
-    """How far a partition of a run is."""
+    """The state of a partition of a run."""
 
-    OPEN = "there is more to do"
+    OPEN = "it is not finished"
     DONE = "it is committed or skipped, and has a result"
     FAILED = "it has an error"
-    LEFT_OUT = "nothing of it has landed, ever"
+    LEFT_OUT = "it has no objects and was never committed"
     REPORTED = "the caller has its outcome"
 
 
 class PartitionRun:
-    """One partition of a run: its ledger row while it is filled in, its state, and its result or error."""
+    """One partition of a run: its state, its ledger row while it is filled in, and its result or error."""
 
     def __init__(self, stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime) -> None:
         self.stream = stream
@@ -81,7 +80,7 @@ class PartitionRun:
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
-        self.is_recorded = True  # in the ledger; a partition of which nothing was ever known is not
+        self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
         self.row = LedgerRow(
             run_id=run_id,
@@ -98,16 +97,16 @@ class PartitionRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the outcome is final, and not reported yet; objects or columns that change are read again first."""
+        """Whether the outcome is final and not reported yet. A partition that may be tried again has not ended."""
         return self.state in (State.DONE, State.FAILED, State.LEFT_OUT) and not self._may_try_again
 
     @property
     def _may_try_again(self) -> bool:
-        passing = (SourceChangedError, SchemaChangedError, SchemaDriftError)
-        return self.state is State.FAILED and isinstance(self.error, passing) and self._tries < TRIES
+        temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError)
+        return self.state is State.FAILED and isinstance(self.error, temporary) and self._tries < TRIES
 
     def try_again(self) -> bool:
-        """Whether the partition failed because its objects or columns changed, and is open again."""
+        """Reopen the partition if it failed because its objects or columns changed; returns whether it did."""
         if not self._may_try_again:
             return False
         self._tries += 1
@@ -116,31 +115,31 @@ class PartitionRun:
         return True
 
     def fail(self, error: BaseException) -> None:
-        """The partition has this error, and nothing of it is committed."""
+        """Set the error of the partition. Nothing of it is committed."""
         self.error = error
         self.state = State.FAILED
 
     def leave_out(self) -> None:
-        """Nothing of the partition has landed: there is no result, and no ledger row."""
+        """Leave the partition out, without a result or a ledger row, because nothing of it has landed."""
         self.state = State.LEFT_OUT
 
     def report(self) -> Outcome:
-        """The outcome, for the caller."""
+        """Return the outcome for the caller, and mark the partition as reported."""
         self.state = State.REPORTED
-        assert self.error is None or isinstance(self.error, Exception)  # noqa: S101 - others end the run
+        assert self.error is None or isinstance(self.error, Exception)  # noqa: S101 - other exceptions end the run
         return Outcome(self.partition, self.result, self.error)
 
-    def decided(self, decision: Decision) -> None:
-        """Note why there is nothing to load, in the ledger row and for the result."""
+    def set_decision(self, decision: Decision) -> None:
+        """Note in the ledger row and the result why there is nothing to load."""
         if decision.on_empty is not None:
             self.update(on_empty=decision.on_empty)
         self.is_recorded, self.note = decision.is_recorded, decision.note
 
-    def listed(self, manifest: Manifest) -> None:
-        """Note what is there.
+    def set_manifest(self, manifest: Manifest) -> None:
+        """Set the objects of the partition.
 
         Raises:
-            SourceError: an object cannot be Parquet.
+            SourceError: an object cannot be a Parquet file.
         """
         self.manifest = manifest
         self.update(
@@ -151,10 +150,10 @@ class PartitionRun:
         manifest.check()
 
     def refuse_moved_source(self) -> None:
-        """The rows that were read are those of the manifest only if the objects are still the same.
+        """Refuse rows that were read from objects that have changed since the listing.
 
         Raises:
-            SourceChangedError: they are not.
+            SourceChangedError: an object has changed.
         """
         now = self.stream.fingerprint(self.stream.manifest(self.partition))
         if now != self.row.source_fingerprint:
@@ -164,11 +163,11 @@ class PartitionRun:
             )
 
     def update(self, **columns: object) -> None:
-        """Fill in columns of the ledger row."""
+        """Set columns of the ledger row."""
         self.row = dataclasses.replace(self.row, **columns)  # type: ignore[arg-type]
 
-    def done(self, row: LedgerRow) -> None:
-        """The partition is committed or skipped, and this is its ledger row."""
+    def finish(self, row: LedgerRow) -> None:
+        """Set the result of a committed or skipped partition, with its ledger row."""
         self.row = row
         destination = self.stream.destination_uri(self.partition)
         self.state = State.DONE
@@ -178,37 +177,37 @@ class PartitionRun:
 
     @property
     def has_begun(self) -> bool:
-        """Whether anything was done for the partition."""
+        """Whether a step of the partition has run."""
         return bool(self.seconds)
 
     def failed_row(self) -> LedgerRow:
-        """The ledger row of a partition that failed, or whose run was cancelled."""
+        """The ledger row of a failed or cancelled partition."""
         now = dt.datetime.now(dt.UTC)
         if is_interrupt(self.error):
             return dataclasses.replace(self.row, status="cancelled", finished_at=now)
-        error = storable(f"{type(self.error).__name__}: {self.error}")  # it may name a file whose name is no text
+        error = storable(f"{type(self.error).__name__}: {self.error}")  # a file name in it may not be UTF-8
         return dataclasses.replace(self.row, status="failed", error=error, finished_at=now)
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time a step, and keep its error as the partition's own: the others go on."""
+        """Time a step, and keep its error as the error of this partition only."""
         start = time.perf_counter()
         try:
             yield
-        except Exception as error:  # noqa: BLE001 - kept, and raised or reported by whoever asked for the partition
+        except Exception as error:  # noqa: BLE001 - reported as the outcome
             self.fail(error)
         finally:
             self.add_seconds(name, time.perf_counter() - start)
 
     def add_seconds(self, name: str, seconds: float) -> None:
-        """Add to the time of a step."""
+        """Add to the duration of a step."""
         self.seconds[name] = self.seconds.get(name, 0) + seconds
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error means that the run is being cancelled: Ctrl-C, or Dagster's *Terminate*.
+    """Whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
 
-    These are no `Exception`. DuckDB makes an error of its own of one that reaches it, and names it as the cause.
+    These are not subclasses of `Exception`. DuckDB wraps one that reaches it in its own error, with it as the cause.
     """
     while error is not None:
         if not isinstance(error, Exception):
@@ -218,13 +217,14 @@ def is_interrupt(error: BaseException | None) -> bool:
 
 
 Item = TypeVar("Item")
+AnyRun = TypeVar("AnyRun", bound=PartitionRun)
 
 
 @contextmanager
 def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
-    """Loop over the outcomes of a run inside: an interrupt that meets the loop's own body ends the run as one too.
+    """Pass an interrupt in the body of the loop over the outcomes on to the run.
 
-    Otherwise the run would only see that nobody asks it for more, and note nothing of what had begun.
+    Otherwise the run would see a closed generator only, and would not record the partitions that had begun.
     """
     try:
         yield outcomes
@@ -232,38 +232,45 @@ def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Gen
         if is_interrupt(error):
             try:
                 outcomes.throw(error)
-                for _ in outcomes:  # committed, and not told: the ledger has them
+                for _ in outcomes:  # committed and not reported; the ledger has them
                     continue
-            except BaseException as again:
-                if again is not error:
+            except BaseException as raised:
+                if raised is not error:
                     raise
         raise
 
 
 def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
-    """Those of which there is more to do."""
+    """The partitions that are not finished."""
     return [run for run in runs if run.state is State.OPEN]
 
 
 def share_refusal(runs: Sequence[PartitionRun]) -> None:
-    """Give all of these one error, if none of their objects can be read: the right is missing for the whole bucket."""
+    """Give all partitions the same error if the storage refuses the objects of each: the whole bucket is refused."""
     refused = [run for run in runs if isinstance(run.error, ObjectRefusedError)]
     if len(refused) == len(runs):
         for run in refused:
             run.error = refused[0].error
 
 
-def chunks(runs: Iterable[PartitionRun], size: int) -> Iterator[list[PartitionRun]]:
-    """The runs, so many at a time."""
-    some = iter(runs)
-    while chunk := list(islice(some, size)):
+def chunks(runs: Iterable[AnyRun], most: int, size: Callable[[AnyRun], int] = lambda _: 1) -> Iterator[list[AnyRun]]:
+    """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
+    chunk: list[AnyRun] = []
+    total = 0
+    for run in runs:
+        if chunk and total + size(run) > most:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(run)
+        total += size(run)
+    if chunk:
         yield chunk
 
 
 def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
-    """A ledger row for each, if the catalog can be reached; the error itself is what matters.
+    """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
 
-    A partition that is a typo, as far as anybody knows, gets none: the ledger is what says which partitions there are.
+    An unknown partition gets no row, because the ledger says which partitions exist.
     """
     runs = [run for run in runs if run.is_recorded]
     if not runs:
@@ -276,8 +283,8 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
         for run in runs:
             if run.error is None:
                 continue
-            told = ", by the same error." if str(second) == str(run.error) else f": {second}"
-            note = f"No ledger row could be written{told}"
-            # Several may have one error in common.
+            reason = ", by the same error." if str(second) == str(run.error) else f": {second}"
+            note = f"No ledger row could be written{reason}"
+            # Several partitions may share one error.
             if note not in getattr(run.error, "__notes__", ()):
                 run.error.add_note(note)

@@ -4,7 +4,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from http import HTTPStatus
@@ -192,6 +192,19 @@ class DuckLake:
                     self._detach(engine)
                 raise
             self._detach(engine)
+
+    @contextmanager
+    def open_if_exists(self) -> Iterator[LakeSession | None]:
+        """Attach the lake read-only for the time of the block; None if there is no lake yet.
+
+        Raises:
+            LakeAssetsError: as `open`.
+        """
+        with ExitStack() as stack:
+            session: LakeSession | None = None
+            with suppress(NoLakeError):
+                session = stack.enter_context(self.open(read_only=True))
+            yield session
 
     def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[None]:
         """Holds the file of a DuckDB catalog, which one process at a time can open."""

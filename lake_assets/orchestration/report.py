@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import dagster as dg
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.errors import ConfigError, MissingExtraError, NoLakeError
+from lake_assets.errors import ConfigError, MissingExtraError
 from lake_assets.lake.ledger.last_runs import LedgerFigures, ledger_figures
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.texts import first_lines
@@ -139,12 +139,9 @@ def ledger_asset(
     spec = spec.replace_attributes(deps=[*tables, *spec.deps])
 
     def observe() -> dg.ObserveResult:
-        try:
-            with streams[0].lake.open(read_only=True) as session:
-                figures = ledger_figures(session)
-                rows = read_ledger(session, limit=PREVIEW_ROWS) if figures else []
-        except NoLakeError:
-            figures, rows = None, []
+        with streams[0].lake.open_if_exists() as session:
+            figures = ledger_figures(session) if session else None
+            rows = read_ledger(session, limit=PREVIEW_ROWS) if session and figures else []
         if figures is None:
             return dg.ObserveResult(metadata={"rows": 0}, data_version=dg.DataVersion("0 rows"))
         # Rows are only ever appended.

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lake_assets.errors import NoLakeError
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, read_ledger
 from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
@@ -106,11 +105,10 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
 
 
 def _newest_runs(stream: OpenStream) -> list[LedgerRow]:
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            return read_ledger(lake, stream.name, limit=RUNS) if lake.exists(ledger_table(lake.config)) else []
-    except NoLakeError:
-        return []
+    with stream.lake.open_if_exists() as lake:
+        if lake is None or not lake.exists(ledger_table(lake.config)):
+            return []
+        return read_ledger(lake, stream.name, limit=RUNS)
 
 
 def _time(moment: dt.datetime | None) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
-from lake_assets.errors import NoLakeError, OutsidePartitionError
+from lake_assets.errors import OutsidePartitionError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
@@ -157,11 +157,8 @@ def partition_state(
 
 
 def _read_ledger(stream: OpenStream) -> Mapping[Partition, LastRuns]:
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            runs = last_runs(lake, stream.table)
-    except NoLakeError:
-        return {}
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table)
     # A table that once had other partition columns has their rows in the ledger still.
     found = {stream.config.partition_at(path): last for path, last in runs.items()}
     return {partition: last for partition, last in found.items() if partition is not None}

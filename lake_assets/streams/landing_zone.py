@@ -16,12 +16,12 @@ from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
-LISTINGS = 16  # side by side: a listing is a wait for the store
+LISTINGS = 16  # in parallel: a listing mostly waits for the store
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedObject:
-    """A landed object that lies in no partition, and why."""
+    """A landed object in no partition, and the reason."""
 
     landed: LandedObject
     why: LakeAssetsError
@@ -33,61 +33,59 @@ class UnmatchedObject:
 
     @property
     def uri(self) -> str:
-        """Where it is."""
+        """Its URI."""
         return storable(self.landed.uri)
 
 
 @dataclass(frozen=True, slots=True)
 class UnmatchedFolder:
-    """A folder of the landing zone whose objects lie in no partition."""
+    """A folder of the landing zone with objects in no partition."""
 
     path: str  # below the source; empty for the source itself
     objects: int
     why: LakeAssetsError
 
     def __str__(self) -> str:
-        where = f"{self.path}/" if self.path else "the source's own folder"
-        return f"{where} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
+        folder = f"{self.path}/" if self.path else "the source's own folder"
+        return f"{folder} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
 
 
 def unmatched_folders(unmatched: Sequence[UnmatchedObject]) -> list[UnmatchedFolder]:
-    """The objects that lie in no partition, by folder and reason, sorted."""
-    found = Counter((one.key.rpartition("/")[0], str(one.why)) for one in unmatched)
-    why = {str(one.why): one.why for one in unmatched}
-    return [UnmatchedFolder(path, number, why[text]) for (path, text), number in sorted(found.items())]
+    """The objects in no partition, counted by folder and reason, sorted."""
+    counts = Counter((item.key.rpartition("/")[0], str(item.why)) for item in unmatched)
+    reasons = {str(item.why): item.why for item in unmatched}
+    return [UnmatchedFolder(path, number, reasons[text]) for (path, text), number in sorted(counts.items())]
 
 
 def list_landed(
     stream: OpenStream, known: Iterable[Partition] = (), now: dt.datetime | None = None
 ) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
-    """All objects by partition, each as `OpenStream.manifest` would give it, and those that lie in no partition.
+    """List the whole landing zone: its objects by partition, as `OpenStream.manifest` has them, and those in none.
 
-    It is one listing of the whole landing zone; a web server is asked for the object of each partition that the config
-    promises. Where a partition column is in the rows, only they say whose they
-    are: then the objects of a place are those of each of its partitions that the config promises by now.
+    A web server cannot be listed, so it gets a request for each partition that the config expects. If a partition
+    column is in the rows, the path does not have it: each partition that the config expects by now, of those with one
+    `Partition.path_part`, then has all objects of that path part.
 
     Args:
-        stream: whose objects.
-        known: other partitions that have the objects of their places.
-        now: the moment that says how far the config's dates reach, with a time zone; the present when None.
+        stream: the stream of the objects.
+        known: other partitions that have the objects of their path parts.
+        now: the moment up to which the config expects dates, with a time zone; the present when None.
 
     Raises:
         StorageError: the landing zone cannot be listed.
     """
     calendar, known = Calendar(stream.config, now), tuple(known)
     if not stream.source.is_listable:
-        asked = dict.fromkeys([*calendar.expected(known), *known])
-        return {partition: found for partition, found in list_landed_in(stream, asked).items() if found.objects}, ()
+        wanted = dict.fromkeys([*calendar.expected(known), *known])
+        return {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}, ()
     by_path_part, unmatched = _by_path_part(stream, stream.source.list(files=stream.config.files))
-    found = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
-    found |= {
-        partition: by_path_part[partition.path_part] for partition in known if partition.path_part in by_path_part
-    }
-    return found, unmatched
+    landed = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
+    landed |= {p: by_path_part[p.path_part] for p in known if p.path_part in by_path_part}
+    return landed, unmatched
 
 
 def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
-    """The objects of some partitions, by a listing of each one's prefix; of those of one place, by the same.
+    """The objects of some partitions, by a listing of the prefix of each `Partition.path_part`.
 
     Raises:
         StorageError: the landing zone cannot be listed.
@@ -95,15 +93,26 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
     wanted = list(partitions)
     path_parts = {partition.path_part: partition for partition in wanted}
     with ThreadPoolExecutor(LISTINGS) as pool:
-        found = dict(zip(path_parts, pool.map(stream.manifest, path_parts.values()), strict=True))
-    return {partition: found[partition.path_part] for partition in wanted}
+        manifests = dict(zip(path_parts, pool.map(stream.manifest, path_parts.values()), strict=True))
+    return {partition: manifests[partition.path_part] for partition in wanted}
+
+
+def list_scope(
+    stream: OpenStream, partitions: Iterable[Partition] | None
+) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...] | None]:
+    """The objects of some partitions, by `list_landed_in`; when None, all objects, with those in no partition.
+
+    Raises:
+        StorageError: the landing zone cannot be listed.
+    """
+    return list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
 
 
 def _by_path_part(
     stream: OpenStream, objects: Sequence[LandedObject]
 ) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
-    """The objects of a listing by their partition's place, and those that lie in none."""
-    found: dict[Partition, list[LandedObject]] = {}
+    """The objects of a listing by the path part of their partition, and those in no partition."""
+    by_path_part: dict[Partition, list[LandedObject]] = {}
     unmatched = []
     locator = PartitionLocator(stream.config)
     for landed in objects:
@@ -111,13 +120,13 @@ def _by_path_part(
         if isinstance(path_part, LakeAssetsError):
             unmatched.append(UnmatchedObject(landed, path_part))
         else:
-            found.setdefault(path_part, []).append(landed)
-    return {path_part: Manifest(tuple(some)) for path_part, some in found.items()}, tuple(unmatched)
+            by_path_part.setdefault(path_part, []).append(landed)
+    return {path_part: Manifest(tuple(landed)) for path_part, landed in by_path_part.items()}, tuple(unmatched)
 
 
 def _at(stream: OpenStream, path_part: Partition, calendar: Calendar) -> Iterator[Partition]:
-    """The partitions of a place."""
-    said = dict(zip(path_part.columns, path_part.values, strict=True))
+    """The partitions that share a path part."""
+    known = dict(zip(path_part.columns, path_part.values, strict=True))
     columns = stream.config.columns
-    values = [[said[column]] if column in said else calendar.values(column) for column in columns]
+    values = [[known[column]] if column in known else calendar.values(column) for column in columns]
     return (Partition(columns, combination) for combination in product(*values))

@@ -4,10 +4,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import NoLakeError
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.layout.partition import Partition
-from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
+from lake_assets.streams.landing_zone import UnmatchedObject, list_scope
 from lake_assets.streams.stream import OpenStream
 
 
@@ -38,19 +37,12 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
     """
-    landed, unmatched = list_landed(stream) if partitions is None else (list_landed_in(stream, partitions), None)
-    runs = _runs(stream)
+    landed, unmatched = list_scope(stream, partitions)
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table)
     fingerprints = {
         partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
     }
     ingested = {path: last.fingerprint for path, last in runs.items()}
     pending = {partition: text for partition, text in fingerprints.items() if ingested.get(partition.path) != text}
     return LandingScan(fingerprints, pending, unmatched)
-
-
-def _runs(stream: OpenStream) -> dict[str, LastRuns]:
-    try:
-        with stream.lake.open(read_only=True) as lake:
-            return last_runs(lake, stream.table)
-    except NoLakeError:
-        return {}

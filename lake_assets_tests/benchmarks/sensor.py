@@ -14,7 +14,7 @@ from pathlib import Path
 from lake_assets.config.storages import LocalStorage
 from lake_assets.config.streams import Stream
 from lake_assets.detection.cursor import Cursor
-from lake_assets.detection.listing import Listing
+from lake_assets.detection.reading import Listing
 from lake_assets.detection.scan import scan
 from lake_assets.storage.store import Store
 from lake_assets_tests.detection.bucket import NOW, Bucket

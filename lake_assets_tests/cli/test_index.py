@@ -76,7 +76,7 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     assert f"changed   region=NW/date=2026-02-11  {changed}" in found.output
     assert "`lake-assets index sales --repair`" in found.output
     assert index.exit_code == 1
-    assert f"Error: the object {changed} is another than the one that was registered" in index.output
+    assert f"Error: the object {changed} has changed since it was registered" in index.output
     assert "`lake-assets index sales --repair`" in index.output
     assert "repaired  region=NW/date=2026-02-11  (before: 2 rows), snapshot" in repaired.output
     assert "1 file removed from the table, 1 changed file with 2 rows updated" in repaired.output

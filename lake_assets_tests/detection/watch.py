@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lake_assets.config.streams import Stream
-from lake_assets.detection.run_plan import RunTarget
-from lake_assets.detection.scan import ScanResult, scan
+from lake_assets.detection.run_plan import RunTarget, ScanResult
+from lake_assets.detection.scan import scan
 from lake_assets.layout.partition import Partition
 from lake_assets_tests.detection.bucket import NOW, Bucket
 

@@ -93,7 +93,7 @@ def test_an_object_that_comes_back_after_a_repair_is_kept_though_it_is_the_very_
     (outcome,) = index_all(world.stream)
     done = tidy(world)
 
-    assert f"the object {uri} is there again, after it had vanished" in str(outcome.error)
+    assert f"the object {uri} has landed again after it vanished" in str(outcome.error)
     assert done.cleaned.others == (KeptObject(uri, BACK),)
     assert (done.cleaned.deleted, uri in landed(world)) == ((), True)
 

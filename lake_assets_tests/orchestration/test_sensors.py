@@ -117,7 +117,7 @@ def test_a_tick_without_news_says_what_it_looked_at(ticks: Ticks) -> None:
 
     assert data.run_requests == []
     assert data.skip_message is not None
-    assert data.skip_message.startswith("Looked at 0 objects of the partitions from date=")
+    assert data.skip_message.startswith("Scanned 0 objects of the partitions from date=")
 
 
 def test_an_object_of_no_partition_is_logged_once(

@@ -155,7 +155,7 @@ def test_what_is_no_notification_is_told_once_and_stays_in_the_queue(
         moto.send(queue, body)
 
     assert ticks.tick() == []
-    assert capfd.readouterr().err.count("is no notification of S3") == 3
+    assert capfd.readouterr().err.count("is not a notification of S3") == 3
     ticks.tick()
     assert "is no notification" not in capfd.readouterr().err
     assert moto.left(queue) == 3

@@ -84,7 +84,7 @@ run_function(spark, abs)
     "Not enough memory": """
 spark = session(driver_memory="512m")
 rows = spark.range(60_000_000).selectExpr("id", "repeat(CAST(id AS STRING), 20) AS text")
-spark.range(9).join(rows.hint("broadcast"), "id").count()
+spark.range(1 << 22).hint("broadcast").join(rows.hint("broadcast"), "id").count()
 """,
     "ExecutorLostFailure": """
 spark = session(master="local-cluster[1,1,512]", executor_memory="512m", task_maxFailures="1")

@@ -36,18 +36,18 @@ _BEFORE: Mapping[PathState, str] = {
     "elsewhere": "is a file of another table of this lake, which would delete it",
 }
 
-MOST_SCHEMAS = 100  # objects at most, for the types of columns that are NULL in all rows of the first
+MOST_SCHEMAS = 100  # read for the types of columns that are NULL in all rows of the first object
 
 
 @dataclass
 class Registrar:
-    """Registers objects, and keeps what became of them.
+    """Registers objects, and collects the results.
 
     Attributes:
-        stream: whose objects.
+        stream: the stream of the objects.
         rows: a ledger row for each partition, to be filled in.
-        present: the objects of each partition that the lake has already; those that are registered are added.
-        committed: the ledger rows as they stand in the ledger, by partition.
+        present: the objects of each partition in the lake; those that are registered are added.
+        committed: the ledger rows that were written, by partition.
         errors: of the objects that were not registered, by URI.
     """
 
@@ -58,21 +58,21 @@ class Registrar:
     errors: dict[str, LakeAssetsError] = field(default_factory=dict)
 
     def register(self, session: LakeSession, candidates: Sequence[Candidate]) -> None:
-        """Register all that can be, making the table if there is none.
+        """Register the objects that can be registered, and create the table if there is none.
 
         Raises:
-            SchemaError: the table is none that files can be registered for.
+            SchemaError: files cannot be registered for this table.
             StorageError: the landing zone cannot be reached.
             CommitConflictError: other writers were faster too often.
-            CatalogError: the lake is encrypted, or its catalog refuses.
+            CatalogError: the lake is encrypted, or the catalog refuses.
         """
-        candidates = self._make_table(session, candidates)
+        candidates = self._create_table(session, candidates)
         if not candidates:
             return
         prepare_table(session, self.stream.table)
         inspection = self.inspect(session, candidates)
         self.errors |= inspection.errors
-        # Those that only the extension can register are a commit of their own.
+        # The files that only the extension can register are committed separately.
         by_strategy: tuple[list[LandedFile], list[LandedFile]] = ([], [])
         for file in inspection.files:
             by_strategy[inspection.described is None or (file.facts is None and file.rows > 0)].append(file)
@@ -96,26 +96,26 @@ class Registrar:
         return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
-        """Those of these objects that can be read; what is wrong with the others is reported when their turn comes."""
+        """The schemas of the objects that can be read. The errors of the others are reported by the inspection."""
         for o in objects:
             with suppress(SourceError, ObjectRefusedError):
                 yield self._schema_of(o)
 
-    def _make_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """Make the table as the first object is that can be read; returns the objects from that one on."""
-        left = list(candidates)
+    def _create_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """Create the table from the first object that can be read; returns the objects from that one on."""
+        remaining = list(candidates)
         if session.exists(self.stream.table) and not is_never_filled(session, self.stream.table):
-            return left
-        while left:
+            return remaining
+        while remaining:
             try:
-                (first, _), *others = left
+                (first, _), *others = remaining
                 schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:MOST_SCHEMAS]))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
-                self.errors[left.pop(0)[0].uri] = error
+                self.errors[remaining.pop(0)[0].uri] = error
             else:
                 break
-        return left
+        return remaining
 
     def _commit(self, session: LakeSession, described: Table | None, files: Sequence[LandedFile]) -> None:
         if not files:
@@ -135,7 +135,7 @@ class Registrar:
             for file in files:
                 self.present[file.partition].append(file.object)
             for partition, row in zip(dict.fromkeys(file.partition for file in files), rows, strict=True):
-                self.committed[partition] = _together(self.committed.get(partition), row)
+                self.committed[partition] = _combined(self.committed.get(partition), row)
 
     def _registered_before(self, file: LandedFile, error: RegisteredBeforeError) -> bool:
         state = error.states.get(file.uri)
@@ -152,7 +152,7 @@ class Registrar:
         for file in files:
             by_partition.setdefault(file.partition, []).append(file)
         now = dt.datetime.now(dt.UTC)
-        rows = {partition: self._row(partition, some, now) for partition, some in by_partition.items()}
+        rows = {partition: self._row(partition, own, now) for partition, own in by_partition.items()}
         return Registration(self.stream.table, described, files, rows)
 
     def _row(self, partition: Partition, files: Sequence[LandedFile], now: dt.datetime) -> LedgerRow:
@@ -171,8 +171,8 @@ class Registrar:
         )
 
 
-def _together(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:
-    """What two commits of one partition did."""
+def _combined(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:
+    """The ledger row of two commits of one partition."""
     if first is None:
         return second
     return dataclasses.replace(

@@ -1,7 +1,7 @@
 """Registration in place: landed objects become lake files as they are, once each, many partitions in one transaction.
 
-`plan_index` says which objects the manifest does not know yet, and `index_all` registers just these. The command line
-and Dagster both call them.
+`plan_index` finds the objects that the manifest does not know yet, and `index_all` registers them. The command line and
+Dagster both call these functions.
 """
 
 import datetime as dt
@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from lake_assets.errors import LakeAssetsError, NoLakeError, SourceError, StorageUnreachableError
+from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
-from lake_assets.ingest.partition_run import Outcome, PartitionRun, State, record_failures
+from lake_assets.ingest.partition_run import Outcome, PartitionRun, State, chunks, record_failures
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -40,26 +40,26 @@ def index_all(
 ) -> Iterator[Outcome]:
     """Register the landed objects that the lake does not have yet, each once.
 
-    Some thousands of files are one transaction, and a reader sees all of a partition's new files or none. A file
-    that cannot be registered fails alone: the partition has its error, and its other files are registered. So has one
-    that lies where another was registered before, for its rows are not in the lake.
+    Up to some thousands of files are one transaction, and a reader sees all new files of a partition or none. A file
+    that cannot be registered fails alone: its partition has the error, and the partition's other files are registered.
+    An object that replaced a registered one is such an error too, because its rows are not in the lake.
 
     Args:
-        stream: whose objects.
-        partitions: of these alone; all that lie in the landing zone and that the config has when None.
-        plan: what `plan_index` gave for the same partitions; made anew when None.
-        landed_only: pass over partitions without objects, whatever `on_empty` says.
-        outside: take partitions that the config does not have too.
+        stream: the stream of the objects.
+        partitions: the partitions to register; when None, all that have landed and that the config has.
+        plan: the result of `plan_index` for the same partitions; computed when None.
+        landed_only: leave out partitions without objects, for any `on_empty`.
+        outside: also take partitions that the config does not have.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
-        checkpoint: called between transactions; what it raises ends the run.
+        checkpoint: called between transactions; an exception that it raises ends the run.
 
     Yields:
-        What became of each partition that was named, or has new or changed objects.
+        The outcome of each partition that was named, or has new or changed objects.
 
     Raises:
-        OutsidePartitionError: a named partition is none of the config's, and `outside` was not said; nothing is done.
-        LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake not be read.
+        OutsidePartitionError: the config does not have a named partition, and `outside` is False; nothing was done.
+        LakeAssetsError: no partition was named, and the landing zone cannot be listed or the lake cannot be read.
     """
     named = None if partitions is None else list(dict.fromkeys(partitions))
     if not outside:
@@ -71,32 +71,47 @@ def index_all(
     except LakeAssetsError as error:
         if named is None:
             raise
-        yield from index_run.fail([index_run.share(PartitionPlan(partition, (), ())) for partition in named], error)
+        yield from index_run.fail([index_run.open(PartitionPlan(partition, (), ())) for partition in named], error)
         return
-    shares = [index_run.share(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
+    runs = [index_run.open(part, (time.perf_counter() - start) / len(plan.partitions)) for part in plan.partitions]
     if named is not None:
-        yield from index_run.leave_out([share for share in shares if landed_only and not share.plan.objects])
-        idle = [share for share in shares if not share.plan.new and not share.plan.changed]
-        yield from index_run.pass_over([share for share in idle if share.plan.objects or not landed_only])
-    yield from index_run.refuse([share for share in shares if share.plan.changed and not share.plan.new])
-    for some in _chunks([share for share in shares if share.plan.new]):
+        for run in runs:
+            if landed_only and not run.plan.objects:
+                run.leave_out()
+                yield run.report()
+        idle = [run for run in runs if run.state is State.OPEN and not run.plan.new and not run.plan.changed]
+        yield from index_run.skip_idle(idle)
+    yield from index_run.refuse([run for run in runs if run.plan.changed and not run.plan.new])
+    for chunk in chunks([run for run in runs if run.plan.new], FILES, lambda run: len(run.plan.new)):
         try:
             checkpoint()
-            indexed = index_run.register(some)
+            outcomes = index_run.register(chunk)
         except BaseException as error:
-            list(
-                index_run.fail([share for share in some if share.run.state is State.OPEN], error)
-            )  # others may be committed
+            list(index_run.fail([run for run in chunk if run.state is State.OPEN], error))  # others may be committed
             raise
-        yield from indexed
+        yield from outcomes
 
 
-@dataclass
-class _Share:
-    """One partition of a run."""
+class IndexedPartition(PartitionRun):
+    """One partition of a run in mode index, with the objects to register."""
 
-    plan: PartitionPlan
-    run: PartitionRun
+    def __init__(self, stream: OpenStream, plan: PartitionPlan, run_id: str, run_at: dt.datetime) -> None:
+        super().__init__(stream, plan.partition, run_id, run_at)
+        self.plan = plan
+        self.manifest = Manifest(plan.objects)
+        self.update(source_files=len(plan.objects), source_bytes=self.manifest.size)
+
+    def set_error(self, of_new: Sequence[LakeAssetsError]) -> bool:
+        """Set the one error of the partition, whose new objects have these; returns whether there is one."""
+        changed = [o.error(self.stream.name) for o in self.plan.changed]
+        if changed:
+            objects = f"{len(of_new) + len(changed)} of {len(self.plan.objects)} objects"
+            problem = f"the rows of {objects} of {self.partition} are not in the lake:"
+            self.fail(_joined([*of_new, *changed], problem))
+        elif of_new:
+            problem = f"{len(of_new)} of {len(self.plan.new)} new objects of {self.partition} were not registered:"
+            self.fail(_joined(of_new, problem))
+        return bool(changed or of_new)
 
 
 @dataclass
@@ -107,66 +122,38 @@ class IndexRun:
     run_id: str
     run_at: dt.datetime
 
-    def share(self, plan: PartitionPlan, seconds: float = 0) -> _Share:
-        """A partition of the run.
-
-        Args:
-            plan: what is to be registered.
-            seconds: that its listing took.
-        """
-        run = PartitionRun(self.stream, plan.partition, self.run_id, self.run_at)
-        run.manifest = Manifest(plan.objects)
+    def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
+        """The run of one partition; `seconds` is its share of the time of the listing."""
+        run = IndexedPartition(self.stream, plan, self.run_id, self.run_at)
         run.add_seconds("list", seconds)
-        run.update(source_files=len(plan.objects), source_bytes=run.manifest.size)
-        return _Share(plan, run)
+        return run
 
-    def fail(self, shares: Sequence[_Share], error: BaseException) -> Iterator[Outcome]:
-        """All of them have this error."""
-        for share in shares:
-            share.run.fail(error)
-        yield from self._failed([share.run for share in shares])
+    def fail(self, runs: Sequence[IndexedPartition], error: BaseException) -> Iterator[Outcome]:
+        """Fail these partitions with the same error."""
+        for run in runs:
+            run.fail(error)
+        yield from self._failed(runs)
 
-    def leave_out(self, shares: Sequence[_Share]) -> Iterator[Outcome]:
-        """Nothing of them has landed."""
-        for share in shares:
-            share.run.leave_out()
-            yield share.run.report()
-
-    def _failed(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
+    def _failed(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
         record_failures(self.stream, runs)
         yield from (run.report() for run in runs if isinstance(run.error, Exception))
 
-    def refuse(self, shares: Sequence[_Share]) -> Iterator[Outcome]:
-        """Nothing new has landed here, but under the names of registered objects lie others."""
-        for share in shares:
-            if (error := self._error(share, [])) is not None:
-                share.run.fail(error)
-        yield from self._failed([share.run for share in shares])
+    def refuse(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
+        """Fail partitions that have no new objects, but other objects under the names of registered ones."""
+        yield from self._failed([run for run in runs if run.set_error([])])
 
-    def _error(self, share: _Share, of_new: Sequence[LakeAssetsError]) -> LakeAssetsError | None:
-        """The one error of a partition, whose new objects have these; None if it has none."""
-        changed = [o.error(self.stream.name) for o in share.plan.changed]
-        if not of_new and not changed:
-            return None
-        if changed:
-            objects = f"{len(of_new) + len(changed)} of {len(share.plan.objects)} objects"
-            return _joined([*of_new, *changed], f"the rows of {objects} of {share.plan.partition} are not in the lake:")
-        problem = f"{len(of_new)} of {len(share.plan.new)} new objects of {share.plan.partition} were not registered:"
-        return _joined(of_new, problem)
-
-    def pass_over(self, shares: Sequence[_Share]) -> Iterator[Outcome]:
-        """Nothing new has landed here: that is noted, or, where nothing has landed at all, the policy holds."""
+    def skip_idle(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
+        """Skip partitions without new objects; `on_empty` decides on those without any object."""
         try:
-            decisions = self._decided(shares)
+            decisions = self._decide(runs)
         except LakeAssetsError as error:
-            yield from self.fail(shares, error)
+            yield from self.fail(runs, error)
             return
-        skipped: list[PartitionRun] = []
-        for share, decision in decisions:
-            run = share.run
-            if share.plan.objects:
+        skipped: list[IndexedPartition] = []
+        for run, decision in zip(runs, decisions, strict=True):
+            if run.plan.objects:
                 run.update(source_fingerprint=self.stream.fingerprint(run.manifest))
-            run.decided(decision)
+            run.set_decision(decision)
             if decision.action == "fail":
                 run.fail(empty_source(self.stream, run.partition, decision))
                 continue
@@ -174,98 +161,73 @@ class IndexRun:
             skipped.append(run)
         self._skip(skipped)
         yield from (run.report() for run in skipped if run.state is State.DONE)
-        yield from self._failed([share.run for share in shares if share.run.state is State.FAILED])
+        yield from self._failed([run for run in runs if run.state is State.FAILED])
 
-    def _decided(self, shares: Sequence[_Share]) -> list[tuple[_Share, Decision]]:
+    def _decide(self, runs: Sequence[IndexedPartition]) -> list[Decision]:
         decider = Decider(self.stream)
 
-        def decide(lake: LakeSession | None) -> list[tuple[_Share, Decision]]:
-            facts = [Facts(len(share.plan.objects), table_exists=lake is not None) for share in shares]
-            return [(s, decider.decide(s.plan.partition, f, lake)) for s, f in zip(shares, facts, strict=True)]
+        def decide(lake: LakeSession | None) -> list[Decision]:
+            facts = [Facts(len(run.plan.objects), table_exists=lake is not None) for run in runs]
+            return [decider.decide(run.partition, fact, lake) for run, fact in zip(runs, facts, strict=True)]
 
-        if all(share.plan.objects for share in shares):
+        if all(run.plan.objects for run in runs):
             return decide(None)  # the ledger need not be read
-        try:
-            with self.stream.lake.open(read_only=True) as lake:
-                return decide(lake)
-        except NoLakeError:
-            return decide(None)
+        with self.stream.lake.open_if_exists() as lake:
+            return decide(lake)
 
-    def _skip(self, runs: Sequence[PartitionRun]) -> None:
-        """Note that nothing was done; where the ledger does not take it, that is their error."""
+    def _skip(self, runs: Sequence[IndexedPartition]) -> None:
+        """Record skipped partitions; if the ledger cannot be written, that is their error."""
+        recorded = [run for run in runs if run.is_recorded]
+        if recorded:
+            try:
+                with self.stream.lake.open(create=True) as lake:
+                    create_ledger(lake)
+                    record(lake, [run.row for run in recorded])
+            except LakeAssetsError as error:
+                for run in recorded:
+                    run.fail(error)
         for run in runs:
-            if not run.is_recorded:
-                run.done(run.row)
-        runs = [run for run in runs if run.is_recorded]
-        if not runs:
-            return
-        try:
-            with self.stream.lake.open(create=True) as lake:
-                create_ledger(lake)
-                record(lake, [run.row for run in runs])
-        except LakeAssetsError as error:
-            for run in runs:
-                run.fail(error)
-            return
-        for run in runs:
-            run.done(run.row)
+            if run.state is State.OPEN:
+                run.finish(run.row)
 
-    def register(self, shares: Sequence[_Share]) -> list[Outcome]:
-        """One transaction, mostly; see `Registrar`."""
-        new = {o.uri for share in shares for o in share.plan.new}
+    def register(self, runs: Sequence[IndexedPartition]) -> list[Outcome]:
+        """Register the new objects of these partitions, in one transaction if possible; see `Registrar`."""
+        new = {o.uri for run in runs for o in run.plan.new}
         registrar = Registrar(
             self.stream,
-            {share.plan.partition: share.run.row for share in shares},
-            {share.plan.partition: [o for o in share.plan.objects if o.uri not in new] for share in shares},
+            {run.partition: run.row for run in runs},
+            {run.partition: [o for o in run.plan.objects if o.uri not in new] for run in runs},
         )
         start = time.perf_counter()
         try:
             with self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
-                registrar.register(lake, [(o, share.plan.partition) for share in shares for o in share.plan.new])
+                registrar.register(lake, [(o, run.partition) for run in runs for o in run.plan.new])
         except LakeAssetsError as error:
             present = {o.uri for objects in registrar.present.values() for o in objects}
             registrar.errors = dict.fromkeys(new - present, error) | registrar.errors
-        for share in shares:
-            share.run.add_seconds("register", (time.perf_counter() - start) / len(shares))
-            self._conclude(share, registrar)
-        done = [share.run for share in shares]
-        self._skip([run for run in done if run.state is State.OPEN])
-        failed = list(self._failed([run for run in done if run.error is not None]))
-        return [run.report() for run in done if run.state is State.DONE] + failed
+        for run in runs:
+            run.add_seconds("register", (time.perf_counter() - start) / len(runs))
+            self._conclude(run, registrar)
+        self._skip([run for run in runs if run.state is State.OPEN])
+        failed = list(self._failed([run for run in runs if run.error is not None]))
+        return [run.report() for run in runs if run.state is State.DONE] + failed
 
-    def _conclude(self, share: _Share, registrar: Registrar) -> None:
-        run, partition = share.run, share.plan.partition
-        blank = run.row
-        if row := registrar.committed.get(partition):
-            run.done(row)
-        error = self._error(share, [registrar.errors[o.uri] for o in share.plan.new if o.uri in registrar.errors])
-        if error is not None:
-            run.row = blank  # the figures of what was committed stand in a ledger row of their own
-            run.fail(error)
-        elif row is None:  # another process has registered them meanwhile
+    def _conclude(self, run: IndexedPartition, registrar: Registrar) -> None:
+        unfilled = run.row
+        if row := registrar.committed.get(run.partition):
+            run.finish(row)
+        if run.set_error([registrar.errors[o.uri] for o in run.plan.new if o.uri in registrar.errors]):
+            run.row = unfilled  # the commit has a ledger row of its own
+        elif row is None:  # another process has registered the objects meanwhile
             run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))
 
 
 def _joined(errors: Sequence[LakeAssetsError], problem: str) -> LakeAssetsError:
-    """Several errors as one, below a sentence; one alone as it is."""
+    """Several errors as one, listed below the problem; a single error as it is."""
     unlike = list({id(error): error for error in errors}.values())
     if len(unlike) == 1:
         return unlike[0]
     texts = first_lines([f"- {error}" for error in unlike], NAMED)
-    passes = all(isinstance(error, StorageUnreachableError) for error in unlike)
-    return (StorageUnreachableError if passes else SourceError)("\n".join([problem, *texts]))
-
-
-def _chunks(shares: Iterable[_Share]) -> Iterator[list[_Share]]:
-    """As many partitions at a time as make one transaction."""
-    chunk: list[_Share] = []
-    files = 0
-    for share in shares:
-        chunk.append(share)
-        files += len(share.plan.new)
-        if files >= FILES:
-            yield chunk
-            chunk, files = [], 0
-    if chunk:
-        yield chunk
+    is_temporary = all(isinstance(error, StorageUnreachableError) for error in unlike)
+    return (StorageUnreachableError if is_temporary else SourceError)("\n".join([problem, *texts]))

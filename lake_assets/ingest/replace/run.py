@@ -1,4 +1,4 @@
-"""The replacement of partitions: list, decide, write by one Spark job, verify, and commit each by itself."""
+"""Replacement of partitions: list, decide, write in one Spark job, verify, and commit each by itself."""
 
 import datetime as dt
 import time
@@ -28,17 +28,17 @@ from lake_assets.spark.session import Sessions
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
-# One Spark job takes so many partitions, or so many bytes of landed objects: every job takes 0.2 s to
-# schedule, and nothing of it is committed before it ends.
+# The limits of one Spark job, in partitions and in bytes of landed objects. Each job takes 0.2 s to schedule, and
+# nothing is committed before it ends.
 GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
 
-COMMITS = 25  # at one opening of the lake; another process may want a DuckDB-file catalog too
+COMMITS = 25  # for each time the lake is opened; another process may need a DuckDB-file catalog too
 LISTINGS = 16  # in parallel: a listing mostly waits for the store
 
 
 class ReplaceRun:
-    """One run over partitions of a stream. Each step takes some of them, and leaves an error in those that fail."""
+    """One run over partitions of a stream. Each step processes some of them, and sets the error of those that fail."""
 
     def __init__(
         self, stream: OpenStream, sessions: Sessions, checkpoint: Callable[[], None], *, force: bool, landed_only: bool
@@ -46,34 +46,34 @@ class ReplaceRun:
         self.stream = stream
         self.sessions = sessions
         self.checkpoint = checkpoint
-        self.broken: Exception | None = None  # what every other partition would meet too
+        self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
         self.decider = Decider(stream, force=force, landed_only=landed_only)
 
     def replace(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
-        """All steps with some partitions; those whose objects change under way are taken again."""
-        left = list(runs)
-        while left:
+        """Run all steps for some partitions, and again for those whose objects change during the run."""
+        remaining = list(runs)
+        while remaining:
             if self.broken is None:
-                self._list(left)
-                self._check(still_open(left))
+                self._list(remaining)
+                self._check(still_open(remaining))
             else:
-                _fail(left, self.broken)
-            for group in _groups(still_open(left)):
+                _fail(remaining, self.broken)
+            for group in chunks(still_open(remaining), GROUP_BYTES, lambda run: run.manifest.size):
                 self._write(group)
-                for few in chunks(still_open(group), COMMITS):
-                    self._commit(few)
-                    yield from self._outcomes(few)
+                for chunk in chunks(still_open(group), COMMITS):
+                    self._commit(chunk)
+                    yield from self._outcomes(chunk)
                 self._evolve(group)
                 self.writer.unstage()
-            yield from self._outcomes(left)
-            left = [run for run in left if run.try_again()]
+            yield from self._outcomes(remaining)
+            remaining = [run for run in remaining if run.try_again()]
 
     def _outcomes(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
-        """What is newly known of these."""
+        """The outcomes of the partitions that have ended since the last call."""
         ended = [run for run in runs if run.has_ended]
         if any(run.error is not None for run in ended):
-            self.checkpoint()  # errors that an interrupt has made are none of the partitions
+            self.checkpoint()  # an interrupt ends the run; its errors are not those of the partitions
         record_failures(self.stream, [run for run in ended if run.error is not None])
         for run in ended:
             yield run.report()
@@ -85,12 +85,12 @@ class ReplaceRun:
 
         probing = Lock()
 
-        def one(path_part: list[PartitionRun]) -> None:
-            first, *others = path_part
+        def list_path_part(sharing: list[PartitionRun]) -> None:
+            first, *others = sharing
             with first.step("list"):
                 if self.broken is not None:
                     raise self.broken
-                first.listed(self.stream.manifest(first.partition))
+                first.set_manifest(self.stream.manifest(first.partition))
             if isinstance(first.error, StorageUnreachableError):
                 with probing:
                     if self.broken is None and not Store(self.stream.config.source).answers():
@@ -100,21 +100,21 @@ class ReplaceRun:
                 with run.step("list"):
                     if first.error is not None:
                         raise first.error
-                    run.listed(first.manifest)
+                    run.set_manifest(first.manifest)
 
         with ThreadPoolExecutor(LISTINGS) as pool:
-            list(pool.map(one, path_parts.values()))
+            list(pool.map(list_path_part, path_parts.values()))
         self.checkpoint()
 
     def _check(self, runs: Sequence[PartitionRun]) -> None:
-        """Skip what has not changed, and apply the stream's policy to what is not there."""
+        """Skip unchanged partitions, and apply `on_empty` to those without objects."""
         if not runs:
             return
         with self._together("check", runs), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
             exists = lake.exists(self.stream.table)
             paths = [run.partition.path for run in runs]
-            # What was committed to a table that somebody has dropped is no reason to skip anything.
+            # If the table was dropped, its earlier commits are no reason to skip a partition.
             last = committed_fingerprints(lake, self.stream.table, paths) if exists else {}
             if exists:
                 self.writer.prepare(lake)
@@ -138,7 +138,7 @@ class ReplaceRun:
         self.checkpoint()
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
-        """The Spark job: data files that no reader sees yet."""
+        """Write data files that no reader sees yet, in one Spark job."""
         if self.broken is not None:
             _fail(runs, self.broken)
             return
@@ -150,13 +150,13 @@ class ReplaceRun:
             share_refusal(runs)
 
     def _break(self, error: LakeAssetsError, runs: Sequence[PartitionRun]) -> None:
-        """An error that would meet all others too; of these nothing has been committed."""
+        """Fail these partitions, of which nothing is committed, and all that follow with the same error."""
         self.broken = error
         _fail(runs, error)
         self.writer.discard(runs)
 
     def _evolve(self, runs: Sequence[PartitionRun]) -> None:
-        """Change the table to what these were found to have; they are then read again."""
+        """Change the table to the columns that these partitions were found to have; they are then read again."""
         drifted = [run for run in runs if isinstance(run.error, SchemaDriftError)]
         if not drifted:
             return
@@ -183,7 +183,7 @@ class ReplaceRun:
                         raise run.error
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
-        # Of these it is known that nothing was committed; an answer to the commit of others may have been lost.
+        # Nothing of these was committed for certain. The commit of others may have succeeded, with its answer lost.
         self.writer.discard([run for run in runs if isinstance(run.error, SchemaChangedError)])
 
     def _commit_one(self, lake: LakeSession, run: PartitionRun) -> None:
@@ -196,7 +196,7 @@ class ReplaceRun:
         run.update(
             status="committed",
             row_count=rows,
-            # Of staged rows the commit knows what is written.
+            # If the rows are staged, only the commit knows what is written.
             files_written=None if self.writer.staging else len(run.files),
             bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
         )
@@ -217,11 +217,11 @@ class ReplaceRun:
             schema=run.schema if self.writer.is_first else None,
             staged=staged,
         )
-        run.done(commit(lake, replacement))
+        run.finish(commit(lake, replacement))
 
     def _without_rows(self, lake: LakeSession, run: PartitionRun, decision: Decision) -> None:
-        """There is nothing to load."""
-        run.decided(decision)
+        """Apply the decision on a partition that has nothing to load."""
+        run.set_decision(decision)
         match decision.action:
             case "leave_out":
                 run.leave_out()
@@ -240,11 +240,11 @@ class ReplaceRun:
             run.update(status="skipped", finished_at=now)
         record(lake, [run.row for run in runs if run.is_recorded])
         for run in runs:
-            run.done(run.row)
+            run.finish(run.row)
 
     @contextmanager
     def _together(self, step: str, runs: Sequence[PartitionRun]) -> Iterator[None]:
-        """Time a step that some take together, each with its equal share; its error is everybody's."""
+        """Time a step of several partitions, in equal shares; an error of the step fails all of them."""
         start = time.perf_counter()
         try:
             yield
@@ -259,15 +259,3 @@ class ReplaceRun:
 def _fail(runs: Iterable[PartitionRun], error: BaseException) -> None:
     for run in runs:
         run.fail(error)
-
-
-def _groups(runs: Iterable[PartitionRun]) -> Iterator[list[PartitionRun]]:
-    """The runs of one Spark job after the other."""
-    group: list[PartitionRun] = []
-    for run in runs:
-        if group and sum(p.manifest.size for p in group) + run.manifest.size > GROUP_BYTES:
-            yield group
-            group = []
-        group.append(run)
-    if group:
-        yield group

@@ -1,4 +1,4 @@
-"""The place of staged files: a folder that is one run's alone, the key that only it has, and what killed runs left."""
+"""Staged files of a run: their folder, their encryption key, and the removal of those that a killed run left."""
 
 import datetime as dt
 import re
@@ -13,18 +13,18 @@ from lake_assets.errors import StorageError
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets.storage.uploads import abort_uploads
 
-FOLDER = "_staging/"  # below the staging storage's root; a name that no reader takes for data
+FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name
 
 _STAGED = re.compile(r"_staging/[0-9a-f]{32}/[^/]+\.parquet")
 
 
 class Staging:
-    """Where one run stages its files.
+    """The staged files of one run.
 
     Attributes:
-        storage: where they are.
-        folder: key prefix of this run alone, ending in a slash.
-        key: under which they are encrypted; it is in the memory of this run and its tasks, and nowhere else.
+        storage: the staging storage.
+        folder: key prefix of this run's files, ending in a slash.
+        key: encrypts the files; it exists only in the memory of this run and its tasks.
     """
 
     def __init__(self, storage: AnyStorage) -> None:
@@ -33,19 +33,19 @@ class Staging:
         self.key = secrets.token_bytes(16)
 
     def clear(self) -> None:
-        """Remove what has been staged so far, as far as the store lets it: maintenance removes the rest."""
+        """Remove the staged files. Maintenance removes those that the store does not let go."""
         store = Store(self.storage)
         with suppress(StorageError):
             store.delete(tuple(o.key for o in store.list(self.folder)))
             abort_uploads(self.storage, self.folder)
         if isinstance(self.storage, LocalStorage):
             for folder in (Path(store.root, self.folder), Path(store.root, FOLDER)):
-                with suppress(OSError):  # not made, or another run is at work in it
+                with suppress(OSError):  # it does not exist, or another run uses it
                     folder.rmdir()
 
 
 def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject]:
-    """The staged files of before that time: those of runs that were killed.
+    """The staged files that are older than `before`: killed runs left them.
 
     Raises:
         StorageError: the store is unreachable or refuses.

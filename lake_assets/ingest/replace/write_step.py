@@ -1,4 +1,4 @@
-"""The Spark step of an ingest: landed objects become data files that no reader sees yet, and the table they are for."""
+"""The Spark step of an ingest: it creates the table if necessary, and writes data files that no reader sees yet."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
-LOOKED_AT = 16  # objects at a time, for the types of columns without values
+FOOTERS = 16  # read at a time, for the types of columns without values
 
 
 class Writer:
@@ -40,8 +40,8 @@ class Writer:
 
     Attributes:
         schema: of the data files; None while there is no table, or one that was never filled.
-        is_first: the table was never filled when this run learned its columns, so that another run may change them.
-        staging: where the rows wait for their INSERT, in a lake that takes no files; None in others.
+        is_first: the table was never filled when this run read its columns, so another run may change them.
+        staging: the staged files, in a lake that takes rows by INSERT only; None in others.
     """
 
     def __init__(self, stream: OpenStream, checkpoint: Callable[[], None]) -> None:
@@ -57,28 +57,28 @@ class Writer:
         self._storage_error: WholeStorageError | None = None
 
     def prepare(self, lake: LakeSession) -> None:
-        """Let the destination take what will be written, and learn its columns, if they are those of any rows."""
+        """Prepare the destination table and read its columns, unless the table was never filled."""
         if is_never_filled(lake, self.stream.table):
             self.schema = None
         else:
-            self._learn(lake)
+            self._read_schema(lake)
 
-    def _learn(self, lake: LakeSession) -> None:
+    def _read_schema(self, lake: LakeSession) -> None:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
     def write(self, spark: SparkSession, runs: Sequence[PartitionRun]) -> None:
-        """Write the objects of these partitions as data files, in one Spark job; an error stays with its run.
+        """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
 
         Raises:
-            SparkUnavailableError: Spark is gone.
-            StorageUnreachableError: the landing zone or the lake's storage is.
+            SparkUnavailableError: Spark is not available.
+            StorageUnreachableError: the landing zone or the lake's storage cannot be reached.
         """
         start = time.perf_counter()
         if self.stream.config.transform is not None:
             for run in runs:
                 with run.step("job"):
-                    self._written(run, self._transform_job(spark, run))
+                    self._set_files(run, self._transform_job(spark, run))
                 self._checkpoint()
                 self._raise_shared(run.error)
             return
@@ -92,7 +92,7 @@ class Writer:
             self._checkpoint()
             self._raise_shared(error)
             if len(runs) > 1:
-                # One of them brought the whole job down; alone, each brings down itself.
+                # One partition failed the whole job. Alone, it fails only itself.
                 for run in runs:
                     self.write(spark, [run])
                 return
@@ -101,24 +101,24 @@ class Writer:
         for run, result in zip(runs, results, strict=True):
             run.add_seconds("job", seconds)
             with run.step("job"):
-                self._written(run, result)
+                self._set_files(run, result)
         self._checkpoint()
 
     def _raise_shared(self, error: BaseException | None) -> None:
-        """Raise an error that every other partition would meet too, if this is one."""
+        """Raise the error if every other partition would have it too."""
         if isinstance(error, SparkUnavailableError):
             raise error
-        # A storage that answers fails for some object only.
+        # If the storage answers, only some object cannot be reached.
         storages = (self.stream.config.source, self._destination)
-        if isinstance(error, StorageUnreachableError) and not all(Store(one).answers() for one in storages):
+        if isinstance(error, StorageUnreachableError) and not all(Store(storage).answers() for storage in storages):
             raise error
 
     def evolve(self, lake: LakeSession, drifted: Sequence[PartitionRun]) -> None:
-        """Change the destination to what these were found to have."""
+        """Change the table to the columns that these partitions were found to have."""
         columns = self.stream.config.columns
         for run in drifted:
             drift = run.error
-            assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller looked
+            assert isinstance(drift, SchemaDriftError)  # noqa: S101 - the caller checks
             try:
                 run.changes += evolve_table(lake, self.stream.table, drift.schemas, columns, run.row.run_id)
             except LakeAssetsError as error:
@@ -126,24 +126,24 @@ class Writer:
         self.prepare(lake)
 
     def discard(self, runs: Sequence[PartitionRun]) -> None:
-        """Remove the data files of partitions that failed before their commit, as far as the store lets it."""
+        """Remove the data files of partitions that failed before their commit, as far as the store allows."""
         for run in runs:
             discard(self._destination, [file.uri for file in run.files])
             run.files = []
 
     def unstage(self) -> None:
-        """Remove what the tasks staged: it is in the lake, or of no use."""
+        """Remove the staged files: their rows are in the lake, or not needed any more."""
         if self.staging is not None and self._has_staged:
             self.staging.clear()
 
     @property
     def _destination(self) -> AnyStorage:
-        """Where the tasks write."""
+        """The storage that the tasks write to."""
         return self.staging.storage if self.staging else self.stream.lake_config.own_storage
 
-    def _written(self, run: PartitionRun, result: JobResult) -> None:
+    def _set_files(self, run: PartitionRun, result: JobResult) -> None:
         if isinstance(result.error, WholeStorageError):
-            # Each task names its own object; one of them will do for all partitions.
+            # Each task names an object of its own; all partitions get the first error.
             self._storage_error = self._storage_error or result.error
             raise self._storage_error
         if result.error is not None:
@@ -152,7 +152,7 @@ class Writer:
         run.schema = self.schema
 
     def _make_table(self, runs: Sequence[PartitionRun]) -> None:
-        """The destination, as the first object that can be read has it, and others where that has no values."""
+        """Create the table from the first object that can be read, with types of others for columns without values."""
         for run in runs:
             if self.schema is not None:
                 return
@@ -162,25 +162,25 @@ class Writer:
 
     def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
         transform = self.stream.config.transform
-        assert transform is not None  # noqa: S101 - the caller looked
+        assert transform is not None  # noqa: S101 - the caller checks
         with spark_errors(transform):
             frame = source_frame(spark, self._job([run]), self._source_schema(run))
             result = apply_transform(spark, transform, frame)
-            found = result_schema(result)
+            schema = result_schema(result)
         if self.schema is None:
-            self._create_table(found, RESULT)
+            self._create_table(schema, RESULT)
         job = self._job([run])
         if job.evolves:
-            Fitter(found, job.schema, run.partition, RESULT, evolves=True)  # before Spark is at work
+            Fitter(schema, job.schema, run.partition, RESULT, evolves=True)  # refuses the schema before Spark runs
         return transformed(job, result, transform)
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """What a transform sees beside the partition columns: those of the first object, or of all that may differ."""
+        """The input columns of a transform without partition columns: of the first object, or of all if they may differ."""
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
         keys = [o.key for o in run.manifest.objects]
-        found = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
-        return united([(origin, self._without_partition(schema)) for origin, schema in found])
+        schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
+        return united([(origin, self._without_partition(schema)) for origin, schema in schemas])
 
     def _without_partition(self, schema: pa.Schema) -> pa.Schema:
         names = {column.name.lower() for column in self.stream.config.columns}
@@ -191,20 +191,20 @@ class Writer:
         return read_schema(store, key, self._paths)
 
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
-        """The schema with types for the columns that are NULL in all rows of the first object, if others have them."""
+        """The schema with types from other objects for the columns that are NULL in all rows of the first."""
         keys = [o.key for o in run.manifest.objects[1:]]
         while without_values(schema) and keys:
-            some, keys = keys[:LOOKED_AT], keys[LOOKED_AT:]
-            found = read_schemas(ArrowStore(self.stream.config.source), some, self._paths)
-            schema = filled(schema, (other for _, other in found))
+            chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
+            schemas = read_schemas(ArrowStore(self.stream.config.source), chunk, self._paths)
+            schema = filled(schema, (other for _, other in schemas))
         return schema
 
     def _create_table(self, schema: pa.Schema, origin: str) -> None:
         if self.stream.config.schema_policy == "evolve":
-            schema = with_values(schema)  # the others are added when they have any, with their type
+            schema = with_values(schema)  # other columns are added, with their type, when they have values
         with self.stream.lake.open() as lake:
             create_table(lake, self.stream.table, schema, self.stream.config.columns, origin)
-            self._learn(lake)
+            self._read_schema(lake)
             self.is_first = True
 
     def _job(self, runs: Sequence[PartitionRun]) -> Job:
@@ -220,11 +220,11 @@ class Writer:
             evolves=config.schema_policy == "evolve",
             partitions=tuple(
                 PartitionJob(
-                    p.partition,
-                    p.manifest.objects,
-                    self.staging.folder if self.staging else self.stream.destination_folder(p.partition),
+                    run.partition,
+                    run.manifest.objects,
+                    self.staging.folder if self.staging else self.stream.destination_folder(run.partition),
                 )
-                for p in runs
+                for run in runs
             ),
             key=StagingKey(self.staging.key) if self.staging else None,
             paths=self._paths,

@@ -133,7 +133,7 @@ def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_re
     assert [o.is_live for o in check_indexed(indexed_world.stream).changed] == [False]
     (error,) = repair_indexed(indexed_world.stream).errors
 
-    assert f"the object {late} changed after the lake took note of it" in str(error)
+    assert f"the object {late} changed after the lake recorded it" in str(error)
     assert indexed_world.totals(SW) == [3]
 
 
@@ -151,12 +151,12 @@ def test_a_vanished_object_that_returns_is_told_and_is_to_be_landed_under_anothe
         away.rename(path)  # with the ETag that the manifest has
 
     (outcome,) = index_all(indexed_world.stream)
-    assert f"the object {path} is there again" in str(outcome.error)
+    assert f"the object {path} has landed again" in str(outcome.error)
     assert [o.uri for o in plan_index(indexed_world.stream).changed] == [str(path)]
     assert "fail: nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
     assert [(o.now.uri, o.is_live) for o in check_indexed(indexed_world.stream).changed] == [(str(path), False)]
     (error,) = repair_indexed(indexed_world.stream).errors
-    assert f"the object {path} is there again, after it had vanished" in str(error)
+    assert f"the object {path} has landed again after it vanished" in str(error)
     assert indexed_world.totals(NW) == [1, 1, 2, 2]
 
     path.rename(path.with_name("d.parquet"))
@@ -218,7 +218,7 @@ def test_a_changed_file_without_rows_ends_and_the_rest_is_repaired(indexed_world
     indexed_world.land(NW, sales(5), "a.parquet")
     assert [o.uri for o in plan_index(indexed_world.stream).changed] == [emptied]
     (error,) = repair_indexed(indexed_world.stream).errors
-    assert f"the object {emptied} changed after the lake took note of it" in str(error)
+    assert f"the object {emptied} changed after the lake recorded it" in str(error)
     assert indexed_world.totals(NW) == [7, 8, 9]
 
 
@@ -243,7 +243,7 @@ def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: W
 
     for partitions in (None, [indexed_world.partition(NW)]):
         (outcome,) = index_all(indexed_world.stream, partitions)
-        assert f"the object {changed} is another than the one that was registered" in str(outcome.error)
+        assert f"the object {changed} has changed since it was registered" in str(outcome.error)
         assert "`lake-assets index sales --repair`" in str(outcome.error)
     row, *_ = indexed_world.ledger(NW)
     assert (row.status, changed in (row.error or "")) == ("failed", True)
@@ -273,7 +273,7 @@ def test_an_object_in_place_of_one_whose_rows_were_deleted_fails_its_partition(i
 
     outcome = ingest_outcome(indexed_world)
 
-    assert f"the object {other} changed after the lake took note of it" in str(outcome.error)
+    assert f"the object {other} changed after the lake recorded it" in str(outcome.error)
 
 
 def ingest_outcome(world: World) -> Outcome:
