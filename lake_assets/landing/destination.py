@@ -15,7 +15,7 @@ from lake_assets.errors import FuturePartitionError, PartitionError, SchemaError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.leaves import no_rows
-from lake_assets.parquet.schema_fit import others, typed_value
+from lake_assets.parquet.schema_fit import is_other, typed_value
 from lake_assets.streams.calendar import Calendar
 
 _REMEMBERED = 65_536  # paths
@@ -110,7 +110,7 @@ class Destination:
             for code, path in enumerate(paths.dictionary.to_pylist()):
                 mine = np.flatnonzero(codes == code)
                 texts = self._layout.match(f"{path}/file", file=True) or {}
-                other = others(values.take(pa.array(mine)), column, column.parse(texts[column.name]))
+                other = is_other(values.take(pa.array(mine)), column, column.parse(texts[column.name]))
                 found[mine[other.to_numpy(zero_copy_only=False)]] = True
             if found.any():
                 row = int(found.argmax())

@@ -1,7 +1,7 @@
-"""The removal of the files that a failed attempt of a task has written, at once: a full storage must not stay full.
+"""Removal of the files of a failed attempt of a task, at once, so that a full storage does not stay full.
 
-Every file has a name of its own attempt, and only names that the attempt itself made are removed. Where the removal
-fails too, maintenance does it later.
+The name of a file belongs to one attempt, and an attempt removes only its own files. If the removal fails too,
+maintenance removes them later.
 """
 
 import traceback
@@ -15,19 +15,19 @@ from lake_assets.storage.uploads import abort_uploads
 
 
 def discard(storage: AnyStorage, uris: Iterable[str]) -> None:
-    """Remove files, as far as the store lets it."""
+    """Remove files, as far as the store allows."""
     store = Store(storage)
     with suppress(StorageError):
         store.delete(tuple(uri.removeprefix(f"{store.root}/") for uri in uris))
 
 
 def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseException) -> None:
-    """Remove the files of a writer that failed, of which the last may not be whole; as far as the store lets it.
+    """Remove the files of a failed writer, of which the last may be unfinished, as far as the store allows.
 
     Args:
-        storage: where they are.
-        uris: in the order in which they were begun.
-        error: by which the writer failed.
+        storage: the storage of the files.
+        uris: the files in the order in which they were begun.
+        error: the error of the writer.
     """
     if not uris:
         return
@@ -37,9 +37,9 @@ def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseExce
 
 
 def _forget_sinks(error: BaseException) -> None:
-    """Let go of the files that the functions an error came through have open: forgotten, each tries to close again.
+    """Release the files that are open in the frames of an error, so that they are closed now.
 
-    Later that would write an object which has been removed.
+    A file that is closed later would write an object which has been removed.
     """
     seen: BaseException | None = error
     while seen is not None:

@@ -1,22 +1,22 @@
-"""Columns that have no value in a file: Parquet gives them no type, so it is looked for in other files."""
+"""Columns without values in a file. Parquet has no type for them, so it is taken from other files."""
 
 from collections.abc import Iterable
 
 import pyarrow as pa
 from pyarrow import types as t
 
+from lake_assets.parquet.leaves import is_list, leaf_types
+
 
 def without_values(schema: pa.Schema) -> list[str]:
-    """The columns that have no value in a file, or parts without one: their type is not known from it."""
+    """The columns without values in a file, or with parts without values, so that their type is not known."""
     return [field.name for field in schema if _has_null(field.type)]
 
 
 def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
-    """The schema with the types that other files of the same table have, where it has no value itself.
+    """The schema with types of other files' schemas for columns without values; reads as few schemas as needed.
 
-    No more of them are looked at than needed.
-
-    A type that is found is taken as it is; whether it fits the values of the others is for the `Fitter` to say.
+    The first type is taken. The `Fitter` checks whether it fits the values of the other files.
     """
     others = iter(others)
     while without_values(schema) and (other := next(others, None)) is not None:
@@ -26,7 +26,7 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def with_values(schema: pa.Schema) -> pa.Schema:
-    """The schema without the columns that are NULL in all rows; as it is, if there are no others."""
+    """The schema without the columns that are NULL in all rows; unchanged if there are no others."""
     fields = [field for field in schema if not t.is_null(field.type)]
     return pa.schema(fields) if fields else schema
 
@@ -45,16 +45,4 @@ def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _has_null(data_type: pa.DataType) -> bool:
-    if t.is_struct(data_type):
-        return any(_has_null(field.type) for field in data_type)
-    if t.is_map(data_type):
-        return _has_null(data_type.key_type) or _has_null(data_type.item_type)
-    if is_list(data_type):
-        return _has_null(data_type.value_type)
-    return bool(t.is_null(data_type))
-
-
-def is_list(data_type: pa.DataType) -> bool:
-    """Whether values of the type are lists, in any of Arrow's forms."""
-    kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
-    return any(is_kind(data_type) for is_kind in kinds)
+    return any(map(t.is_null, leaf_types(data_type)))

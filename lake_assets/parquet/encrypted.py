@@ -1,7 +1,7 @@
-"""Writing staged files inside a task: rows on their way into a lake that takes them by INSERT only.
+"""Staged files, written inside a task for a lake that takes rows by INSERT only.
 
-They are encrypted by DuckDB under the run's own key, which nobody keeps: DuckDB and pyarrow cannot read each other's
-encrypted Parquet, and DuckDB is who reads them.
+DuckDB encrypts them with a key that exists only during the run. DuckDB also reads them, because DuckDB and pyarrow
+cannot read each other's encrypted Parquet.
 """
 
 import shutil
@@ -25,19 +25,19 @@ COPIED = 8 * 2**20  # bytes at a time
 
 
 def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
-    """Write batches to new encrypted files below a folder of the job's storage, a row group each.
+    """Write batches to new encrypted files below a folder of the job's storage, one row group each.
 
-    They are made in this machine's temporary folder, where they are encrypted too, and then copied. No rows, no file.
-    On an error all of them are removed.
+    Each file is written, encrypted, to this machine's temporary folder, and then copied. Without rows no file is
+    written. On an error all files are removed.
 
     Args:
         batches: rows of the job's schema.
-        job: says where and how to write, and under which key.
+        job: the storage, the compression and the key.
         folder: key prefix, ending in a slash.
 
     Raises:
         StorageUnreachableError: the store failed, also after its client's own retries.
-        StorageError: the store refuses or is full, or this machine's temporary folder is.
+        StorageError: the store refuses or is full, or this machine's temporary folder is full.
     """
     written: list[str] = []
     try:
@@ -48,17 +48,17 @@ def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
 
 def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: list[str]) -> Iterator[DataFile]:
-    assert job.key is not None  # noqa: S101 - the caller looked
+    assert job.key is not None  # noqa: S101 - the caller checks
     store = ArrowStore(job.storage)
     codec = "uncompressed" if job.compression == "none" else job.compression
     with (
         masking(job.source, job.storage),
         tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary,
-        open_engine(("httpfs",)) as engine,  # which has the cryptography with which DuckDB writes
+        open_engine(("httpfs",)) as engine,  # it has the cryptography that DuckDB needs to write
     ):
         path = Path(temporary, "staged.parquet")
         for group in row_groups(batches):
-            # A COPY of more keeps some memory of each row group to its end.
+            # A COPY of several row groups keeps memory of each until it ends.
             engine.register("rows", group)
             try:
                 engine.execute(
@@ -72,7 +72,7 @@ def _stage(batches: Iterable[pa.RecordBatch], job: Job, folder: str, written: li
                 ) from error
             engine.unregister("rows")
             rows, size = group.num_rows, path.stat().st_size
-            del group  # the next one is gathered in its memory, not beside it
+            del group  # frees its memory for the next one
             key = job.file_key(folder)
             written.append(store.uri(key))
             with (

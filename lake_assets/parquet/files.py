@@ -1,9 +1,9 @@
-"""Parquet files as Arrow reads them, with the timestamps of INT96 as they are.
+"""Parquet files read by Arrow, with exact INT96 timestamps.
 
-INT96 is Spark's and Hive's old form of a timestamp: a day, and nanoseconds of it. Arrow takes it for 64 bits of
-nanoseconds, which hold the years 1677 to 2262 only, and wraps all others without a word. In microseconds it has all
-values that DuckDB has. So they are read as microseconds, and what these cannot hold is refused: finer values, and
-days beyond the year 294247. A column of nanoseconds gets them, within its own years.
+INT96 is an old form of a timestamp in Spark and Hive: a day, and nanoseconds of that day. Arrow reads it as 64 bits of
+nanoseconds, which hold the years 1677 to 2262 only, and silently wraps all others. Microseconds hold all values that
+DuckDB has. So INT96 is read as microseconds, and values that these cannot hold are refused: finer ones, and days after
+the year 294247. A column in nanoseconds gets nanoseconds, within its own years.
 """
 
 import re
@@ -21,24 +21,24 @@ _MICROS = 1000  # nanoseconds of one
 _FIRST, _LAST = FIRST_NANOSECOND // _MICROS, 9_223_372_036_854_774  # microseconds of DuckDB's TIMESTAMP_NS
 _SECONDS = 2**63 // 10**6 - 1  # that 64 bits of microseconds hold, before and after 1970
 _NAME = r"\.[^.]*"
-_WAY_OUT = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
+_REWRITE = "write it as TIMESTAMP_MICROS (in Spark: spark.sql.parquet.outputTimestampType)"
 
 
 class ParquetRows:
     """An open Parquet file.
 
     Args:
-        file: its bytes; stays open while rows are read.
-        origin: what an error calls it.
-        pre_buffer: read the columns of a row group ahead, by few requests.
+        file: the open file, or its path.
+        origin: the name of the file in errors.
+        pre_buffer: read the columns of a row group by few requests.
 
     Attributes:
         parquet: the file, for its footer.
         schema: its Arrow schema, without metadata.
-        int96: its columns that are INT96, or have a part that is.
+        int96: its columns that are INT96, or have such a part.
 
     Raises:
-        ArrowInvalid, OSError: it is no Parquet file, or cannot be read.
+        ArrowInvalid, OSError: the file is not a Parquet file, or cannot be read.
     """
 
     def __init__(self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False) -> None:
@@ -55,13 +55,13 @@ class ParquetRows:
         """The rows of one row group, in batches.
 
         Args:
-            rows: of a batch, at most.
-            group: the row group's number.
-            columns: names of the columns to read.
-            nanos: those of them that shall have nanoseconds where they are INT96.
+            rows: the most rows of a batch.
+            group: the number of the row group.
+            columns: the names of the columns to read.
+            nanos: the columns that are read in nanoseconds if they are INT96.
 
         Raises:
-            SchemaError: an INT96 column has a value that the column to be cannot hold.
+            SchemaError: an INT96 column has a value that the column's new type cannot hold.
             ArrowInvalid, OSError: the row group cannot be read.
         """
         exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
@@ -71,22 +71,22 @@ class ParquetRows:
             start += batch.num_rows
 
     def refuse_int96(self) -> None:
-        """Refuse a file that readers of the lake would read as it is: DuckLake does not read INT96.
+        """Refuse INT96 columns in a file that becomes a lake file, because DuckLake cannot read them.
 
         Raises:
-            SchemaError: it has such a column; the error names it.
+            SchemaError: the file has such a column.
         """
         if self.int96:
             raise SchemaError(
                 f"column {min(self.int96)!r} of {self._origin} is an INT96 timestamp, which DuckLake cannot register:",
-                f"{_WAY_OUT}, or use mode: replace, which rewrites it.",
+                f"{_REWRITE}, or use mode: replace, which rewrites it.",
             )
 
     def refuse_old_lists(self) -> None:
-        """Refuse a file whose lists readers of the lake would read wrongly: DuckLake finds no values in an old form.
+        """Refuse lists in an old form in a file that becomes a lake file, because DuckLake reads them as NULL.
 
         Raises:
-            SchemaError: a column is such a list, or has one in it; the error names it.
+            SchemaError: a column is such a list, or has such a part.
         """
         parquet, first = self.parquet.schema, 0
         for field in self.schema:
@@ -105,7 +105,7 @@ class ParquetRows:
         return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit)
 
     def _checked(self, group: int, names: Sequence[str], nanos: Collection[str]) -> dict[str, pa.ChunkedArray]:
-        """Look whether the columns to be can hold the INT96 columns; returns those that shall have nanoseconds."""
+        """Refuse INT96 values that the columns' new types cannot hold; returns the columns in nanoseconds."""
         if not names:
             return {}
         units = {
@@ -121,7 +121,7 @@ class ParquetRows:
         return {name: units["ns"].column(name) for name in names if name in nanos}
 
     def _check(self, name: str, *readings: pa.Array, is_nanos: bool) -> None:
-        """Refuse values that the microseconds do not have, or those that the nanoseconds do not have."""
+        """Refuse values that microseconds, or nanoseconds, cannot hold."""
         seconds, micros, nanoseconds = (reading.view(pa.int64()) for reading in readings)
         if pc.any(pc.greater(pc.abs(seconds), _SECONDS)).as_py():
             raise self._refused(name, "of a year that no timestamp can hold", "correct the value where it is written.")
@@ -133,44 +133,39 @@ class ParquetRows:
                     "let the table have a TIMESTAMP column, or correct the value.",
                 )
             return
-        # Both have wrapped alike, so their difference is right all the same.
+        # Both have wrapped in the same way, so their difference is right.
         finer = pc.not_equal(pc.subtract(nanoseconds, pc.multiply(micros, _MICROS)), 0)
         if pc.any(finer).as_py():
             raise self._refused(
                 name,
                 "of less than a microsecond, which TIMESTAMP cannot hold",
-                f"{_WAY_OUT}, or create the table's column as TIMESTAMP_NS.",
+                f"{_REWRITE}, or create the table's column as TIMESTAMP_NS.",
             )
 
-    def _refused(self, name: str, what: str, fix: str) -> SchemaError:
-        return SchemaError(f"column {name!r} of {self._origin} is INT96 and has a value {what}:", fix)
+    def _refused(self, name: str, problem: str, fix: str) -> SchemaError:
+        return SchemaError(f"column {name!r} of {self._origin} is INT96 and has a value {problem}:", fix)
 
 
 def _int96_columns(parquet: pq.ParquetSchema, schema: pa.Schema) -> frozenset[str]:
-    """The columns with an INT96 leaf. Leaves are counted: their paths do not tell a dot of a name from a nesting."""
-    found, first = set(), 0
+    """The columns with an INT96 leaf, by counting leaves: a dot in a path may be part of a name."""
+    columns, first = set(), 0
     for field in schema:
         last = first + width(field.type)
         if any(parquet.column(index).physical_type == "INT96" for index in range(first, last)):
-            found.add(field.name)
+            columns.add(field.name)
         first = last
-    return frozenset(found)
+    return frozenset(columns)
 
 
 def _with_columns(batch: pa.RecordBatch, columns: Mapping[str, pa.ChunkedArray]) -> pa.RecordBatch:
-    """The batch with these columns in the place of its own."""
+    """The batch with some columns replaced."""
     for name, column in columns.items():
         batch = batch.set_column(batch.schema.get_field_index(name), name, column.combine_chunks())
     return batch
 
 
 def _forms(path: str, data_type: pa.DataType) -> list[str]:
-    """Patterns of the leaves' paths that DuckLake understands, for a column or a part of one.
-
-    Args:
-        path: a pattern of its own path.
-        data_type: its type.
-    """
+    """Patterns of the leaves' paths that DuckLake understands, for a column or a part of one with this path."""
     if isinstance(data_type, pa.BaseExtensionType):
         return _forms(path, data_type.storage_type)
     if t.is_struct(data_type):
@@ -181,6 +176,6 @@ def _forms(path: str, data_type: pa.DataType) -> list[str]:
     if not t.is_nested(data_type):
         return [path]
     value = data_type.value_type
-    # The oldest form has no group between a list and its elements, and works where these are no groups themselves.
+    # The oldest form has no group between a list and its elements. It works if the elements are not groups.
     oldest = "" if t.is_struct(value) or t.is_map(value) else f"|{_NAME}"
     return _forms(rf"{path}(?:\.list{_NAME}{oldest})", value)

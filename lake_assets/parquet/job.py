@@ -1,4 +1,4 @@
-"""What the driver tells the tasks, and what they tell back: plain values that pickle."""
+"""The values that the driver sends to the tasks, and their results; all of them pickle."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -12,8 +12,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.store import LandedObject
 
-# A file of a task's share is split when it is larger than the target; smaller ones share a task.
-MIN_SHARE = 8 * 2**20  # bytes; below this a second task costs more than it saves
+MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +28,19 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class PartitionJob:
-    """One partition's work."""
+    """One partition of a job."""
 
     partition: Partition
     objects: tuple[LandedObject, ...]
-    destination: str  # folder below the storage's root that the new files go to, ending in a slash
+    destination: str  # folder of the new files below the storage's root, ending in a slash
 
 
 @dataclass(frozen=True, slots=True)
 class StagingKey:
-    """The key under which a job's files are staged.
+    """The key that encrypts a job's staged files.
 
-    A class of its own, so that a worker with an older version of this package, which would pass over a mere field of
-    the job and write plain text, cannot even load the job.
+    It is a class, so that a worker with an older version of this package cannot load the job. If it were a plain field,
+    that worker would ignore it and write unencrypted files.
     """
 
     value: bytes = field(repr=False)
@@ -58,24 +57,20 @@ class Job:
     compression: Compression
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
-    evolves: bool = False  # a column may be missing; one that is new or wider is told, and not refused
-    key: StagingKey | None = None  # the files are staged under it, not the table's own
-    paths: PathColumns | None = None  # columns that the objects' paths say
+    evolves: bool = False  # a missing column is NULL; a new or wider one is a `SchemaDriftError`
+    key: StagingKey | None = None  # of staged files; None for data files of the table
+    paths: PathColumns | None = None  # columns to take from the objects' paths
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
-    selects: bool = False  # of the objects' rows, those of the partition, by the columns that are in the rows
-    token: str = field(default_factory=lambda: secrets.token_hex(8))  # which no other job has, of this run or another
+    selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
+    token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
     @property
     def file_prefix(self) -> str:
-        """What the name of each file of this job begins with, and of no other's."""
+        """The begin of the name of each file of this job, and of no other."""
         return f"{self.run_id}-{self.token}"
 
     def file_key(self, folder: str) -> str:
-        """A key for a new file, which no other attempt of a task can have.
-
-        Args:
-            folder: key prefix, ending in a slash.
-        """
+        """A new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
         return f"{folder}{self.file_prefix}{secrets.token_hex(8)}.parquet"
 
 
@@ -90,21 +85,21 @@ class DataFile:
 
 @dataclass(slots=True)
 class JobResult:
-    """What became of one partition's work: its files, or the first error that makes it fail."""
+    """The result of one partition: its files, or its first error."""
 
     files: list[DataFile] = field(default_factory=list)
     error: Exception | None = None
 
 
 def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:
-    """Spread objects over tasks: each task about as many bytes as the others, none above the target file size.
+    """Distribute objects over tasks with about equal bytes, none above the target file size.
 
-    The bytes are those of the compressed objects, which the listing tells; no footer is read for it.
+    An object is split if it is larger than a task's share. Bytes are those of the listing; no footer is read.
 
     Args:
-        objects: a partition's objects.
+        objects: the objects of a partition.
         target: bytes of a data file.
-        cores: tasks that run side by side; the work is split for all of them if there is enough.
+        cores: the number of tasks that run in parallel; the work is split for all of them if there is enough.
     """
     total = sum(o.size for o in objects)
     tasks = max(-(-total // target), min(cores, total // MIN_SHARE), 1)
@@ -115,7 +110,7 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
         parts = max(round(o.size / limit), 1)
         for part in range(parts):
             size = o.size // parts
-            # A share goes to the next task when more of it would lie above this task's limit than below.
+            # A share goes to the next task if more than half of it would exceed this task's limit.
             if bins[-1] and filled + size / 2 > limit * len(bins):
                 bins.append([])
             bins[-1].append(Share(o.key, o.etag, o.size, part, parts))
@@ -124,11 +119,11 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
 
 
 def spark_tasks(bins: int, size: int, cores: int) -> int:
-    """How many Spark tasks so many bins become: one each, but small ones share, since a task itself takes some 50 ms.
+    """The number of Spark tasks for some lists of shares; small lists share a task, because a task takes some 50 ms.
 
     Args:
-        bins: lists of shares, as `shares` gives them for each partition.
+        bins: the number of lists, as `shares` returns them for each partition.
         size: bytes of all objects together.
-        cores: tasks that run side by side.
+        cores: the number of tasks that run in parallel.
     """
     return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)

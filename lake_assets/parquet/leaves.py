@@ -1,4 +1,4 @@
-"""The parts of Arrow's nested types that have no parts themselves: as Parquet stores them."""
+"""The leaves of Arrow's nested types: the parts that Parquet stores as columns."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar
@@ -8,17 +8,17 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 FIRST_NANOSECOND = -9_223_286_400_000_000_000
-"""The least nanosecond since 1970 that DuckDB's TIMESTAMP_NS has; 64 bits begin half a day earlier."""
+"""The first nanosecond since 1970 of DuckDB's TIMESTAMP_NS; 64 bits begin half a day earlier."""
 
 
 class First(NamedTuple):
-    """The first time of a type of DuckDB's."""
+    """The first value of a time type of DuckDB."""
 
     name: str  # of the type
     first: str
     value: int  # as it is stored
-    endless: int | None  # what means minus infinity, before the first
-    way_out: str = ""
+    infinity: int | None  # the value before the first that means minus infinity
+    hint: str = ""  # a further way to fix an earlier value
 
 
 _FIRSTS = {
@@ -33,24 +33,24 @@ def _first(data_type: pa.DataType) -> First | None:
 
 
 def has_first(data_type: pa.DataType) -> bool:
-    """Whether a type is one, or has one in it, whose first values DuckDB cannot read."""
+    """Whether a type, or a part of it, has early values that DuckDB cannot read."""
     return any(_first(leaf) is not None for leaf in leaf_types(data_type))
 
 
 def too_early(leaf: pa.Array) -> First | None:
-    """What DuckDB can read at first, if one of the values comes before."""
+    """The first value that DuckDB can read, if one of the values is earlier; else None."""
     first = _first(leaf.type)
     if first is None:
         return None
     stored = leaf.view(pa.int32() if t.is_date32(leaf.type) else pa.int64())
     early = pc.less(stored, first.value)
-    if first.endless is not None:
-        early = pc.and_(early, pc.not_equal(stored, first.endless))
+    if first.infinity is not None:
+        early = pc.and_(early, pc.not_equal(stored, first.infinity))
     return first if pc.any(early).as_py() else None
 
 
 def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
-    """The arrays without parts of which this one is made, in Parquet's order."""
+    """The leaf arrays of an array, in Parquet's order."""
     if isinstance(array, pa.ChunkedArray):
         for chunk in array.chunks:
             yield from leaves(chunk)
@@ -69,7 +69,7 @@ def leaves(array: pa.Array | pa.ChunkedArray) -> Iterator[pa.Array]:
 
 
 def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
-    """The types of `leaves`."""
+    """The types of the leaves of a type, in Parquet's order."""
     if isinstance(data_type, pa.BaseExtensionType):
         yield from leaf_types(data_type.storage_type)
     elif t.is_nested(data_type):
@@ -79,13 +79,19 @@ def leaf_types(data_type: pa.DataType) -> Iterator[pa.DataType]:
         yield data_type
 
 
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether values of the type are lists, in any of Arrow's forms."""
+    kinds = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
+    return any(is_kind(data_type) for is_kind in kinds)
+
+
 def width(data_type: pa.DataType) -> int:
-    """How many columns of Parquet an Arrow column is."""
+    """The number of Parquet columns of an Arrow column."""
     return sum(1 for _ in leaf_types(data_type))
 
 
 def has_nanoseconds(data_type: pa.DataType) -> bool:
-    """Whether a type is a timestamp in nanoseconds, or has one in it."""
+    """Whether a type, or a part of it, is a timestamp in nanoseconds."""
     return any(map(is_nanoseconds, leaf_types(data_type)))
 
 
@@ -105,21 +111,21 @@ _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary
 
 
 def filterable(rows: Rows) -> Rows:
-    """The rows with texts and bytes in a form that Arrow can filter, and read numbers and dates from: no views."""
+    """The rows without views of texts and bytes, which Arrow cannot filter or cast to numbers and dates."""
     fields = [field.with_type(_without_views(field.type)) for field in rows.schema]
     schema = pa.schema(fields, rows.schema.metadata)
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
 def _without_views(data_type: pa.DataType) -> pa.DataType:
-    """The type with plain texts and bytes for views, also in its parts."""
+    """The type with plain texts and bytes instead of views, also in its parts."""
     if t.is_struct(data_type):
         return pa.struct([field.with_type(_without_views(field.type)) for field in data_type])
     if t.is_map(data_type):
         return pa.map_(_without_views(data_type.key_type), _without_views(data_type.item_type))
     if t.is_dictionary(data_type):
         return pa.dictionary(data_type.index_type, _without_views(data_type.value_type), data_type.ordered)
-    for is_list, list_of in ((t.is_list, pa.list_), (t.is_large_list, pa.large_list)):
-        if is_list(data_type):
+    for is_kind, list_of in ((t.is_list, pa.list_), (t.is_large_list, pa.large_list)):
+        if is_kind(data_type):
             return list_of(data_type.value_field.with_type(_without_views(data_type.value_type)))
     return _PLAIN.get(data_type, data_type)

@@ -1,4 +1,4 @@
-"""Columns that only the paths have: what the folders between or below the partition's say of an object's rows."""
+"""Columns that only the paths have: values of folders that are not partition columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,26 +13,21 @@ from lake_assets.parquet.schema_fit import typed_value
 
 @dataclass(frozen=True, slots=True)
 class PathColumns:
-    """Which columns of a layout that are no partition columns the rows shall have.
-
-    Attributes:
-        template: the layout.
-        columns: the columns, each one of the layout's.
-    """
+    """The columns of a layout, besides partition columns, that are added to the rows."""
 
     template: Template
     columns: tuple[PartitionColumn, ...]
 
     def values(self, key: str, uri: str, schema: pa.Schema) -> Mapping[str, pa.Scalar]:
-        """What the path says of an object's rows, but for the columns that its file has itself.
+        """The values of an object's path, without the columns that its file has.
 
         Args:
-            key: the object's, of the layout.
-            uri: names it in errors.
-            schema: of its file.
+            key: the key of the object, which fits the layout.
+            uri: the URI of the object, for errors.
+            schema: the schema of its file.
 
         Raises:
-            SourceError: a folder's text is no value of its column's type.
+            SourceError: a folder's text is not a value of its column's type.
         """
         texts = self.template.match(key, file=True) or {}
         own = {name.lower() for name in schema.names}
@@ -50,12 +45,12 @@ class PathColumns:
 
 
 def with_types(schema: pa.Schema, values: Mapping[str, pa.Scalar]) -> pa.Schema:
-    """The schema with the values' columns behind its own."""
+    """The schema with the columns of the values appended."""
     return pa.schema([*schema, *((name, value.type) for name, value in values.items())])
 
 
 def with_values(batch: pa.RecordBatch, values: Mapping[str, pa.Scalar]) -> pa.RecordBatch:
-    """The rows with the same values in each."""
+    """The rows with the values appended, the same in each row."""
     for name, value in values.items():
         batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
     return batch

@@ -13,10 +13,9 @@ from obstore import Bytes
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SchemaDriftError, SourceChangedError, SourceError
-from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.parquet.files import ParquetRows
-from lake_assets.parquet.job import Share
+from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.path_columns import PathColumns, with_types, with_values
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.storage.arrow import ArrowStore
@@ -24,75 +23,64 @@ from lake_assets.storage.failures import failure, is_of_cloud
 from lake_assets.storage.store import Store
 
 BATCH_ROWS = 131_072
-WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request, some ahead of their turn
-AHEAD = 4
-FOOTERS = 16  # read side by side: each is a wait for the store
+WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
+AHEAD = 4  # such objects are fetched before they are read
+FOOTERS = 16  # are read in parallel: each mostly waits for the store
 
 
-def read_shares(
-    storage: AnyStorage,
-    shares: Sequence[Share],
-    schema: pa.Schema,
-    partition: Partition,
-    *,
-    evolves: bool = False,
-    selects: bool = False,
-    derived: Sequence[Derived] = (),
-    paths: PathColumns | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The rows of the shares, fitted to the schema, in the order of the shares.
+def read_shares(job: Job, shares: Sequence[Share], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:
+    """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
 
-    Args:
-        storage: the landing zone.
-        shares: of its objects.
-        schema: of the rows that are given.
-        partition: whose rows these are.
-        evolves: as for `Fitter`.
-        derived: as for `Fitter`.
-        selects: as for `Fitter`; row groups that have no such row, by their statistics, are not read.
-        paths: columns that the objects' paths say.
+    If the job selects rows, row groups whose statistics exclude the partition are not read.
 
     Raises:
-        SchemaDriftError: with `evolves`, an object has columns that the schema lacks or wider ones. It tells of all
-            such objects among the shares, so that one change of the table serves them all.
-        SourceError: an object is no Parquet file, or is damaged; the message names it.
+        SchemaDriftError: if the job evolves the table, an object has columns that the schema lacks, or wider ones. The
+            error has all such objects among the shares, so that the table is changed once.
+        SourceError: an object is not a Parquet file, or is damaged; the message names it.
         SchemaError: an object's columns or values do not fit.
-        SourceChangedError: an object is gone, or another than was listed.
+        SourceChangedError: an object has vanished, or has changed since the listing.
         StorageUnreachableError: the store fails, also after its client's own retries; Spark tries the task again.
         StorageError: the store refuses.
     """
-    store = Store(storage)
+    store = Store(job.source)
     drift: SchemaDriftError | None = None
-    with masking(storage), ThreadPoolExecutor(AHEAD) as pool:
-        for share, file in _opened(storage, shares, pool):
+    with masking(job.source), ThreadPoolExecutor(AHEAD) as pool:
+        for share, file in _opened(job.source, shares, pool):
             uri = store.uri(share.key)
-            with _readable(storage, uri):
+            with _readable(job.source, uri):
                 try:
                     origin = f"the object {uri}"
                     parquet = ParquetRows(file, origin, pre_buffer=True)
-                    said = paths.values(share.key, uri, parquet.schema) if paths else {}
-                    found = with_types(parquet.schema, said)
-                    fitter = Fitter(found, schema, partition, origin, evolves=evolves, selects=selects, derived=derived)
+                    constants = job.paths.values(share.key, uri, parquet.schema) if job.paths else {}
+                    fitter = Fitter(
+                        with_types(parquet.schema, constants),
+                        schema,
+                        partition,
+                        origin,
+                        evolves=job.evolves,
+                        selects=job.selects,
+                        derived=job.derived,
+                    )
                 except SchemaDriftError as error:
                     drift = error if drift is None else drift.with_more(error.schemas)
                 if drift is None:
-                    yield from _batches(parquet, share, fitter, said)
+                    yield from _batches(parquet, share, fitter, constants)
     if drift is not None:
         raise drift
 
 
 def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *, as_it_is: bool = False) -> pa.Schema:
-    """The Arrow schema of one object, from its footer, with the columns that its path says.
+    """The Arrow schema of one object, from its footer, with the columns that its path has.
 
     Args:
         store: the landing zone.
-        key: the object's.
-        paths: columns that the objects' paths say.
-        as_it_is: readers of the lake shall read the object itself.
+        key: the key of the object.
+        paths: the columns to take from the path.
+        as_it_is: the object becomes a lake file, so DuckLake must be able to read it.
 
     Raises:
         SourceError: as `read_shares`.
-        SchemaError: with `as_it_is`, DuckLake does not read a column.
+        SchemaError: with `as_it_is`, DuckLake cannot read a column.
     """
     uri = store.uri(key)
     with masking(store.storage), _readable(store.storage, uri), store.open(key) as file:
@@ -100,14 +88,13 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
         if as_it_is:
             rows.refuse_int96()
             rows.refuse_old_lists()
-        found = rows.schema
-    return with_types(found, paths.values(key, uri, found)) if paths else found
+    return with_types(rows.schema, paths.values(key, uri, rows.schema)) if paths else rows.schema
 
 
 def read_schemas(
     store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None
 ) -> list[tuple[str, pa.Schema]]:
-    """The Arrow schemas of objects, with what an error says of where each comes from; read side by side.
+    """The Arrow schemas of objects, each with the object's name for errors; footers are read in parallel.
 
     Raises:
         SourceError: as `read_shares`.
@@ -118,7 +105,7 @@ def read_schemas(
 
 
 def count_rows(store: ArrowStore, key: str) -> int:
-    """How many rows one object has, by its footer.
+    """The number of rows of one object, from its footer.
 
     Raises:
         SourceError, SourceChangedError, StorageError: as `read_shares`.
@@ -130,7 +117,7 @@ def count_rows(store: ArrowStore, key: str) -> int:
 
 @contextmanager
 def _readable(storage: AnyStorage, uri: str) -> Iterator[None]:
-    """What Arrow says of an object, as an error that names it; the store's failure is not the object's."""
+    """Turn errors of Arrow into errors that name the object, or the store if that failed."""
     try:
         yield
     except FileNotFoundError as error:
@@ -147,7 +134,7 @@ def _readable(storage: AnyStorage, uri: str) -> Iterator[None]:
 def _opened(
     storage: AnyStorage, shares: Sequence[Share], pool: ThreadPoolExecutor
 ) -> Iterator[tuple[Share, pa.NativeFile]]:
-    """Each share with its open file; small objects are fetched ahead while others are worked on."""
+    """Each share with its open file; small objects are fetched while earlier ones are read."""
     whole, ranges = Store(storage), ArrowStore(storage)
     fetched: dict[int, Future[Bytes]] = {}
     requested = 0
@@ -166,23 +153,23 @@ def _opened(
 
 
 def _batches(
-    rows: ParquetRows, share: Share, fitter: Fitter, said: Mapping[str, pa.Scalar]
+    rows: ParquetRows, share: Share, fitter: Fitter, constants: Mapping[str, pa.Scalar]
 ) -> Iterator[pa.RecordBatch]:
     parquet = rows.parquet
     groups = parquet.num_row_groups
-    mine = range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts)
+    own = range(share.part * groups // share.parts, (share.part + 1) * groups // share.parts)
     columns = [*fitter.columns, *fitter.partition_columns]
-    stored = [name for name in columns if name not in said]
-    # One row group after the other: pre-buffering takes memory for all that are asked for.
-    for group in _with_rows(parquet, mine, fitter):
+    stored = [name for name in columns if name not in constants]
+    # One row group at a time, because pre-buffering takes memory for all that are requested.
+    for group in _with_rows(parquet, own, fitter):
         for batch in rows.batches(BATCH_ROWS, group, stored, nanos=fitter.nanos):
-            fitted = fitter.fit(with_values(batch, said).select(columns))
+            fitted = fitter.fit(with_values(batch, constants).select(columns))
             if fitted.num_rows:
                 yield fitted
 
 
 def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
-    """The row groups that may have chosen rows, as far as their statistics tell."""
+    """The row groups that may have rows of the partition, by their statistics."""
     chooses = fitter.chosen or fitter.made
     names = [parquet.schema.column(index).path for index in range(len(parquet.schema))] if chooses else []
     chosen: list[tuple[int, Callable[[pq.Statistics | None], bool]]]
@@ -203,9 +190,9 @@ def _rules_out(value: PartitionValue, statistics: pq.Statistics | None) -> bool:
         return False
     wanted: Any = value
     try:
-        # Texts of numbers or dates do not sort as these do.
+        # Texts of numbers or dates do not sort as the numbers or dates do.
         return type(statistics.min) is type(wanted) and not statistics.min <= wanted <= statistics.max
-    except (OverflowError, ValueError):  # a date that Python does not have, a text that is none
+    except (OverflowError, ValueError):  # a date that Python does not have, or a text that is not a date
         return False
 
 

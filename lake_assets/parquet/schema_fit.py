@@ -1,7 +1,7 @@
-"""Bringing a file's or a result's columns to the columns of the table, losing nothing.
+"""Conversion of the columns of a file or a transform's result to the columns of the table, without loss.
 
-Columns are matched by name. What is allowed is a table of widenings; everything else is refused by name, before a
-row is read. (Parquet readers that match by position, or cast as they can, are how wrong rows get into lakes.)
+Columns are matched by name. A type may be widened; every other difference is refused with the column's name, before a
+row is read. (Parquet readers that match by position, or cast where they can, write wrong rows into lakes.)
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,13 @@ from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.derived_columns import made_of
-from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, leaves, too_early
+from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, is_list, leaves, too_early
 
-_LIST_KINDS = (t.is_list, t.is_large_list, t.is_fixed_size_list, t.is_list_view, t.is_large_list_view)
 _STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
 _BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
 
-# Beside texts, what a column of the files may be whose values choose the rows of a partition column of this type.
+# The types, besides texts, of a column of the files whose values select the rows of a partition column.
 _CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
     {
         "string": (t.is_integer, t.is_date),
@@ -38,23 +37,21 @@ _CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
 
 
 class Fitter:
-    """Fits batches of one schema to a target schema, checking partition columns that the rows carry as well.
-
-    Of a partition column that is in the rows, with `selects`, only the rows with the partition's value are kept.
+    """Fits batches of one schema to a target schema, and checks partition columns that the rows have.
 
     Args:
         source: the schema of the batches.
-        target: the schema that a data file must have; it has no partition columns.
-        partition: whose rows these are.
-        origin: the object or result that they come from, for errors.
-        evolves: let a missing column be NULL, and tell of unknown and wider ones by an error of their own.
-        selects: choose rows by the partition columns that are in the rows, as of landed files.
-        derived: the partition columns that are made of another column of the rows, as of landed files; each row is
-            checked, or with `selects` chosen, by what is made of it.
+        target: the schema of a data file, without partition columns.
+        partition: the partition of the rows.
+        origin: the object or result with the rows, for errors.
+        evolves: fill a missing column with NULL, and raise `SchemaDriftError` for unknown and wider ones.
+        selects: keep only the rows with the partition's values, by the partition columns in the rows.
+        derived: the partition columns that are derived from another column of the rows. By the derived value, each row
+            is checked, or with `selects` kept or dropped.
 
     Raises:
-        SchemaDriftError: the table lacks a column, or has a narrower one, and `evolves` is set.
-        SchemaError: a column is missing, unknown, or of a type that the table cannot take.
+        SchemaDriftError: `evolves` is set, and the table lacks a column or has a narrower one.
+        SchemaError: a column is missing, unknown, or of a type that does not fit the table.
     """
 
     def __init__(
@@ -79,11 +76,11 @@ class Fitter:
         }
         sources = {d.name: d for d in derived}
         self.chosen = _chosen(source, by_name, partition, origin, sources) if selects else {}
-        """The value of each column by which rows are chosen, by its name in the source."""
-        made = [one for one in made_of(derived, partition, by_name, origin) if one.name not in self.chosen]
-        self.made = [one for one in made if one.column.in_rows and selects]
-        """The values by which rows are chosen that are made of a column."""
-        self._checked = [one for one in made if one not in self.made]
+        """The partition's value in each source column that selects rows, by the column's name."""
+        made = [value for value in made_of(derived, partition, by_name, origin) if value.name not in self.chosen]
+        self.made = [value for value in made if value.column.in_rows and selects]
+        """The derived values that select rows."""
+        self._checked = [value for value in made if value not in self.made]
         missing = [name for name in target.names if name.lower() not in by_name]
         unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
         if evolves:
@@ -103,18 +100,16 @@ class Fitter:
             raise refused(field.name, origin, _type(source, by_name, field), field.type)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
-        """The columns to read, in the target's order, without the partition's."""
+        """The columns to read, in the target's order, without partition columns."""
         self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
-        """Those of the columns to read that the target has in nanoseconds."""
+        """The columns to read that the target has in nanoseconds."""
         self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_first(f.type)}
-        more = [*(one.name for one in made), *self.chosen]
-        self.partition_columns = list(
-            dict.fromkeys(n for n in (*self._partition_names.values(), *more) if n not in self.columns)
-        )
-        """The partition columns that the source carries too, and those that one is made of, to be read and checked."""
+        names = dict.fromkeys([*self._partition_names.values(), *(value.name for value in made), *self.chosen])
+        self.partition_columns = [name for name in names if name not in self.columns]
+        """The further columns to read: partition columns in the source, and those that one is derived from."""
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the target's schema.
+        """Convert a batch to the target's schema.
 
         Raises:
             SchemaError: a value does not fit its column, or a row belongs to another partition.
@@ -138,15 +133,15 @@ class Fitter:
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=self._target))
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch of the target's schema, if DuckDB can read all of its values."""
+        """Return the batch of the target's schema; refuses times that DuckDB cannot read."""
         for name, field in zip(self._names, self._target, strict=True):
             if name not in self._bounded:
                 continue
-            if (kind := next(filter(None, map(too_early, leaves(batch.column(field.name)))), None)) is not None:
+            if (first := next(filter(None, map(too_early, leaves(batch.column(field.name)))), None)) is not None:
                 raise SchemaError(
-                    f"column {name!r} of {self._origin} has a time before {kind.first}, the first that DuckDB's "
-                    f"{kind.name} can hold:",
-                    f"correct the value{kind.way_out}.",
+                    f"column {name!r} of {self._origin} has a time before {first.first}, the first that DuckDB's "
+                    f"{first.name} can hold:",
+                    f"correct the value{first.hint}.",
                 )
         return batch
 
@@ -160,8 +155,8 @@ class Fitter:
                 values = _read_as(batch.column(name), value.type)
             except pa.ArrowInvalid as error:
                 raise SchemaError(
-                    f"column {name!r} of {self._origin} says to which partition a row belongs, and has a value that is "
-                    f"no {value.type}: {error}:",
+                    f"column {name!r} of {self._origin} selects the rows of a partition, and has a value that is not a "
+                    f"{value.type}: {error}:",
                     "correct the value, or the type of this partition column in the config.",
                 ) from error
             batch = batch.filter(pc.equal(values, value) if value.is_valid else pc.is_null(values))
@@ -173,28 +168,28 @@ class Fitter:
             if name is None or name in self.chosen:
                 continue
             array = batch.column(name)
-            wrong = others(array, column, value)
+            wrong = is_other(array, column, value)
             if pc.any(wrong).as_py():
-                found = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
+                text = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
                 hint = "land the row in its own partition, or correct the transform."
-                if column.type in TIME_TYPES and str(found).startswith(str(value)):
+                if column.type in TIME_TYPES and str(text).startswith(str(value)):
                     hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
                 raise SchemaError(
-                    f"{self._origin} has a row with {column.name}={found!r}, and belongs to {self._partition}:", hint
+                    f"{self._origin} has a row with {column.name}={text!r}, and belongs to {self._partition}:", hint
                 )
         for made in self._checked:
             made.check(batch)
 
 
 def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
-    """A partition's value as Arrow has it; NULL has the column's type too."""
+    """A partition's value as an Arrow scalar; NULL has the column's type too."""
     return pa.scalar(
         value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
     )
 
 
 def widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the target type can hold the source type's values (of timestamps: those to its unit)."""
+    """Whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
     if source.equals(target) or t.is_null(source):
         return True
     if isinstance(source, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
@@ -215,7 +210,7 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
         return set(fields) == {f.name for f in target} and all(widens(fields[f.name], f.type) for f in target)
     if t.is_map(source) and t.is_map(target):
         return widens(source.key_type, target.key_type) and widens(source.item_type, target.item_type)
-    if _both(source, target, _LIST_KINDS):
+    if is_list(source) and is_list(target):
         return widens(source.value_type, target.value_type)
     return (
         _both(source, target, _STRING_KINDS)
@@ -225,30 +220,30 @@ def widens(source: pa.DataType, target: pa.DataType) -> bool:
     )
 
 
-def wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Of two types the one that holds the other's values, by a change that DuckLake makes of a column; else None.
+def wider(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both, if DuckLake can change a column of the known type to it; else None.
 
-    Those are integers, floats, and decimals of one scale.
+    DuckLake widens integers, floats, and decimals of the same scale.
     """
-    numbers = any(all(kind(x) for x in (one, other)) for kind in (t.is_integer, t.is_floating)) or (
-        t.is_decimal(one) and t.is_decimal(other) and one.scale == other.scale
+    numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
+        t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
     )
-    if widens(other, one):
-        return one
-    return other if widens(one, other) and (numbers or t.is_null(one)) else None
+    if widens(other, known):
+        return known
+    return other if widens(known, other) and (numbers or t.is_null(known)) else None
 
 
-def united(found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """One schema that holds the columns of all, in the order in which they are first met.
+def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """One schema with the columns of all, in the order in which they first occur.
 
     Args:
-        found: where each schema comes from, for errors, and the schema.
+        schemas: the schemas, each with its origin for errors.
 
     Raises:
-        SchemaError: two have a column in common, and neither type holds the other's values.
+        SchemaError: two schemas have the same column, and neither type holds the values of the other.
     """
     columns: dict[str, pa.Field] = {}
-    for origin, schema in found:
+    for origin, schema in schemas:
         for field in schema:
             known = columns.setdefault(field.name.lower(), field)
             data_type = wider(known.type, field.type)
@@ -258,20 +253,20 @@ def united(found: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     return pa.schema(list(columns.values()))
 
 
-def refused(name: str, origin: str, given: pa.DataType, there: pa.DataType, whose: str = "the table's") -> SchemaError:
-    """The error for a column that is of another type than the one that is there."""
+def refused(name: str, origin: str, given: pa.DataType, known: pa.DataType, whose: str = "the table's") -> SchemaError:
+    """The error for a column whose type does not fit the known type."""
     return SchemaError(
-        f"column {name!r} of {origin} is {given}, and {whose} is {there}, which cannot hold all of it:",
-        _way_out(given, there),
+        f"column {name!r} of {origin} is {given}, and {whose} is {known}, which cannot hold all of it:",
+        _hint(given, known),
     )
 
 
-def _way_out(given: pa.DataType, there: pa.DataType) -> str:
-    if wider(there, given) is not None:
+def _hint(given: pa.DataType, known: pa.DataType) -> str:
+    if wider(known, given) is not None:
         return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
-    # As which DuckLake has a column that was NULL in all rows when its table was made.
+    # DuckLake has this type for a column that was NULL in all rows when its table was created.
     empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
-    return f"cast it in a transform, or change the table's column.{empty if there.equals(pa.int32()) else ''}"
+    return f"cast it in a transform, or change the table's column.{empty if known.equals(pa.int32()) else ''}"
 
 
 def _chosen(
@@ -281,7 +276,7 @@ def _chosen(
     origin: str,
     derived: Mapping[str, Derived],
 ) -> dict[str, pa.Scalar]:
-    """The values that rows must have in the columns that say to which partition they belong."""
+    """The values that select the rows of a partition, by column of the source."""
     chosen = {}
     for column, value in zip(partition.columns, partition.values, strict=True):
         if not column.in_rows:
@@ -290,7 +285,7 @@ def _chosen(
         name = by_name.get(wanted.lower())
         if name is None:
             raise SchemaError(
-                f"{origin} has no column {wanted!r}, which says to which partition a row belongs:",
+                f"{origin} has no column {wanted!r}, which selects the rows of a partition:",
                 "land it again with that column, or correct `partitions` in the config.",
             )
         if column.name in derived and not derived[column.name].is_whole:
@@ -299,26 +294,26 @@ def _chosen(
         data_type = given.value_type if t.is_dictionary(given) else given
         if not any(is_kind(data_type) for is_kind in (t.is_null, *_STRING_KINDS, *_CHOOSING[column.type])):
             raise SchemaError(
-                f"column {name!r} of {origin} is {given}, by which no partition of type {column.type} is found:",
+                f"column {name!r} of {origin} is {given}, and cannot hold a partition of type {column.type}:",
                 "correct the type of this partition column in the config, or land the column as text.",
             )
         chosen[name] = typed_value(column, value)
     return chosen
 
 
-def others(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
-    """Which values of a partition column that the rows have are another than the partition's."""
+def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
+    """Whether each value of a partition column in the rows differs from the partition's value."""
     if value is None:
         return pc.is_valid(array)
     if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]
-        # A date may stand there as its midnight, and a number as a float, whose texts are others.
-        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types that have no common one
+        # A date may be a timestamp at midnight and a number may be a float, with other texts.
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
             return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
     return pc.fill_null(pc.not_equal(_cast(array, pa.string()), pa.scalar(str(value))), True)
 
 
 def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The values as ones of this type; those that are not equal to one are refused, where a cast would cut them."""
+    """Cast values to a type; refuses a timestamp with a time of day, which the cast would drop."""
     values = _cast(array, data_type)
     if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
         raise pa.ArrowInvalid("a time of day")
@@ -347,7 +342,7 @@ def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
-    """The columns' names by what SQL takes them for."""
+    """The columns' names by their lower case, as SQL compares them."""
     by_name: dict[str, str] = {}
     for name in source.names:
         if (other := by_name.setdefault(name.lower(), name)) != name:

@@ -1,4 +1,4 @@
-"""Writing data files inside a task: immutable, under names that no other attempt can have."""
+"""Data files, written inside a task under names that no other attempt can have."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -14,24 +14,24 @@ from lake_assets.parquet.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
 
-# A row group is closed at either limit; the second bounds the memory of a task when rows are wide.
+# A row group ends at either limit. The second one bounds the memory of a task if rows are wide.
 GROUP_ROWS = 1_000_000
 GROUP_BYTES = 128 * 2**20  # of Arrow memory
 
 
 def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
-    """Write batches to new files below a folder of the lake, yielding each file when it is complete.
+    """Write batches to new files below a folder of the lake, and yield each file when it is complete.
 
-    No rows, no file. On an error all of them are removed, the unfinished one too: they will never be registered.
+    Without rows no file is written. On an error all files are removed, because they will never be registered.
 
     Args:
         batches: rows of the job's schema.
-        job: says where and how to write.
+        job: the storage, the compression and the file size.
         folder: key prefix, ending in a slash.
 
     Raises:
         StorageUnreachableError: the store failed, also after its client's own retries.
-        StorageError: the store refuses, is full, or cannot have such a name.
+        StorageError: the store refuses, is full, or does not allow such a name.
     """
     store = ArrowStore(job.storage)
     groups = _Groups(row_groups(batches))
@@ -47,10 +47,10 @@ def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Ite
 
 
 class _Groups:
-    """Row groups, of which the next can be looked at before it is taken.
+    """Row groups, with a preview of the next one.
 
     Attributes:
-        nan: the leaves of the next that have a NaN, by their places.
+        nan: the positions of the leaves of the next row group that have a NaN.
     """
 
     def __init__(self, groups: Iterator[pa.Table]) -> None:
@@ -59,22 +59,22 @@ class _Groups:
         self.nan: frozenset[int] = frozenset()
 
     def next(self) -> bool:
-        """Whether there is one more."""
+        """Whether there is a further row group."""
         if self._next is None:
-            # It is gathered in the memory of the last, not beside it: nobody holds that any more.
+            # The last one has been released, so that only one is in memory.
             self._next = next(self._groups, None)
             self.nan = _with_nan(self._next)
         return self._next is not None
 
     def take(self) -> pa.Table:
-        """The next one."""
+        """Return the next row group."""
         group, self._next = self._next, None
         return group
 
 
 def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
-    """One file of the next row groups, up to the target size."""
-    silent = groups.nan
+    """Write one file of the next row groups, up to the target size."""
+    nan = groups.nan
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         writer = stack.enter_context(
@@ -84,12 +84,12 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
                 compression=job.compression,
                 version="2.6",
                 store_schema=False,
-                write_statistics=_leaf_paths(job.schema, silent) if silent else True,
+                write_statistics=_leaf_paths(job.schema, nan) if nan else True,
             )
         )
         rows = _write_group(writer, groups.take())
-        # A file has statistics of a column in all its row groups, or in none.
-        while sink.tell() < job.target_file_size and groups.next() and groups.nan <= silent:
+        # A column has statistics in all row groups of a file, or in none.
+        while sink.tell() < job.target_file_size and groups.next() and groups.nan <= nan:
             rows += _write_group(writer, groups.take())
         writer.close()
         size = sink.tell()
@@ -102,33 +102,33 @@ def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
 
 
 def _with_nan(group: pa.Table | None) -> frozenset[int]:
-    """Which leaves of the columns have a NaN. Arrow's statistics leave it out, and readers then do not find it."""
+    """The positions of leaves with a NaN. Arrow's statistics omit NaN, so readers would skip the file."""
     if group is None:
         return frozenset()
     kinds = [kind for field in group.schema for kind in leaf_types(field.type)]
     if not any(map(pa.types.is_floating, kinds)):
         return frozenset()
-    found: set[int] = set()
-    place = 0
+    positions: set[int] = set()
+    first = 0
     for column in group.columns:
-        wide = width(column.type)
-        for number, leaf in enumerate(leaves(column)):  # those of each chunk one after the other
+        count = width(column.type)
+        for number, leaf in enumerate(leaves(column)):  # chunk by chunk
             if pa.types.is_floating(leaf.type) and pc.any(pc.is_nan(leaf)).as_py():
-                found.add(place + number % wide)
-        place += wide
-    return frozenset(found)
+                positions.add(first + number % count)
+        first += count
+    return frozenset(positions)
 
 
 def _leaf_paths(schema: pa.Schema, without: frozenset[int]) -> list[str]:
-    """Parquet's paths of the leaves but for those at some places."""
+    """Parquet's paths of the leaves, without those at some positions."""
     sink = pa.BufferOutputStream()
     pq.write_table(no_rows(schema), sink, version="2.6", store_schema=False)
     parquet = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [parquet.column(place).path for place in range(len(parquet)) if place not in without]
+    return [parquet.column(index).path for index in range(len(parquet)) if index not in without]
 
 
 def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The batches gathered into tables of about one row group each: the memory that a writing task takes."""
+    """The batches combined into tables of about one row group each, which bound the memory of a task."""
     gathered: list[pa.RecordBatch] = []
     rows = memory = 0
     for batch in batches:

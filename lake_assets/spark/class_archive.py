@@ -1,6 +1,6 @@
-"""Make the class archive of the Java and the Spark that are found here: `python -m lake_assets.spark.class_archive`.
+"""Make the class archive for the Java and the Spark of this machine: `python -m lake_assets.spark.class_archive`.
 
-Sessions start this by themselves (see `class_sharing`); the step of an image's build may run it, too.
+Sessions start this process (see `class_sharing`). The build of an image may run it too.
 """
 
 import os
@@ -27,9 +27,9 @@ _WARM_UP = "from lake_assets.spark.class_archive import warm_up; warm_up()"
 
 
 def make_archive(java: Java) -> bool:
-    """Make the archive unless it is there: False where it is, or another process is making it.
+    """Make the archive; False if it exists already, or another process is making it.
 
-    The archive appears under its name whole and verified, or not at all. The `KEPT` ones used last are kept.
+    The archive appears under its name complete and verified, or not at all. The last `KEPT` used archives are kept.
 
     Raises:
         SparkUnavailableError: a step failed; `ClassArchive.failure` then keeps the reason.
@@ -51,14 +51,14 @@ def make_archive(java: Java) -> bool:
 
 
 def _make(archive: ClassArchive, java: Java) -> None:
-    # The name is fixed, so that what a killed process left is found; the lock is held, so nobody else writes there.
+    # The name is fixed, so that the files of a killed process are found. The lock is held, so no other process writes.
     folder = archive.path.with_suffix(".making")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     classes, made = folder / "classes.list", folder / "archive.jsa"
     command = [os.fspath(java.home / "bin" / "java"), "-cp", archive.class_path, f"-XX:SharedArchiveFile={made}"]
     try:
-        # The user's options for a driver's JVM, such as a debugger's port, are not for this one.
+        # Replaces the user's options for a driver's JVM, such as a debugger's port.
         listing = shlex.join(["-cp", archive.class_path, f"-XX:DumpLoadedClassList={classes}"])
         _run([sys.executable, "-c", _WARM_UP], os.environ | {OFF: "1", "SPARK_SUBMIT_OPTS": listing})
         _run([*command, "-Xshare:dump", f"-XX:SharedClassListFile={classes}"])
@@ -75,7 +75,7 @@ def _make(archive: ClassArchive, java: Java) -> None:
 
 
 def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
-    """Run to the end, that of Spark's JVM too, which holds the pipes open that are read here."""
+    """Run a command until it and Spark's JVM, which holds the same pipes open, have ended."""
     try:
         subprocess.run(  # noqa: S603 - our own Python and the user's java
             command,
@@ -95,12 +95,12 @@ def _run(command: list[str], environment: dict[str, str] | None = None) -> None:
 def _failed(command: list[str], why: str) -> SparkUnavailableError:
     return SparkUnavailableError(
         f"the class archive cannot be made, {command[0]} … {command[-1]} failed: {why}",
-        f"Sessions start without it; set {OFF}=1 to have none made.",
+        f"Sessions start without it; set {OFF}=1 to switch it off.",
     )
 
 
 def warm_up() -> None:
-    """Do in a session what the jobs of this package do, so that Spark loads the classes that they need."""
+    """Run the kinds of work of this package's jobs, so that Spark loads the classes that they need."""
     session = start_session(spark_config(cores=2))
     with tempfile.TemporaryDirectory() as folder:
         rows = session.range(1000).selectExpr(
@@ -121,7 +121,7 @@ def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def main() -> int:
-    """Make the archive at the lowest priority; says what became of it."""
+    """Make the archive at the lowest priority, and print its path."""
     os.nice(19)
     java = find_java()
     try:
@@ -129,7 +129,7 @@ def main() -> int:
     except SparkUnavailableError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{class_archive(java).path}{'' if made else ' is there, or is being made'}\n")
+    sys.stdout.write(f"{class_archive(java).path}{'' if made else ' exists, or another process makes it'}\n")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Class-data sharing: the driver's JVM maps one archive of Spark's classes instead of reading them from the jars.
+"""Class-data sharing: the driver's JVM maps an archive of Spark's classes instead of reading them from the jars.
 
-It brings the first SQL result from 6.5 s after the process's start to 4.3 s (two cores, Java 17; 21 and 25 alike).
-Making the archive takes the JVM 15 to 25 s, so a separate process makes it (`lake_assets.spark.class_archive`),
-once for each Java and Spark, after the first process that lacked it has ended. Nothing of it can stop a
-start: the JVM verifies the archive's checksums (0.1 s) and goes on without it where it does not fit.
-The environment variable LAKE_ASSETS_NO_CDS, set to anything, turns all of it off.
+The first SQL result then takes 4.3 s instead of 6.5 s from the start of the process (two cores, Java 17, 21 or 25).
+Making the archive takes the JVM 15 to 25 s. So a separate process (`lake_assets.spark.class_archive`) makes it, once
+for each Java and Spark, after the first process without an archive has ended. The archive cannot prevent a start: the
+JVM verifies its checksums (0.1 s), and starts without it if they are wrong. If the environment variable
+LAKE_ASSETS_NO_CDS is set, class-data sharing is off.
 
 Source of the rules: the `java` command's manual, "Application Class Data Sharing".
 """
@@ -32,7 +32,7 @@ OFF = "LAKE_ASSETS_NO_CDS"
 _SPARK = Path(pyspark.__file__).parent
 _JARS = _SPARK / "jars"
 
-# Each of these can change the driver's class path, and the archive is for the plain one of pip's pyspark alone.
+# Each of these can change the driver's class path. The archive is for that of pip's pyspark only.
 CLASS_PATH_VARIABLES = (
     "HADOOP_CONF_DIR",
     "PYSPARK_SUBMIT_ARGS",
@@ -43,8 +43,8 @@ CLASS_PATH_VARIABLES = (
     "YARN_CONF_DIR",
 )
 
-# Java 21 refuses an archive with a class from a jar that comes after one whose manifest names absent jars. Those
-# of Derby and the Scala compiler do, and a session needs none of their classes, so they come last.
+# Java 21 refuses an archive with a class from a jar that follows one whose manifest names missing jars. Derby and
+# the Scala compiler have such manifests. A session needs none of their classes, so they come last.
 _LAST_JARS = ("derby", "scala-compiler")
 
 _RETRY_AFTER = 86_400  # seconds
@@ -54,25 +54,25 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive of one Java and one Spark: where it is, or will be, and the class path that it holds for."""
+    """The archive of one Java and one Spark: its path, whether or not it exists, and its class path."""
 
     path: Path
     class_path: str
 
     @property
     def failure(self) -> Path:
-        """A file that says why the archive could not be made; no session tries again for a day after."""
+        """A file with the reason why the archive could not be made; the next try is a day later."""
         return self.path.with_suffix(".failed")
 
     def failed_lately(self) -> bool:
-        """Whether the making failed within the last day."""
+        """Whether the archive could not be made within the last day."""
         try:
             return time.time() - self.failure.stat().st_mtime < _RETRY_AFTER
         except FileNotFoundError:
             return False
 
     def options(self) -> list[str]:
-        """The JVM's options to run with the archive, silently without it where it is damaged or does not fit."""
+        """The JVM's options to use the archive; a damaged or unsuitable archive is silently ignored."""
         return [
             "-cp",
             self.class_path,
@@ -95,19 +95,19 @@ def class_archive(java: Java) -> ClassArchive:
 
 
 def sharing_options(java: Java, conf: Mapping[str, str]) -> list[str]:
-    """The options with which the driver's JVM uses the archive; none where it may not or there is none.
+    """The options with which the driver's JVM uses the archive; none if there is no archive, or it does not apply.
 
-    Where there is none yet, a process that makes it is started when this one ends.
+    If there is no archive yet, a process that makes it is started when this one ends.
 
     Args:
         java: the Java that will run the driver.
-        conf: the session's settings; sharing is for local sessions with Spark's own class path.
+        conf: the settings of the session; only local sessions with Spark's own class path use the archive.
     """
     if os.environ.get(OFF) or sys.platform == "win32" or not _plain(conf):
         return []
     archive = class_archive(java)
     if archive.path.is_file():
-        # Those that have not been used for the longest time are removed first; a read-only cache keeps all.
+        # The archives with the oldest times are removed first; a read-only cache keeps all.
         with contextlib.suppress(OSError):
             os.utime(archive.path)
         return archive.options()
@@ -129,8 +129,8 @@ def _plain(conf: Mapping[str, str]) -> bool:
 
 @functools.cache
 def _make_at_exit() -> None:
-    # Later than this process's own work, which it would slow down on few cores. `atexit` alone would not run in the
-    # children of multiprocessing, such as the steps of Dagster's multiprocess executor; this runs in both.
+    # After this process's own work, which it would slow down on few cores. `atexit` does not run in the children of
+    # multiprocessing, such as the steps of Dagster's multiprocess executor; `Finalize` does.
     Finalize(None, _make, exitpriority=0)
 
 
@@ -138,7 +138,7 @@ def _make() -> None:
     command = [sys.executable, "-m", "lake_assets.spark.class_archive"]
     null = subprocess.DEVNULL
     try:
-        # A session of its own: it outlives this process and its terminal.
+        # In a session of its own, so that it outlives this process and its terminal.
         subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)  # noqa: S603
     except OSError as error:
         logger.debug("the class archive is not made: %s", error)

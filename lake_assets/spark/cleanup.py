@@ -1,6 +1,6 @@
-"""The removal of what the failed tasks of a Spark job have written, at once: no commit will name these files.
+"""Removal of the files of failed tasks of a Spark job, at once, because no commit will use them.
 
-Only names are removed that the job itself made. What a killed process leaves is removed by maintenance later.
+A job removes only its own files. Maintenance removes those that a killed process leaves.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,16 +24,16 @@ from lake_assets.storage.uploads import abort_uploads
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _LISTINGS = 16  # in parallel: a listing mostly waits for the store
-_PATIENCE = Limit(seconds=10.0)  # for the tasks of a job that failed; Spark kills their processes after two
+_PATIENCE = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
 _TICK = pause_between(0.1, 0.1)
 
 
 def discarding(storage: AnyStorage, task: Task) -> Task:
-    """The task of a `mapInArrow`; the files that its rows name are removed if it fails.
+    """Wrap the function of a `mapInArrow`, so that the files of a failed task are removed.
 
     Args:
-        storage: that the task writes to.
-        task: its rows have a column `uri`, NULL or that of a file.
+        storage: the storage that the task writes to.
+        task: the function; its rows have a column `uri`, which is NULL or the URI of a file.
     """
 
     def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -50,7 +50,7 @@ def discarding(storage: AnyStorage, task: Task) -> Task:
 
 
 def discard_failed(job: Job, results: Sequence[JobResult]) -> None:
-    """Remove the files of the partitions that failed: other tasks have written them, and they will not be committed."""
+    """Remove the files of failed partitions, which other tasks have written."""
     for result in results:
         if result.error is not None and result.files:
             discard(job.storage, [file.uri for file in result.files])
@@ -58,25 +58,25 @@ def discard_failed(job: Job, results: Sequence[JobResult]) -> None:
 
 
 def discard_job(spark: SparkSession, job: Job) -> None:
-    """Remove all files of a job that failed as a whole, once its other tasks have ended; as far as it can."""
+    """Remove all files of a failed job, after its other tasks have ended, as far as the store allows."""
     _await_tasks(spark)
     store = Store(job.storage)
 
-    def one(folder: str) -> None:
+    def discard_folder(folder: str) -> None:
         prefix = f"{folder}{job.file_prefix}"
         discard(job.storage, [o.uri for o in store.list(folder) if o.key.startswith(prefix)])
         abort_uploads(job.storage, prefix)
 
     folders = dict.fromkeys(partition.destination for partition in job.partitions)
     with suppress(StorageError), ThreadPoolExecutor(_LISTINGS) as pool:
-        list(pool.map(one, folders))
+        list(pool.map(discard_folder, folders))
 
 
 def _await_tasks(spark: SparkSession) -> None:
-    """Let the tasks end that are at work. Those of other jobs of the session are waited for too, but not long."""
-    # A client of Spark Connect cannot ask, and of a JVM that has ended there is nothing to wait for.
+    """Wait until no task of the session runs, up to the limit; that includes tasks of other jobs."""
+    # A client of Spark Connect has no tracker, and a JVM that has ended has no tasks.
     with suppress(Py4JError, PySparkException, ConnectionError, AttributeError):
-        tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - Python's own has no such call
+        tracker: Any = spark.sparkContext._jsc.sc().statusTracker()  # noqa: SLF001 - pyspark's has no such call
         poll(
             lambda: not any(info.numRunningTasks() for info in tracker.getExecutorInfos()),
             pause=_TICK,

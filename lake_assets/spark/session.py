@@ -1,7 +1,7 @@
-"""The Spark session: the settings that this package needs, and an environment in which Spark starts.
+"""The Spark session: its settings, and the environment in which Spark starts.
 
-`spark_config` is a plain dict, so that it serves `start_session` here and Dagster's `LazyPySparkResource` alike;
-what belongs to the machine (which Java, which Python) goes into the environment by `prepare_environment`.
+`spark_config` returns a plain dict, for `start_session` and for Dagster's `LazyPySparkResource`. `prepare_environment`
+sets the environment variables of the machine: which Java and which Python.
 """
 
 import logging
@@ -24,14 +24,14 @@ from lake_assets.spark.python_side import clear_ended, silence
 logger = logging.getLogger(__name__)
 
 LOG_LEVEL = "spark.log.level"
-TASK_TRIES = "2"  # of a local session, where a task that fails for good costs each try; a cluster's default is 4
+TASK_TRIES = "2"  # of a local session; each try of a task that always fails takes time; a cluster's default is 4
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
 Sessions = Callable[[], SparkSession]
-"""Gives the Spark session; called only when there is work for Spark."""
+"""Returns the Spark session; called only if there is work for Spark."""
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
-_JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # stands before spark.driver.extraJavaOptions, which is the user's
+_JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
 
 
 def spark_config(
@@ -41,14 +41,14 @@ def spark_config(
     app_name: str = "lake-assets",
     settings: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The Spark settings that this package needs, overlaid with the user's own.
+    """The Spark settings that this package needs, with the user's own on top.
 
     Args:
-        master: Spark's master URL; a local session when None. A local one tries a task that fails up to
-            `spark.task.maxFailures` times, twice when the settings do not say.
-        cores: how many tasks a local session runs at a time; every core of the machine when None.
-        app_name: the name that the session shows.
-        settings: the user's Spark settings, which win over those made here.
+        master: Spark's master URL; a local session when None. A local session tries a failing task
+            `spark.task.maxFailures` times, by default twice.
+        cores: the number of tasks that a local session runs in parallel; all cores of the machine when None.
+        app_name: the name of the session.
+        settings: the user's Spark settings, which override those of this function.
     """
     config = {
         "spark.app.name": app_name,
@@ -63,19 +63,19 @@ def spark_config(
     }
     ours = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
-        # A Spark of the user's own has logging of its own.
+        # The user's own Spark has its own logging.
         config[_JVM_OPTIONS] = ours
     config.update(settings or {})
     if config.get(_JVM_OPTIONS) == ours and "log4j" not in config.get("spark.driver.extraJavaOptions", ""):
-        # Each failed try of a task writes stack traces, and the error that is raised says what they mean.
+        # Each failed try of a task logs stack traces, and the error that is raised explains them.
         config.setdefault(LOG_LEVEL, "OFF")
     if config["spark.master"].startswith("local"):
         config["spark.master"] = _with_tries(config["spark.master"], config.get("spark.task.maxFailures", TASK_TRIES))
         local = {
-            # Neither a firewall's question nor a host name that does not resolve.
+            # Avoids questions of a firewall, and a host name that cannot be resolved.
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # Adaptive execution joins those that are small.
+            # Adaptive execution joins small ones.
             "spark.sql.shuffle.partitions": str(2 * (cores or os.cpu_count() or 1)),
             # Spark's default is a folder in the current directory.
             "spark.sql.warehouse.dir": (platformdirs.user_cache_path("lake-assets") / "warehouse").as_uri(),
@@ -87,32 +87,32 @@ def spark_config(
 
 
 def _with_tries(master: str, tries: str) -> str:
-    """A local master that tries a failed task again: it heeds no setting for that, but a second number of its own."""
+    """A local master that tries a failed task again, by a second number in its brackets; it ignores the setting."""
     cores = _LOCAL.fullmatch(master)
     return f"local[{cores[1] or 1}, {tries}]" if cores else master
 
 
 def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
-    """Set the environment variables of this process with which a Spark session starts; may be called again.
+    """Set the environment variables of this process for a Spark session: JAVA_HOME and pyspark's two for Python.
 
-    They are JAVA_HOME and pyspark's two for Python. A JAVA_HOME that cannot be used is replaced, with a warning.
-    `start_session` does this by itself; call it where another part starts the session, such as Dagster's resource.
+    A JAVA_HOME that cannot be used is replaced, with a warning. `start_session` calls this function. Call it before
+    other code starts the session, such as Dagster's resource. It may be called again.
 
     Args:
-        conf: the settings that the session will have.
+        conf: the settings of the session.
 
     Returns:
-        The Java that will run the driver; None where the driver's JVM runs already.
+        The Java that will run the driver; None if the driver's JVM runs already.
 
     Raises:
         SparkUnavailableError: there is no usable Java.
     """
     conf = conf or {}
-    # A worker with another Python than the driver's lacks its packages, or refuses to work.
+    # A worker with another Python than the driver's lacks packages, or refuses to run.
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "spark.remote" in conf:
-        return None  # spark-submit started it, or it is a Spark Connect server's
+        return None  # spark-submit or a Spark Connect server has started the JVM
     java = find_java()
     if java.instead_of:
         logger.warning(
@@ -124,10 +124,10 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
 
 
 def start_session(conf: Mapping[str, str]) -> SparkSession:
-    """The Spark session with these settings: started, or the one that runs in this process already.
+    """Start the Spark session with these settings, or return the one that runs in this process.
 
-    One whose JVM has ended is replaced. With the log level OFF pyspark logs no errors either: it raises them. A session
-    starts in about 6 s, and in 4 s once there is a class archive (see `class_sharing`).
+    A session whose JVM has ended is replaced. With the log level OFF, pyspark does not log the errors that it raises.
+    The start takes about 6 s, and 4 s with a class archive (see `class_sharing`).
 
     Raises:
         SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
@@ -140,7 +140,7 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     if java is not None and (options := sharing_options(java, conf)):
-        # In front, so that any option of the user's wins.
+        # First, so that the user's options override them.
         builder = builder.config(_JVM_OPTIONS, f"{shlex.join(options)} {conf.get(_JVM_OPTIONS, '')}")
     try:
         return builder.getOrCreate()

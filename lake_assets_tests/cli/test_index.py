@@ -130,7 +130,7 @@ def test_an_object_that_came_back_is_an_error_with_its_fix(local_world: World, r
     for arguments in (("index",), ("index", "sales", "--check"), ("ingest", "sales", "--partition", NW)):
         result = run(*arguments)
         assert result.exit_code == 1, result.output
-        assert f"the object {path} is there again" in result.output
+        assert f"the object {path} has landed again" in result.output
         assert "give it another name." in result.output
         assert "--repair" not in result.output
     dry = run("index", "--dry-run")

@@ -166,7 +166,9 @@ def test_an_object_without_the_column_is_named(local_world: World, policy: str) 
     with pytest.raises(SchemaError) as refused:
         local_world.ingest(NW)
 
-    assert str(refused.value).startswith(f"the object {uri} has no column 'date', which says to which partition")
+    assert str(refused.value).startswith(
+        f"the object {uri} has no column 'date', which selects the rows of a partition"
+    )
 
 
 def test_no_rows_is_what_the_policy_says(local_world: World) -> None:

@@ -105,7 +105,7 @@ def test_null_is_of_the_null_partition_as_a_text_that_is_no_time_is_in_a_path() 
     assert fitted(stream(), null, batch(["", None, "soon"])).num_rows == 3
     assert fitted(stream(**{"in": "rows"}), null, batch(["", None, "2025-02-18"])).num_rows == 2
     with pytest.raises(
-        SchemaError, match="to which partition a row belongs, and has the value 'soon', which is no time"
+        SchemaError, match="selects the rows of a partition, and has the value 'soon', which is not a time"
     ):
         fitted(stream(**{"in": "rows"}), null, batch(["soon"]))
 
@@ -123,7 +123,7 @@ def test_files_without_the_column_are_what_their_path_says() -> None:
     rows = pa.RecordBatch.from_pydict({"id": [1]})
 
     assert fitted(stream(), "date=2025-02-18", rows).equals(rows)
-    with pytest.raises(SchemaError, match="has no column 'ts', which says to which partition a row belongs"):
+    with pytest.raises(SchemaError, match="has no column 'ts', which selects the rows of a partition"):
         fitted(stream(**{"in": "rows"}), "date=2025-02-18", rows)
 
 
@@ -144,7 +144,7 @@ def test_another_name_is_checked_and_chosen_by_value(where: str) -> None:
 
 @pytest.mark.parametrize("where", ["path", "rows"])
 def test_a_number_is_no_time(where: str) -> None:
-    with pytest.raises(SchemaError, match="no date can be made of column 'ts' of the object o: column ts has the"):
+    with pytest.raises(SchemaError, match="no date can be derived from column 'ts' of the object o: column ts has the"):
         fitted(stream(**{"in": where}), "date=2025-02-18", batch([1]))
 
 

@@ -10,7 +10,7 @@ import pytest
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
-from lake_assets.parquet.job import Share
+from lake_assets.parquet.job import Job, Share
 from lake_assets.parquet.read import read_shares
 
 DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
@@ -21,8 +21,9 @@ def rows_of(folder: Path, kind: PartitionType, text: str) -> list[int]:
     storage = LocalStorage(path=str(folder))
     partition = Partition.of([PartitionColumn("key", kind, in_rows=True)], {"key": text})
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
-    read = read_shares(storage, [share], pa.schema([("n", pa.int64())]), partition, selects=True)
-    return [n for batch in read for n in batch.column("n").to_pylist()]
+    schema = pa.schema([("n", pa.int64())])
+    job = Job("run", storage, storage, schema, "none", 1, (), selects=True)
+    return [n for batch in read_shares(job, [share], schema, partition) for n in batch.column("n").to_pylist()]
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,7 @@ class Writer:
         return transformed(job, result, transform)
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """The input columns of a transform without partition columns: of the first object, or of all if they may differ."""
+        """The input columns of a transform, without the partition columns: of the first object, or of all."""
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
         keys = [o.key for o in run.manifest.objects]

@@ -34,7 +34,7 @@ from pyarrow import types as t
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import PartitionType
-from lake_assets.parquet.empty_columns import is_list
+from lake_assets.parquet.leaves import is_list
 
 PARTITION_TYPES: dict[PartitionType, str] = {
     "string": "VARCHAR",
