@@ -1,7 +1,7 @@
-"""The functions that a Python program takes from `lake_assets`: ingest, plan and read partitions of a stream.
+"""The functions that a Python program imports from `lake_assets`: ingest, plan and read partitions of a stream.
 
-They take a stream from `open_stream`, and a partition in any form. Where a function needs Spark and is not given a
-session, it starts one with the settings of the config and stops it again.
+They take a stream from `open_stream`, and a partition in any form. A function that needs Spark starts a session with
+the settings of the config, unless it gets one, and stops it at the end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -137,7 +137,7 @@ def plan_partition(stream: OpenStream, partition: PartitionLike, *, force: bool 
 
     Raises:
         PartitionError: the partition does not fit the stream's partition columns, or the config does not have it.
-        LakeAssetsError: the landing zone or the lake cannot be read, or an object is no Parquet file.
+        LakeAssetsError: the landing zone or the lake cannot be read, or an object is not a Parquet file.
     """
     wanted = _partition(stream, partition)
     if not outside:
@@ -175,10 +175,10 @@ def read_partition(stream: OpenStream, partition: PartitionLike, *, columns: Seq
 
 
 def _partition(stream: OpenStream, partition: PartitionLike) -> Partition:
-    """The partition in its own form.
+    """Parse a partition.
 
     Raises:
-        PartitionError: it does not fit the stream's partition columns.
+        PartitionError: the partition does not fit the stream's partition columns.
     """
     if isinstance(partition, str):
         return stream.config.partition(partition)
@@ -195,7 +195,7 @@ def _partition(stream: OpenStream, partition: PartitionLike) -> Partition:
 
 @contextmanager
 def _sessions(stream: OpenStream, spark: SparkSession | None) -> Iterator[Callable[[], SparkSession]]:
-    """Gives the session, started at the first call; stops it at the end if it was started here."""
+    """Yields a function that returns the session, started at its first call; stops a session that it started."""
     started: list[SparkSession] = []
 
     def session() -> SparkSession:

@@ -110,7 +110,7 @@ class Decider:
         unknown = self._unknown_partitions(lake)
         is_unknown = partition.path not in unknown.known
         is_typo = is_unknown and (not facts.objects or (config.on_empty == "fail" and config.selects_rows))
-        note = unknown.meant(partition) if is_typo else ""
+        note = unknown.suggest(partition) if is_typo else ""
         source = "the source partition" if config.on_empty == "fail" else "its source"
         empty = f"{source} has no {'rows' if facts.objects else 'objects'}"
         action, why = self._of_empty(facts, is_typo=is_typo)

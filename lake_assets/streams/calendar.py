@@ -1,6 +1,6 @@
-"""The partitions that a stream's config promises, and why another one is not among them.
+"""The partitions that a stream's config expects, and the reason why another partition is outside the config.
 
-Every command, check, report, sensor and Dagster's definitions ask here, so that all of them give one answer.
+Every command, check, report and sensor and Dagster's definitions use this module, so that all of them agree.
 """
 
 import datetime as dt
@@ -17,34 +17,28 @@ from lake_assets.layout.texts import first_lines
 from lake_assets.layout.times import TIME_TYPES, zone_of
 from lake_assets.streams.nearest import nearest
 
-VALUES_NAMED = 10  # of a long list
+VALUES_NAMED = 10  # in an error
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The values of a column that is a time, as texts, which sort as times do.
+    """The values of a time column, as texts, which sort as times do."""
 
-    Attributes:
-        first: of `start`.
-        end: of `end`; None where the config has none.
-        present: of now.
-    """
-
-    first: str
-    end: str | None
+    first: str  # of `start`
+    end: str | None  # of `end`; None if the config has none
     present: str
 
     @property
     def last(self) -> str:
-        """The last value that there is by now."""
+        """The last value by now."""
         return self.present if self.end is None else min(self.end, self.present)
 
 
 class Calendar:
-    """The partitions of a stream at a moment.
+    """The partitions that a stream's config expects at a moment.
 
-    A column without configured values has those that are known. Today is that of the stream's time zone; hours are
-    those of UTC, up to the present one.
+    A column without configured values has the known ones. Today is the date in the stream's time zone. Hours are in
+    UTC, up to the present one.
 
     Args:
         stream: the config.
@@ -67,13 +61,13 @@ class Calendar:
         self._known = {name: frozenset(values) for name, values in self._values.items()}
 
     def expected(self, known: Sequence[Partition]) -> Iterator[Partition]:
-        """Every partition that there should be by now; of a column without configured values those of `known`."""
+        """Every expected partition by now; a column without configured values has those of `known`."""
         columns = self._stream.columns
         values = [self.values(column, [p.values[index] for p in known]) for index, column in enumerate(columns)]
         return (Partition(columns, combination) for combination in product(*values))
 
     def values(self, column: PartitionColumn, known: Iterable[PartitionValue] = ()) -> list[PartitionValue]:
-        """The values of one column that there should be by now, each once; see `expected`."""
+        """The expected values of one column by now, each once; see `expected`."""
         if column.name in self._values:
             return list(self._values[column.name])
         if column.name not in self.spans:
@@ -84,11 +78,7 @@ class Calendar:
         return [column.parse(kind.text(kind.at(number))) for number in range(first, last + 1)]
 
     def outside(self, partition: Partition) -> OutsidePartitionError | None:
-        """Why the config does not have a partition by now; None if it does.
-
-        Args:
-            partition: of the stream's columns, or of some of them.
-        """
+        """Why the config does not have a partition by now; None if it does. Some of the stream's columns are enough."""
         for column, value in zip(partition.columns, partition.values, strict=True):
             if (error := self._outside(column, value)) is not None:
                 return error
@@ -109,37 +99,37 @@ class Calendar:
         values = self._values.get(column.name)
         if values is None or value in self._known[column.name]:
             return None
-        text, texts = column.shown(value), [column.shown(one) for one in values]
+        text, texts = column.shown(value), [column.shown(known) for known in values]
         listed = ", ".join(texts[:VALUES_NAMED]) + (", …" if len(texts) > VALUES_NAMED else "")
         near = nearest(text, texts)
-        mean = f"write {near[0]} if that is meant, or " if near else ""
+        correction = f"write {near[0]} if that is meant, or " if near else ""
         return OutsidePartitionError(
             f"partition value {column.name}={text} is none of `values` ({listed}):",
-            f"{mean}add it there, or leave `values` out so that new ones are found.",
+            f"{correction}add it there, or leave `values` out so that new ones are found.",
             "not_in_values",
         )
 
     def _outside_span(
         self, column: PartitionColumn, span: Span, text: str, *, is_null: bool
     ) -> OutsidePartitionError | None:
-        field, said = self._stream.partitions[column.name], f"partition value {column.name}={text}"
+        field, named = self._stream.partitions[column.name], f"partition value {column.name}={text}"
         if is_null:
             return OutsidePartitionError(
                 f"partition value {column.name} is NULL, which is no {TIME_TYPES[column.type].noun}:",
-                f"take it in with `--outside`, or land its rows with a value of {column.name}.",
+                f"ingest it with `--outside`, or land its rows with a value of {column.name}.",
                 "null_time",
             )
         if text < span.first:
             return OutsidePartitionError(
-                f"{said} lies before start {field.start}:", "move `start` back.", "before_start"
+                f"{named} lies before start {field.start}:", "move `start` back.", "before_start"
             )
         if span.end is not None and text > span.end:
             return OutsidePartitionError(
-                f"{said} lies after end {field.end}:", "move `end`, or leave it out.", "after_end"
+                f"{named} lies after end {field.end}:", "move `end`, or leave it out.", "after_end"
             )
         if text > span.present:
             return FuturePartitionError(
-                f"{said} lies in the future:", "it is ingested when its time has come.", "in_the_future"
+                f"{named} lies in the future:", "it is ingested when its time has come.", "in_the_future"
             )
         return None
 
@@ -154,15 +144,15 @@ class Calendar:
 
 
 def configured_values(column: PartitionColumn, values: Iterable[str]) -> list[PartitionValue]:
-    """The config's values of a column, typed, each once: 7 and 07 are one integer."""
+    """The configured values of a column, typed, each once: 7 and 07 are the same integer."""
     return list(dict.fromkeys(column.parse(column.text(value)) for value in values))
 
 
 def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
-    """Refuse partitions that the config does not have by now, all of them in one error.
+    """Refuse partitions that the config does not have by now, in one error.
 
     Raises:
-        OutsidePartitionError: some are outside.
+        OutsidePartitionError: some partitions are outside the config.
     """
     calendar = Calendar(stream)
     errors = [error for partition in partitions if (error := calendar.outside(partition)) is not None]
@@ -176,5 +166,5 @@ def refuse_outside(stream: Stream, partitions: Iterable[Partition]) -> None:
 
 
 def sort_key(partition: Partition) -> tuple[tuple[bool, bool, PartitionValue], ...]:
-    """By the values from first to last, NULL after all others; a column's values have one type but for it."""
+    """A key that sorts partitions by their values, column by column, with NULL last."""
     return tuple((value is None, isinstance(value, str), 0 if value is None else value) for value in partition.values)

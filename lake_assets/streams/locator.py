@@ -1,4 +1,4 @@
-"""Which partition an object's path names, or why it names none."""
+"""The partition of an object, by its path, or the reason why it has none."""
 
 from itertools import product
 
@@ -12,11 +12,9 @@ from lake_assets.streams.calendar import Calendar
 
 
 def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
-    """The folders that hold a path part's objects, its own first; NULL may have a second, whose value is empty.
+    """The folders with the objects of a `Partition.path_part`, the canonical one first.
 
-    Args:
-        template: the stream's layout.
-        path_part: see `Partition.path_part`.
+    NULL may have a second folder, with an empty value.
     """
     texts = [
         [text, ""] if value is None and column.empty == "null" else [text]
@@ -27,7 +25,7 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
 
 
 class PartitionLocator:
-    """Finds the partition that an object's path names. Each folder is parsed once.
+    """Finds the partition of an object by its path. Each folder is parsed once.
 
     Args:
         stream: defines the layout and the partition columns.
@@ -43,28 +41,28 @@ class PartitionLocator:
         self._known: dict[str, Partition | LakeAssetsError] = {}
 
     def of(self, key: str) -> Partition:
-        """The partition that a key names by the columns of the path; see `Partition.path_part`.
+        """The partition of a key, with the columns of the path; see `Partition.path_part`.
 
         Raises:
-            LayoutError: the key is not one of the layout.
-            PartitionError: a value is none of its column's type, or is not written as its partition's folder is.
+            LayoutError: the key does not fit the layout.
+            PartitionError: a value is not of its column's type, or the folder is not the partition's own.
             OutsidePartitionError: the calendar does not have the partition.
         """
-        found = self.find(key)
-        if isinstance(found, LakeAssetsError):
-            raise found
-        return found
+        partition = self.find(key)
+        if isinstance(partition, LakeAssetsError):
+            raise partition
+        return partition
 
     def at(self, path: str) -> Partition:
         """The partition with this path; see `Partition.at`.
 
         Raises:
-            PartitionError: the path is not one of the stream's columns.
+            PartitionError: the path does not have the stream's columns.
         """
         return Partition.at(self._stream_columns, path)
 
     def find(self, key: str) -> Partition | LakeAssetsError:
-        """As `of`, with the error as a value."""
+        """As `of`, but returns the error."""
         if not is_unicode(key):
             return LayoutError("the name is not UTF-8:", "rename the folder or the file.")
         folder = key.rpartition("/")[0]
@@ -76,9 +74,9 @@ class PartitionLocator:
         return self._known[folder]
 
     def _empty(self, key: str) -> list[str]:
-        """The columns that are empty in a path which fits the layout but for that."""
-        found = self._lenient.match(key, file=True) or {}
-        return [name for name, text in found.items() if not text]
+        """The columns with an empty value in a path that fits the layout otherwise."""
+        texts = self._lenient.match(key, file=True) or {}
+        return [name for name, text in texts.items() if not text]
 
     def _partition(self, key: str) -> Partition:
         texts = self._template.match(key, file=True)
@@ -95,9 +93,9 @@ class PartitionLocator:
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
         prefix, *others = folder_prefixes(self._template, partition)
         if not key.startswith((prefix, *others)):
-            # 07 is 7, and %2f is %2F; but a run lists one folder, the one that it would write itself.
+            # 07 is 7, and %2f is %2F, but a run lists only the folder that it would write itself.
             raise PartitionError(
-                f"the path is of partition {partition}, written otherwise than its folder {prefix}:",
+                f"the path has the values of partition {partition}, but is not in its folder {prefix}:",
                 "move the object there.",
             )
         if self._calendar is not None:

@@ -1,4 +1,4 @@
-"""The newest partitions of a stream at a moment: those that a schedule refreshes."""
+"""The newest partitions of a stream, which a schedule refreshes."""
 
 import datetime as dt
 
@@ -8,19 +8,18 @@ from lake_assets.streams.calendar import Calendar, Span
 
 
 def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tuple[str, str] | None]:
-    """For each partition column that is a time, its first and its last value in the window that ends at a moment.
+    """The first and the last value of each time column in the window that ends at a moment.
 
-    Years, months and days are those of the stream's time zone, however long its clock makes a day; hours are those of
-    UTC, of which each has a name of its own.
+    Years, months and days are in the stream's time zone, and hours in UTC, where no hour occurs twice.
 
     Args:
-        stream: whose columns they are.
+        stream: the config.
         at: the moment, with a time zone.
-        lookback: how many partitions before the current one belong to the window.
+        lookback: the number of partitions before the current one in the window.
 
     Returns:
-        Values as a path writes them, by the column's name, within the column's start and end; None where the window
-        lies outside these.
+        The two values as a path has them, by the column's name, within the column's start and end; None if the window
+        is outside of these.
     """
     return {
         name: _window(TIME_TYPES[stream.partitions[name].type], span, lookback)
@@ -29,7 +28,7 @@ def recent_texts(stream: Stream, at: dt.datetime, lookback: int) -> dict[str, tu
 
 
 def _window(kind: TimeType, span: Span, lookback: int) -> tuple[str, str] | None:
-    # On the calendar, not on the clock: the day before is 23 or 25 hours ago where daylight saving begins or ends.
+    # Counted in calendar days: the day before is 23 or 25 hours ago when daylight saving begins or ends.
     start, present = (kind.number(kind.start(text)) for text in (span.first, span.present))
     first = kind.text(kind.at(max(present - lookback, start)))
     return None if first > span.last else (first, span.last)

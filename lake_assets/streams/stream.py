@@ -1,4 +1,4 @@
-"""A stream made ready to be worked on: its config with the lake, the store and the layout that belong to it."""
+"""An open stream: its config with its lake, its store and its layout."""
 
 import json
 import os
@@ -23,23 +23,23 @@ from lake_assets.streams.locator import folder_prefixes
 
 @dataclass(frozen=True)
 class OpenStream:
-    """A stream with what it takes to ingest one of its partitions."""
+    """A stream with everything that an ingest of a partition needs."""
 
     name: str
     config: Stream
     lake: DuckLake
     source: Store
-    spark_settings: Mapping[str, str] = field(default_factory=dict)  # of the config, over the package's own
-    key_prefix: tuple[str, ...] = ()  # of its assets' keys in Dagster
+    spark_settings: Mapping[str, str] = field(default_factory=dict)  # of the config; they override the package's
+    key_prefix: tuple[str, ...] = ()  # of the asset keys in Dagster
 
     @cached_property
     def layout(self) -> Template:
-        """How partitions are written as paths in the landing zone."""
+        """The path template of partitions in the landing zone."""
         return self.config.template
 
     @property
     def table(self) -> TableName:
-        """The destination."""
+        """The destination table."""
         return TableName(self.config.destination.schema_name, self.config.destination.table, alias(self.lake_config))
 
     @property
@@ -48,11 +48,11 @@ class OpenStream:
         return self.lake.config
 
     def prefix(self, partition: Partition) -> str:
-        """The folder below the landing zone's root that holds the partition's objects and no others."""
+        """The folder of the partition's objects, below the landing zone's root."""
         return self.layout.prefix(partition.path_part.texts())
 
     def source_glob(self, partition: Partition) -> str:
-        """What is read for the partition, as a glob."""
+        """The objects of the partition, as a glob."""
         return self.source.uri(self.prefix(partition) + self.config.files.lstrip("/"))
 
     @property
@@ -62,49 +62,48 @@ class OpenStream:
 
     @property
     def files_uri(self) -> str:
-        """The same with the pattern of the files."""
+        """The landing zone with the placeholders of its layout and the pattern of the files."""
         return f"{self.layout_uri}/{self.config.files.lstrip('/')}"
 
     def destination_folder(self, partition: Partition) -> str:
-        """The folder below the lake's root for the partition's data files, in Hive's form, ending in a slash."""
+        """The folder of the partition's data files below the lake's root, in Hive's form, ending in a slash."""
         folders = "/".join(f"{name}={_not_null(text)}" for name, text in partition.texts().items())
         return f"{self.table.schema}/{self.table.table}/{folders}/"
 
     @property
     def table_uri(self) -> str:
-        """The table's folder in the lake's storage, ending in a slash; in a lake that MotherDuck manages, its name."""
+        """The table's folder in the lake's storage, ending in a slash; its name if MotherDuck manages the lake."""
         if self.lake_config.is_managed:
             return f"md:{self.table.lake}.{self.table}"
         return f"{self.lake_config.own_storage.root}/{self.table.schema}/{self.table.table}/"
 
     def destination_uri(self, partition: Partition) -> str:
-        """Where the partition's new data files go, as a URI: a folder of its own, or the table's."""
+        """The URI of the folder of the partition's new data files; the table's folder if DuckLake writes them."""
         if self.lake_config.inserts_only:
             return self.table_uri
         return f"{self.lake_config.own_storage.root}/{self.destination_folder(partition)}"
 
     def manifest(self, partition: Partition) -> Manifest:
-        """The partition's objects now, by a listing of its prefix alone.
+        """List the partition's objects, by its prefix only.
 
         Raises:
             StorageError: the landing zone cannot be listed.
         """
         prefixes = folder_prefixes(self.layout, partition.path_part)
-        # In the order of the keys, as one listing of all gives them.
+        # In the order of keys, as in a listing of the whole landing zone.
         listed = sorted((o for p in prefixes for o in self.source.list(p, self.config.files)), key=lambda o: o.key)
-        wanted = partition.path_part
         for landed in listed:
             if not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")
                 raise StorageError(
                     f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
                 )
-        # A layout may say more than the partition does, and then its prefix holds other partitions too.
+        # If the layout has more columns than the partition, the prefix holds other partitions too.
         matched = ((o, self.layout.match(o.key, file=True)) for o in listed)
-        return Manifest(tuple(o for o, found in matched if found is not None and _is_of(wanted, found)))
+        return Manifest(tuple(o for o, texts in matched if texts is not None and _is_of(partition.path_part, texts)))
 
     def fingerprint(self, manifest: Manifest) -> str:
-        """The fingerprint of these objects under this stream's job; see `Manifest.fingerprint`."""
+        """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
         if self.config.path_columns:
@@ -113,21 +112,21 @@ class OpenStream:
         return manifest.fingerprint("\n".join(job))
 
 
-def _is_of(path_part: Partition, found: Mapping[str, str]) -> bool:
-    """Whether the values of a path are those of a place; an empty text may mean NULL."""
+def _is_of(path_part: Partition, texts: Mapping[str, str]) -> bool:
+    """Whether the values of a path are those of a path part; an empty text may mean NULL."""
     return all(
-        found[column.name] == text or (not found[column.name] and value is None and column.empty == "null")
+        texts[column.name] == text or (not texts[column.name] and value is None and column.empty == "null")
         for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
     )
 
 
 def _not_null(text: str) -> str:
-    """A value as a folder's name has it: DuckDB takes a folder `region=null` for NULL, in letters of any case."""
+    """The value in a folder's name, escaped if DuckDB would read it as NULL: `region=null`, in any case."""
     return f"%{ord(text[0]):02X}{text[1:]}" if text.lower() == "null" else text
 
 
 def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
-    """All streams of a config; streams of one lake share its engine. Nothing is connected yet."""
+    """Open all streams of a config. Streams of one lake share its engine. Nothing is connected yet."""
     lakes = {name: DuckLake(lake) for name, lake in config.lakes.items()}
     return {
         name: OpenStream(

@@ -1,4 +1,4 @@
-"""A partition of which nothing has landed and the ledger has no row: which one was probably meant."""
+"""Suggestions for an unknown partition, of which nothing has landed and the ledger has no row."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -10,24 +10,24 @@ from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.nearest import has_wildcard, nearest
 from lake_assets.streams.stream import OpenStream
 
-MOST_OBJECTS = 5_000  # of the landing zone that are looked at for the values there are
-NAMED = 5  # values, where none is alike
+MOST_OBJECTS = 5_000  # of the landing zone that are listed to find existing values
+NAMED = 5  # values, if none is similar
 
 
 class UnknownPartitions:
-    """Tells of partitions that nobody knows which ones were probably meant; a run makes one, and asks it often.
+    """Suggests existing values for unknown partitions. One instance serves a run.
 
     Args:
-        stream: whose partitions they are.
-        known: the paths of the partitions that the ledger knows.
+        stream: the stream of the partitions.
+        known: the paths of the partitions in the ledger.
     """
 
     def __init__(self, stream: OpenStream, known: Iterable[str]) -> None:
         self.known = frozenset(known)
         self._stream = stream
 
-    def meant(self, partition: Partition) -> str:
-        """Which values there are, for a value of the partition that nobody knows; empty if all its values are known."""
+    def suggest(self, partition: Partition) -> str:
+        """A sentence with the existing values for the partition's first unknown value; empty if all are known."""
         for index, column in enumerate(partition.columns):
             text = column.shown(partition.values[index])
             if column.in_rows or column.type not in ("string", "integer"):
@@ -54,7 +54,7 @@ class UnknownPartitions:
 
 
 def _first_landed(stream: OpenStream) -> Iterator[Partition]:
-    """The partitions of the first objects of the landing zone; none where it does not answer, for this is a hint."""
+    """The partitions of the first objects of the landing zone; none if it cannot be listed, because this is a hint."""
     if not stream.source.is_listable:
         return
     locator = PartitionLocator(stream.config)

@@ -122,7 +122,7 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
         "1 object in no partition, which no refresh reads:\n  p=007/ (1 object)"
         in run("plan", "--partition", "p=7").output
     )
-    why = "the path is of partition p=7, written otherwise than its folder p=7/: move the object there."
+    why = "the path has the values of partition p=7, but is not in its folder p=7/: move the object there."
     assert rows[-1] == {
         "stream": "sales",
         "partitions": None,
