@@ -46,5 +46,5 @@ def digest_of(objects: Iterable[LandedObject]) -> FolderDigest:
     Times are not used: clocks differ, a multipart upload has the time of its beginning, and a moved file keeps its
     old time. A time replaces the ETag if a store has none.
     """
-    hashes = [hash_of(o.key, o.etag or o.last_modified.timestamp(), o.size) for o in objects]
+    hashes = [hash_of(obj.key, obj.etag or obj.last_modified.timestamp(), obj.size) for obj in objects]
     return FolderDigest(sum(hashes) % 2**_BITS, len(hashes))

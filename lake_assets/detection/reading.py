@@ -152,7 +152,7 @@ class Reader:
                 reading.objects += len(objects)
                 last = objects[-1].key
                 if not is_hidden(directory):
-                    data = [o for o in objects if is_data([o.key.rpartition("/")[2]], self.files)]
+                    data = [obj for obj in objects if is_data([obj.key.rpartition("/")[2]], self.files)]
                     self._count(reading, folder, data, since)
             if self.is_late():
                 reading.rest = self._interrupted(reading, folder, last)

@@ -114,7 +114,8 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
             run_at=run_at,
             checkpoint=checkpoint,
         )
-        yield from (Outcome(o.partition, error=o.error) if o.error else o for o in outcomes)
+        for outcome in outcomes:
+            yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
         return
     replace_run = ReplaceRun(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     runs = [PartitionRun(stream, partition, run_id, run_at) for partition in partitions]

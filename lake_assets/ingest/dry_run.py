@@ -51,7 +51,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     if is_index := stream.config.mode == "index":
         index = plan_index(stream, [partition])
         (part,) = index.partitions
-        manifest, new, changed = Manifest(part.objects), [o.uri for o in part.new], len(index.changed)
+        manifest, new, changed = Manifest(part.objects), [obj.uri for obj in part.new], len(index.changed)
     else:
         manifest = stream.manifest(partition)
         manifest.check()

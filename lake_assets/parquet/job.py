@@ -101,19 +101,19 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
         target: bytes of a data file.
         cores: the number of tasks that run in parallel; the work is split for all of them if there is enough.
     """
-    total = sum(o.size for o in objects)
+    total = sum(obj.size for obj in objects)
     tasks = max(-(-total // target), min(cores, total // MIN_SHARE), 1)
     limit = -(-total // tasks)
     bins: list[list[Share]] = [[]]
     filled = 0
-    for o in objects:
-        parts = max(round(o.size / limit), 1)
+    for obj in objects:
+        parts = max(round(obj.size / limit), 1)
         for part in range(parts):
-            size = o.size // parts
+            size = obj.size // parts
             # A share goes to the next task if more than half of it would exceed this task's limit.
             if bins[-1] and filled + size / 2 > limit * len(bins):
                 bins.append([])
-            bins[-1].append(Share(o.key, o.etag, o.size, part, parts))
+            bins[-1].append(Share(obj.key, obj.etag, obj.size, part, parts))
             filled += size
     return bins
 

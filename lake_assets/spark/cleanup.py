@@ -64,7 +64,7 @@ def discard_job(spark: SparkSession, job: Job) -> None:
 
     def discard_folder(folder: str) -> None:
         prefix = f"{folder}{job.file_prefix}"
-        discard(job.storage, [o.uri for o in store.list(folder) if o.key.startswith(prefix)])
+        discard(job.storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
         abort_uploads(job.storage, prefix)
 
     folders = dict.fromkeys(partition.destination for partition in job.partitions)

@@ -1,4 +1,4 @@
-"""What Spark raises while a job runs, as one error of ours: a sentence with its place, and how to fix it."""
+"""Errors of Spark during a job, as errors of this package: one sentence with the position, and how to fix it."""
 
 import os
 import re
@@ -16,33 +16,33 @@ from lake_assets.spark.python_side import has_ended
 from lake_assets.spark.vendor_errors import Means, search
 
 VIEW = "source"
-"""The view in which a transform's SQL finds the rows."""
+"""The view with the rows for a transform's SQL."""
 
-_SENTENCES = 600  # characters of what others say
+_MOST_TEXT = 600  # characters of an error of Spark or of the user's code
 
 _PACKAGE = f"{Path(errors.__file__).parent}{os.sep}"
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<name>\S+))?$', re.MULTILINE)
 _RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<text>.*))?$", re.MULTILINE)
 _OTHERS_CODE = re.compile(r"[/\\](?:site-packages|pyspark(?:\.zip)?)[/\\]|^<frozen |^pyarrow/|" + re.escape(_PACKAGE))
 
-# What is cut off a text before it is shown.
+# The parts of Spark's text that are not shown.
 _CONDITION = re.compile(r"^\[[A-Z][A-Z0-9_.]*\] ")
 _BEHIND = re.compile(r"\s*SQLSTATE: \w+.*|;\s*line \d+ pos \d+.*|\s*If necessary set .*|\n== .*", re.DOTALL)
 
 
 @contextmanager
 def spark_errors(transform: Transform | None = None) -> Iterator[None]:
-    """Raise what Spark raises in the block, which runs a job, as an error of ours.
+    """Convert errors of Spark in the block, which runs a job, to errors of this package.
 
     Args:
-        transform: whose SQL or function the job runs; None if it runs none.
+        transform: the transform that the job runs; None if it runs none.
 
     Raises:
         TransformError: the transform's SQL or function failed.
-        TaskLostError: a process ended that ran a task, or had too little memory.
-        SparkUnavailableError: Spark ended while it was at work.
+        TaskLostError: a process that ran a task ended, or had too little memory.
+        SparkUnavailableError: Spark ended during the job.
         SourceError: the job failed for another reason.
-        LakeAssetsError: what a task raised of ours.
+        LakeAssetsError: a task raised an error of this package.
     """
     try:
         yield
@@ -53,7 +53,7 @@ def spark_errors(transform: Transform | None = None) -> Iterator[None]:
 
 
 def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
-    """The error of ours for one of Spark's."""
+    """The error of this package for an error of Spark."""
     text = str(error)
     if _is_gone(error):
         return _gone()
@@ -62,22 +62,22 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
     if lost := _lost(text):
         return lost
     if transform is not None and isinstance(error, PySparkException):
-        return _transform_failed(transform, first_sentence(error), _place_in(text))
-    return SourceError(f"the Spark job failed: {_spark_said(text)}:", "--debug shows where.")
+        return _transform_failed(transform, first_sentence(error), _position_in(text))
+    return SourceError(f"the Spark job failed: {_spark_problem(text)}:", "--debug shows where.")
 
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
-    """The error for a transform's SQL that Spark does not take."""
+    """The error for a transform's SQL that Spark refuses."""
     if _is_gone(error):
         return _gone()
     return TransformError(
-        f"the transform's SQL is refused by Spark{_place_in(str(error))}: {first_sentence(error)}:",
+        f"the transform's SQL is refused by Spark{_position_in(str(error))}: {first_sentence(error)}:",
         f"correct transform.sql; the rows are in the view `{VIEW}`.",
     )
 
 
 def refused_result(error: PySparkException) -> LakeAssetsError:
-    """The error for a transform's result whose columns cannot be handed to the writing tasks."""
+    """The error for a transform's result with a column that Arrow does not have."""
     if _is_gone(error):
         return _gone()
     return TransformError(
@@ -86,11 +86,11 @@ def refused_result(error: PySparkException) -> LakeAssetsError:
 
 
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
-    """The error for a transform's function that raised while it made its DataFrame."""
+    """The error for a transform's function that raised before it returned its DataFrame."""
     if _is_gone(error):
         return _gone()
     text = first_sentence(error) if isinstance(error, Exception) else str(error)
-    where = _place_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
+    where = _position_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
     return TransformError(
         f"the transform {reference} raised {type(error).__name__}: {text}{where}:",
         "correct the function; --debug shows where.",
@@ -98,36 +98,36 @@ def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
 
 
 def first_sentence(error: Exception) -> str:
-    """What Spark says, without its condition, plans and stack traces."""
+    """Spark's text without its condition, plans and stack traces."""
     text = str(error).strip().split("\n\nJVM stacktrace")[0].split(";\n")[0]
     text = _BEHIND.sub("", _CONDITION.sub("", text)).strip().split("\nSearch path:")[0]
-    return " ".join(text.split())[:_SENTENCES].rstrip(".:")
+    return " ".join(text.split())[:_MOST_TEXT].rstrip(".:")
 
 
 def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsError:
-    """The error for what was raised in a Python worker, by its traceback."""
+    """The error for an exception in a Python worker, from its traceback."""
     frames = list(_FRAME.finditer(traceback))
     raised = _RAISED.search(traceback, frames[-1].end() if frames else 0)
     name, text = (raised["type"], raised["text"] or "") if raised else ("an error", traceback.strip())
-    ours = name.removeprefix("lake_assets.errors.")
-    if ours != name and hasattr(errors, ours):
-        kind: type[LakeAssetsError] = getattr(errors, ours)
+    own = name.removeprefix("lake_assets.errors.")
+    if own != name and hasattr(errors, own):
+        kind: type[LakeAssetsError] = getattr(errors, own)
         return kind(text)
     if search(name, Means.WORKER_MEMORY):
         return _no_memory(f"a Python worker of Spark had too little memory ({name})")
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
     where = f" at {users[-1]['file']}, line {users[-1]['line']}" if users else ""
-    said = f"{name}: {' '.join(text.split())[:_SENTENCES]}".rstrip(".: ")
+    problem = f"{name}: {' '.join(text.split())[:_MOST_TEXT]}".rstrip(".: ")
     if transform is not None:
-        return _transform_failed(transform, said, where)
-    return SourceError(f"the Spark job failed{where}: {said}:", "--debug shows where.")
+        return _transform_failed(transform, problem, where)
+    return SourceError(f"the Spark job failed{where}: {problem}:", "--debug shows where.")
 
 
 def _lost(text: str) -> LakeAssetsError | None:
-    """The error for a process that ended, or had too little memory; None if the text says nothing of one."""
+    """The error for a process that ended or had too little memory; None if the text names none."""
     if search(text, Means.WORKER_LOST):
         return TaskLostError(
-            "a Python worker of Spark was killed, or ended by itself, while it ran a task, and so at each new try:",
+            "a Python worker of Spark was killed, or ended, while it ran a task, at each try:",
             "most likely the machine had too little memory: let fewer tasks run side by side (spark.master: local[1]), "
             "and on a cluster raise spark.executor.memoryOverhead; code of a transform must not end its process.",
         )
@@ -135,7 +135,7 @@ def _lost(text: str) -> LakeAssetsError | None:
         return _no_memory("Spark's JVM had too little memory")
     if search(text, Means.EXECUTOR_LOST):
         return TaskLostError(
-            "an executor of Spark was lost while it ran a task, and so at each new try:",
+            "an executor of Spark was lost while it ran a task, at each try:",
             "often it lacked memory: raise spark.executor.memory and spark.executor.memoryOverhead; then run it again.",
         )
     return None
@@ -150,14 +150,14 @@ def _no_memory(problem: str) -> TaskLostError:
 
 
 def _is_gone(error: BaseException) -> bool:
-    """Whether the JVM, or the Connect server, ended or does not answer, by the error or what it was made of."""
+    """Whether the JVM or the Connect server has ended or does not answer, by the error and its causes."""
     if has_ended():
         return True
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, PySparkException) and search(seen, Means.SERVER_LOST):
             return True
-        # An error that the JVM has told of comes with its trace.
+        # An error that the JVM raised has a trace.
         if isinstance(seen, Py4JError) and not isinstance(seen, Py4JJavaError) and not search(seen, Means.JVM_RAISED):
             return True
         seen = seen.__cause__ or seen.__context__
@@ -171,19 +171,19 @@ def _gone() -> SparkUnavailableError:
     )
 
 
-def _transform_failed(transform: Transform, said: str, where: str) -> TransformError:
+def _transform_failed(transform: Transform, problem: str, where: str) -> TransformError:
     if transform.function is not None:
         return TransformError(
-            f"the transform {transform.function} failed{where}: {said}:", "correct the function; --debug shows more."
+            f"the transform {transform.function} failed{where}: {problem}:", "correct the function; --debug shows more."
         )
     return TransformError(
-        f"the transform's SQL failed{where}: {said}:",
+        f"the transform's SQL failed{where}: {problem}:",
         f"correct transform.sql, or the rows in the view `{VIEW}`.",
     )
 
 
-def _place_in(text: str) -> str:
-    """Where the fault is: in the SQL, or in which line of a function."""
+def _position_in(text: str) -> str:
+    """The position of the error in the SQL, or the line of a function."""
     if position := search(text, Means.POSITION):
         return f" at line {position[1]}, column {position[2]}"
     if position := search(text, Means.POSITION_FROM_ZERO):
@@ -195,7 +195,7 @@ def _place_in(text: str) -> str:
 
 
 def _frame_of(error: BaseException) -> str:
-    """The last line of the user's own code that an error came through."""
+    """The last line of the user's own code in the traceback of an error."""
     where, trace = "", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
@@ -205,8 +205,8 @@ def _frame_of(error: BaseException) -> str:
     return where
 
 
-def _spark_said(text: str) -> str:
-    """The line that says what is wrong, of an error that is all stack trace."""
+def _spark_problem(text: str) -> str:
+    """The line with the problem in an error that consists of stack traces."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("at ")]
     raised = next((line for line in reversed(lines) if "Error" in line or "Exception" in line), lines[0])
-    return raised.removeprefix(": ").removeprefix("Caused by: ")[:_SENTENCES].rstrip(".:")
+    return raised.removeprefix(": ").removeprefix("Caused by: ")[:_MOST_TEXT].rstrip(".:")

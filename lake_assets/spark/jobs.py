@@ -79,7 +79,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
                 rows = read_shares(job, own, job.schema, partition.partition)
                 yield from _reported(index, lambda p=partition, r=rows: _write(r, job, p.destination))  # type: ignore[misc]
 
-    size = sum(o.size for partition in job.partitions for o in partition.objects)
+    size = sum(obj.size for partition in job.partitions for obj in partition.objects)
     tasks = spark_tasks(len(bins), size, cores)
     with spark_errors():
         return _collect(spark, spark.range(0, len(bins), 1, numPartitions=tasks), task, job)
@@ -200,8 +200,8 @@ def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa
     except StorageUnreachableError:
         raise
     except LakeAssetsError as error:
-        found = error.schemas if isinstance(error, SchemaDriftError) else []
-        schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in found]
+        drift = error.schemas if isinstance(error, SchemaDriftError) else []
+        schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in drift]
         text = json.dumps([type(error).__name__, error.problem, error.hint])
         yield _row(partition=index, error=text, drift=json.dumps(schemas))
 
@@ -232,13 +232,13 @@ def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> lis
 def _add_error(result: JobResult, text: str, drift: str) -> None:
     """Keep the first error. Schema drifts of several tasks are combined, and any other error replaces them."""
     name, problem, hint = json.loads(text)
-    found = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
+    schemas = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
     known = result.error
-    if isinstance(known, SchemaDriftError) and found:
-        known.with_more(found)
-    elif found and known is None:
-        result.error = SchemaDriftError(problem, hint, found)
-    elif not found and (known is None or isinstance(known, SchemaDriftError)):
+    if isinstance(known, SchemaDriftError) and schemas:
+        known.with_more(schemas)
+    elif schemas and known is None:
+        result.error = SchemaDriftError(problem, hint, schemas)
+    elif not schemas and (known is None or isinstance(known, SchemaDriftError)):
         result.error = getattr(errors, name)(problem, hint)
 
 

@@ -91,7 +91,9 @@ class OpenStream:
         """
         prefixes = folder_prefixes(self.layout, partition.path_part)
         # In the order of keys, as in a listing of the whole landing zone.
-        listed = sorted((o for p in prefixes for o in self.source.list(p, self.config.files)), key=lambda o: o.key)
+        listed = sorted(
+            (obj for p in prefixes for obj in self.source.list(p, self.config.files)), key=lambda obj: obj.key
+        )
         for landed in listed:
             if not is_unicode(landed.key):
                 name = quote(os.fsencode(landed.uri), safe="/:=")
@@ -99,8 +101,10 @@ class OpenStream:
                     f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
                 )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        matched = ((o, self.layout.match(o.key, file=True)) for o in listed)
-        return Manifest(tuple(o for o, texts in matched if texts is not None and _is_of(partition.path_part, texts)))
+        matched = ((obj, self.layout.match(obj.key, file=True)) for obj in listed)
+        return Manifest(
+            tuple(obj for obj, texts in matched if texts is not None and _is_of(partition.path_part, texts))
+        )
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""

@@ -61,7 +61,7 @@ def _first_landed(stream: OpenStream) -> Iterator[Partition]:
     for tree in (False, True):
         try:
             pages = stream.source.pages(tree=tree)
-            for landed in islice((o for page in pages for o in page), MOST_OBJECTS):
+            for landed in islice((obj for page in pages for obj in page), MOST_OBJECTS):
                 if isinstance(partition := locator.find(landed.key), Partition):
                     yield partition
         except KeyOrderError:

@@ -79,12 +79,12 @@ class IndexPlan:
     @property
     def new(self) -> tuple[LandedObject, ...]:
         """All objects to be registered."""
-        return tuple(o for part in self.partitions for o in part.new)
+        return tuple(obj for part in self.partitions for obj in part.new)
 
     @property
     def changed(self) -> tuple[LandedObject, ...]:
         """All objects that have changed since they were registered."""
-        return tuple(o.now for part in self.partitions for o in part.changed)
+        return tuple(obj.now for part in self.partitions for obj in part.changed)
 
 
 def plan_index(
@@ -108,7 +108,7 @@ def plan_index(
         changed = changed_objects(landed, known, lambda: table_files(lake, stream))
     plans, left_out = [], []
     for partition, manifest in landed.items():
-        new = tuple(o for o in manifest.objects if o.uri not in known)
+        new = tuple(obj for obj in manifest.objects if obj.uri not in known)
         others = changed.get(partition, ())
         part = PartitionPlan(partition, manifest.objects, new, others)
         why = calendar.outside(partition) if wanted is None and not outside and new else None
@@ -131,12 +131,14 @@ def changed_objects(
         read_files: returns the URIs of the table's files; called only if an object has changed, as there may be many.
     """
     changed = {
-        partition: [o for o in manifest.objects if o.uri in known and not known[o.uri].is_now(o.etag, o.size)]
+        partition: [
+            obj for obj in manifest.objects if obj.uri in known and not known[obj.uri].is_now(obj.etag, obj.size)
+        ]
         for partition, manifest in landed.items()
     }
     files = read_files() if any(changed.values()) else set()
     return {
-        partition: tuple(ChangedObject(known[o.uri], o, partition, o.uri in files) for o in objects)
+        partition: tuple(ChangedObject(known[obj.uri], obj, partition, obj.uri in files) for obj in objects)
         for partition, objects in changed.items()
         if objects
     }

@@ -92,14 +92,14 @@ class Registrar:
             probe=stream.source.probe,
         )
 
-    def _schema_of(self, o: LandedObject) -> pa.Schema:
-        return read_schema(ArrowStore(self.stream.config.source), o.key, as_it_is=True)
+    def _schema_of(self, obj: LandedObject) -> pa.Schema:
+        return read_schema(ArrowStore(self.stream.config.source), obj.key, as_it_is=True)
 
     def _schemas(self, objects: Iterable[LandedObject]) -> Iterator[pa.Schema]:
         """The schemas of the objects that can be read. The errors of the others are reported by the inspection."""
-        for o in objects:
+        for obj in objects:
             with suppress(SourceError, ObjectRefusedError):
-                yield self._schema_of(o)
+                yield self._schema_of(obj)
 
     def _create_table(self, session: LakeSession, candidates: Sequence[Candidate]) -> list[Candidate]:
         """Create the table from the first object that can be read; returns the objects from that one on."""
@@ -109,7 +109,7 @@ class Registrar:
         while remaining:
             try:
                 (first, _), *others = remaining
-                schema = filled(self._schema_of(first), self._schemas(o for o, _ in others[:MOST_SCHEMAS]))
+                schema = filled(self._schema_of(first), self._schemas(obj for obj, _ in others[:MOST_SCHEMAS]))
                 create_table(session, self.stream.table, schema, self.stream.config.columns, f"the object {first.uri}")
             except (SourceError, ObjectRefusedError) as error:
                 self.errors[remaining.pop(0)[0].uri] = error
@@ -156,7 +156,7 @@ class Registrar:
         return Registration(self.stream.table, described, files, rows)
 
     def _row(self, partition: Partition, files: Sequence[LandedFile], now: dt.datetime) -> LedgerRow:
-        objects = sorted([*self.present[partition], *(file.object for file in files)], key=lambda o: o.key)
+        objects = sorted([*self.present[partition], *(file.object for file in files)], key=lambda obj: obj.key)
         manifest = Manifest(tuple(objects))
         return dataclasses.replace(
             self.rows[partition],

@@ -103,7 +103,7 @@ class IndexedPartition(PartitionRun):
 
     def set_error(self, of_new: Sequence[LakeAssetsError]) -> bool:
         """Set the one error of the partition, whose new objects have these; returns whether there is one."""
-        changed = [o.error(self.stream.name) for o in self.plan.changed]
+        changed = [obj.error(self.stream.name) for obj in self.plan.changed]
         if changed:
             objects = f"{len(of_new) + len(changed)} of {len(self.plan.objects)} objects"
             problem = f"the rows of {objects} of {self.partition} are not in the lake:"
@@ -192,19 +192,19 @@ class IndexRun:
 
     def register(self, runs: Sequence[IndexedPartition]) -> list[Outcome]:
         """Register the new objects of these partitions, in one transaction if possible; see `Registrar`."""
-        new = {o.uri for run in runs for o in run.plan.new}
+        new = {obj.uri for run in runs for obj in run.plan.new}
         registrar = Registrar(
             self.stream,
             {run.partition: run.row for run in runs},
-            {run.partition: [o for o in run.plan.objects if o.uri not in new] for run in runs},
+            {run.partition: [obj for obj in run.plan.objects if obj.uri not in new] for run in runs},
         )
         start = time.perf_counter()
         try:
             with self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
-                registrar.register(lake, [(o, run.partition) for run in runs for o in run.plan.new])
+                registrar.register(lake, [(obj, run.partition) for run in runs for obj in run.plan.new])
         except LakeAssetsError as error:
-            present = {o.uri for objects in registrar.present.values() for o in objects}
+            present = {obj.uri for objects in registrar.present.values() for obj in objects}
             registrar.errors = dict.fromkeys(new - present, error) | registrar.errors
         for run in runs:
             run.add_seconds("register", (time.perf_counter() - start) / len(runs))
@@ -217,7 +217,7 @@ class IndexRun:
         unfilled = run.row
         if row := registrar.committed.get(run.partition):
             run.finish(row)
-        if run.set_error([registrar.errors[o.uri] for o in run.plan.new if o.uri in registrar.errors]):
+        if run.set_error([registrar.errors[obj.uri] for obj in run.plan.new if obj.uri in registrar.errors]):
             run.row = unfilled  # the commit has a ledger row of its own
         elif row is None:  # another process has registered the objects meanwhile
             run.update(status="skipped", finished_at=dt.datetime.now(dt.UTC))

@@ -42,15 +42,15 @@ class IndexedState:
         """The state of one partition's objects."""
         path = partition.path
         return IndexedState(
-            tuple(o for o in self.live if o.load_partition == path),
-            tuple(o for o in self.vanished if o.load_partition == path),
-            tuple(o for o in self.changed if o.partition == partition),
+            tuple(obj for obj in self.live if obj.load_partition == path),
+            tuple(obj for obj in self.vanished if obj.load_partition == path),
+            tuple(obj for obj in self.changed if obj.partition == partition),
         )
 
     def unsound(self, columns: Sequence[PartitionColumn]) -> tuple[Partition, ...]:
         """The partitions with an object that has vanished or changed."""
-        vanished = [Partition.at(columns, o.load_partition) for o in self.vanished]
-        return tuple(dict.fromkeys([*vanished, *(o.partition for o in self.changed)]))
+        vanished = [Partition.at(columns, obj.load_partition) for obj in self.vanished]
+        return tuple(dict.fromkeys([*vanished, *(obj.partition for obj in self.changed)]))
 
     @property
     def is_sound(self) -> bool:
@@ -86,12 +86,12 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
         live = table_files(lake, stream)
     # Listed after the lake was read, so that the objects which another process registers meanwhile are listed too.
     landed, _ = list_scope(stream, wanted)
-    listed = {o.uri for manifest in landed.values() for o in manifest.objects}
-    changed = [o for objects in changed_objects(landed, known, lambda: live).values() for o in objects]
+    listed = {obj.uri for manifest in landed.values() for obj in manifest.objects}
+    changed = [obj for objects in changed_objects(landed, known, lambda: live).values() for obj in objects]
     return IndexedState(
-        tuple(o for uri, o in known.items() if uri in live),
-        tuple(o for uri, o in sorted(known.items()) if uri in live and uri not in listed),
-        tuple(sorted(changed, key=lambda o: o.now.uri)),
+        tuple(obj for uri, obj in known.items() if uri in live),
+        tuple(obj for uri, obj in sorted(known.items()) if uri in live and uri not in listed),
+        tuple(sorted(changed, key=lambda obj: obj.now.uri)),
     )
 
 
@@ -118,16 +118,16 @@ def _indescribable(file: LandedFile) -> SourceError:
 
 
 def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: str) -> Repaired:
-    candidates: list[Candidate] = [(o.now, o.partition) for o in state.changed if o.is_live]
+    candidates: list[Candidate] = [(obj.now, obj.partition) for obj in state.changed if obj.is_live]
     inspection = Registrar(stream, {}, {}).inspect(lake, candidates)
     # A file that cannot be described does not stop the others. A file without rows needs no description.
     files = [f for f in inspection.files if f.facts is not None or not f.rows or inspection.described is None]
     errors = (
         *inspection.errors.values(),
         *(_indescribable(file) for file in inspection.files if file not in files),
-        *(o.error(stream.name) for o in state.changed if not o.is_live),
+        *(obj.error(stream.name) for obj in state.changed if not obj.is_live),
     )
-    vanished = {o.uri: Partition.at(stream.config.columns, o.load_partition) for o in state.vanished}
+    vanished = {obj.uri: Partition.at(stream.config.columns, obj.load_partition) for obj in state.vanished}
     partitions = {*vanished.values(), *(file.partition for file in files)}
     if not partitions:
         return Repaired(errors=errors)

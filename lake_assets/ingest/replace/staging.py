@@ -36,7 +36,7 @@ class Staging:
         """Remove the staged files. Maintenance removes those that the store does not let go."""
         store = Store(self.storage)
         with suppress(StorageError):
-            store.delete(tuple(o.key for o in store.list(self.folder)))
+            store.delete(tuple(obj.key for obj in store.list(self.folder)))
             abort_uploads(self.storage, self.folder)
         if isinstance(self.storage, LocalStorage):
             for folder in (Path(store.root, self.folder), Path(store.root, FOLDER)):
@@ -53,4 +53,4 @@ def leftovers(storage: AnyStorage, before: dt.datetime) -> Sequence[LandedObject
     if isinstance(storage, LocalStorage) and not Path(storage.path, FOLDER).is_dir():
         return ()
     listed = Store(storage).list(FOLDER)
-    return [o for o in listed if o.last_modified < before and _STAGED.fullmatch(o.key)]
+    return [obj for obj in listed if obj.last_modified < before and _STAGED.fullmatch(obj.key)]

@@ -178,7 +178,7 @@ class Writer:
         """The input columns of a transform, without the partition columns: of the first object, or of all."""
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
-        keys = [o.key for o in run.manifest.objects]
+        keys = [obj.key for obj in run.manifest.objects]
         schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
         return united([(origin, self._without_partition(schema)) for origin, schema in schemas])
 
@@ -192,7 +192,7 @@ class Writer:
 
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
         """The schema with types from other objects for the columns that are NULL in all rows of the first."""
-        keys = [o.key for o in run.manifest.objects[1:]]
+        keys = [obj.key for obj in run.manifest.objects[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
             schemas = read_schemas(ArrowStore(self.stream.config.source), chunk, self._paths)
