@@ -1,4 +1,4 @@
-"""The way of one partition, on every catalog and storage; each test reads back by a client that is not ours."""
+"""The ingest of one partition, on every catalog and storage; each test reads the lake by a plain DuckDB client."""
 
 import itertools
 import json
