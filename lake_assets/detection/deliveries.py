@@ -94,8 +94,7 @@ class _Sorting:
         self.stream = stream
         self.source = stream.source
         self.cursor = cursor
-        self.time_prefix = TimePrefix.of(stream)
-        self.active_from = self.time_prefix.active_from(stream, now)
+        self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
         self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs)
         self.seen = set(cursor.seen)
@@ -152,11 +151,7 @@ class _Sorting:
             return
         key = event.key.removeprefix(self._start)
         folder = "".join(f"{name}/" for name in key.split("/")[: self.time_prefix.depth])
-        if (
-            event.is_removal
-            and self.active_from is not None
-            and not self.time_prefix.is_active(folder, self.active_from)
-        ):
+        if event.is_removal and self.time_prefix.active_from is not None and not self.time_prefix.is_active(folder):
             return  # old objects expire, and the lake keeps their rows
         self._add(key, event.hash)
         if len(self.future) <= MOST_FUTURE or not self._is_deferred(event):

@@ -31,18 +31,18 @@ class TimePrefix:
         template: the layout.
         depth: of the folders that have a digest of their own; a partition has one or several of them.
         leads: the folders before the first that begins with a time, such as `region={region}`.
-        times: that folder and the following ones, as far as names sort as times do. If empty, only a scan of all
-            objects finds new ones.
+        active_from: the text below a prefix at which the active partitions begin. None if the layout has no folder
+            from which on names sort as times do; then only a scan of all objects finds new ones.
     """
 
     template: Template
     depth: int
-    leads: tuple[tuple[Part, ...], ...]
-    times: tuple[Part, ...]
+    leads: tuple[tuple[Part, ...], ...] = ()
+    active_from: str | None = None
 
     @classmethod
-    def of(cls, stream: Stream) -> "TimePrefix":
-        """The time prefix of a stream's layout."""
+    def of(cls, stream: Stream, now: dt.datetime) -> "TimePrefix":
+        """The time prefix of a stream's layout; its `lookback` and `end` say which partitions are active now."""
         template = stream.template
         segments = _segments(template.parts)
         # OLake's paths may leave folders out, so each first folder has one digest.
@@ -54,26 +54,10 @@ class TimePrefix:
                 first = next((part for part in segment if isinstance(part, Placeholder)), None)
                 if first is not None and first.name in columns:
                     times = _sorted_times([*segment, *_joined(segments[number + 1 :])], columns)
-                    return cls(template, depth, tuple(segments[:number]) if times else (), times)
-        return cls(template, depth, (), ())
-
-    def active_from(self, stream: Stream, now: dt.datetime) -> str | None:
-        """The text below a prefix at which the active partitions begin; None if the layout has no times.
-
-        Args:
-            stream: its `lookback` and `end` say which partitions are active.
-            now: the present, with time zone.
-        """
-        if not self.times:
-            return None
-        text = ""
-        for part in self.times:
-            if isinstance(part, Static):
-                text += part.text
-            else:
-                assert part.name is not None  # noqa: S101 - the time prefix was made of partition columns
-                text += self.template.value_text(part, _first_active(stream, part.name, now))
-        return text
+                    if times:
+                        return cls(template, depth, tuple(segments[:number]), _active_from(stream, times, now))
+                    break
+        return cls(template, depth)
 
     def prefixes(self, listing: Listing) -> list[str]:
         """The folders above those of times, each with a slash at its end; the root is the empty text.
@@ -104,11 +88,9 @@ class TimePrefix:
         """The prefix of a folder of `depth` parts."""
         return "".join(f"{name}/" for name in folder.split("/")[: len(self.leads)])
 
-    def is_active(self, folder: str, active_from: str | None) -> bool:
+    def is_active(self, folder: str) -> bool:
         """Whether a folder of `depth` parts, with a slash at its end, is active."""
-        if active_from is None:
-            return False
-        return folder[len(self.prefix_of(folder)) :] > active_from
+        return self.active_from is not None and folder[len(self.prefix_of(folder)) :] > self.active_from
 
 
 def _segments(parts: Sequence[Part]) -> list[tuple[Part, ...]]:
@@ -143,6 +125,18 @@ def _sorted_times(parts: Sequence[Part], columns: set[str]) -> tuple[Part, ...]:
         before = part.granularity
         taken = number + 1
     return tuple(parts[:taken])
+
+
+def _active_from(stream: Stream, times: Sequence[Part], now: dt.datetime) -> str:
+    """The least text of the active partitions' folders."""
+    text = ""
+    for part in times:
+        if isinstance(part, Static):
+            text += part.text
+        else:
+            assert part.name is not None  # noqa: S101 - the time prefix consists of partition columns
+            text += stream.template.value_text(part, _first_active(stream, part.name, now))
+    return text
 
 
 def _first_active(stream: Stream, column: str, now: dt.datetime) -> str:

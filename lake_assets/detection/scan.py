@@ -69,8 +69,7 @@ class _Scan:
         self.listing = listing
         self.cursor = cursor
         self.now = now
-        self.time_prefix = TimePrefix.of(stream)
-        self.active_from = self.time_prefix.active_from(stream, now)
+        self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
         self.run_plan = RunPlan(stream.columns, self.sensor.max_runs)
         self.reader = Reader(
@@ -90,7 +89,7 @@ class _Scan:
         cursor = self.cursor
         cursor.sweep_begun = cursor.sweep_begun or self.now.timestamp()
         self._retire()
-        if self.active_from is not None:
+        if self.time_prefix.active_from is not None:
             self._scan_active(self.time_prefix.prefixes(self.listing))
         if cursor.first:
             self._read_first()
@@ -105,11 +104,8 @@ class _Scan:
     def _retire(self) -> None:
         """Move folders that are no longer active to the older ones."""
         active = self.cursor.active
-        for path in [path for path in active if not self._is_active(path)]:
+        for path in [path for path in active if not self.time_prefix.is_active(path)]:
             self.cursor.ranges.add(path, active.pop(path))
-
-    def _is_active(self, path: str) -> bool:
-        return self.time_prefix.is_active(path, self.active_from)
 
     def _scan_active(self, prefixes: list[str]) -> None:
         cursor = self.cursor
@@ -137,7 +133,9 @@ class _Scan:
             self._note_unmatched(reading)
 
     def _read_prefix(self, prefix: str) -> Reading:
-        return self.reader.read(self.cursor.paused.get(prefix) or ScanPosition(prefix, f"{prefix}{self.active_from}"))
+        return self.reader.read(
+            self.cursor.paused.get(prefix) or ScanPosition(prefix, f"{prefix}{self.time_prefix.active_from}")
+        )
 
     def _reconcile_active(self, folder: Folder) -> None:
         cursor = self.cursor
@@ -206,7 +204,7 @@ class _Scan:
         return self.cursor.since - _MARGIN
 
     def _reconcile(self, reading: Reading) -> ScanPosition | None:
-        return reconcile(reading, self.cursor.ranges, self.run_plan, self.since, self._is_active)
+        return reconcile(reading, self.cursor.ranges, self.run_plan, self.since, self.time_prefix.is_active)
 
     def _note_unmatched(self, reading: Reading) -> None:
         cursor = self.cursor
@@ -228,11 +226,11 @@ class _Scan:
         return tuple(self.unmatched[number] for number in reported), unremembered if is_new else 0
 
     def _summary(self) -> str:
-        cursor = self.cursor
+        cursor, active_from = self.cursor, self.time_prefix.active_from
         parts = []
-        if self.active_from is not None:
-            parts.append(f"{self.active_objects:,} objects of the partitions from {self.active_from} on")
-        older = "objects" if self.active_from is None else "older objects"
+        if active_from is not None:
+            parts.append(f"{self.active_objects:,} objects of the partitions from {active_from} on")
+        older = "objects" if active_from is None else "older objects"
         if cursor.first:
             parts.append(f"{self.old_objects:,} {older} that were never read before, up to {cursor.first[0].after!r}")
         else:

@@ -37,17 +37,7 @@ def ingest(
 ) -> IngestResult:
     """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
-    Args:
-        stream: the stream of the partition.
-        partition: the partition.
-        sessions: returns the Spark session.
-        force: read the partition even if its objects have not changed since the last commit.
-        outside: also take a partition that the stream's config does not have.
-        run_id: names the run in ledger and commit message; a new one when None.
-        run_at: when the run began, with time zone; now when None.
-
-    Returns:
-        The result. A partition that has not changed is `skipped`.
+    The arguments are those of `ingest_all`. The result of a partition that has not changed is `skipped`.
 
     Raises:
         OutsidePartitionError: the config does not have the partition; nothing was done.

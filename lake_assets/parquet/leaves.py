@@ -92,12 +92,7 @@ def width(data_type: pa.DataType) -> int:
 
 def has_nanoseconds(data_type: pa.DataType) -> bool:
     """Whether a type, or a part of it, is a timestamp in nanoseconds."""
-    return any(map(is_nanoseconds, leaf_types(data_type)))
-
-
-def is_nanoseconds(data_type: pa.DataType) -> bool:
-    """Whether a type is a timestamp in nanoseconds."""
-    return bool(t.is_timestamp(data_type) and data_type.unit == "ns")
+    return any(t.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaf_types(data_type))
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:

@@ -5,9 +5,10 @@ tasks read with Arrow, Spark SQL or a function transforms the DataFrame, and tas
 """
 
 import base64
-import importlib
 import json
+import pkgutil
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -33,18 +34,10 @@ from lake_assets.spark.cleanup import Task, discard_failed, discard_job, discard
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
 
 RESULT = "the transform's result"
+Result = TypeVar("Result")
 
-_REPORT = "partition int, uri string, rows bigint, size bigint, error string, drift string"
-_REPORT_ARROW = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("uri", pa.string()),
-        ("rows", pa.int64()),
-        ("size", pa.int64()),
-        ("error", pa.string()),
-        ("drift", pa.string()),
-    ]
-)
+_NUMBERS, _TEXTS = ("partition", "rows", "size"), ("uri", "error", "drift")
+_REPORT = pa.schema({name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS})
 
 
 def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
@@ -207,12 +200,12 @@ def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa
 
 
 def _row(**values: object) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=_REPORT_ARROW)
+    return pa.RecordBatch.from_pylist([values], schema=_REPORT)
 
 
 def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> list[JobResult]:
     """Run the tasks and collect their results; files that will not be committed are removed."""
-    report = frame.mapInArrow(discarding(job.storage, task), _REPORT)
+    report = frame.mapInArrow(discarding(job.storage, task), from_arrow_schema(_REPORT))
     try:
         rows = report.collect()
     except Exception:
@@ -291,7 +284,7 @@ def _nearest_type(data_type: pa.DataType) -> pa.DataType:
     return _REPLACED.get(data_type, data_type)
 
 
-def _unless_exit(work: Callable[[], object]) -> object:
+def _unless_exit(work: Callable[[], Result]) -> Result | SystemExit:
     """The result of the user's code, or its SystemExit, which as the cause of an error would look like an interrupt."""
     try:
         return work()
@@ -300,17 +293,12 @@ def _unless_exit(work: Callable[[], object]) -> object:
 
 
 def _function(reference: str) -> Callable[[DataFrame], object]:
-    module, _, name = reference.partition(":")
     try:
-        imported = _unless_exit(lambda: importlib.import_module(module))
+        function: Callable[[DataFrame], object] | SystemExit = _unless_exit(lambda: pkgutil.resolve_name(reference))
     except Exception as error:  # of any class, from the user's module
         raise _not_imported(reference, error) from error
-    if isinstance(imported, SystemExit):
-        raise _not_imported(reference, imported)
-    try:
-        function: Callable[[DataFrame], object] = getattr(imported, name)
-    except AttributeError as error:
-        raise _not_imported(reference, error) from error
+    if isinstance(function, SystemExit):
+        raise _not_imported(reference, function)
     return function
 
 

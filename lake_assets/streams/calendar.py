@@ -84,15 +84,6 @@ class Calendar:
                 return error
         return None
 
-    def check(self, partition: Partition) -> None:
-        """Refuse a partition that the config does not have by now.
-
-        Raises:
-            OutsidePartitionError: with the reason.
-        """
-        if (error := self.outside(partition)) is not None:
-            raise error
-
     def _outside(self, column: PartitionColumn, value: PartitionValue) -> OutsidePartitionError | None:
         if (span := self.spans.get(column.name)) is not None:
             return self._outside_span(column, span, column.text(value), is_null=value is None)

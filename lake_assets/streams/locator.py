@@ -98,6 +98,6 @@ class PartitionLocator:
                 f"the path has the values of partition {partition}, but is not in its folder {prefix}:",
                 "move the object there.",
             )
-        if self._calendar is not None:
-            self._calendar.check(partition)
+        if self._calendar is not None and (error := self._calendar.outside(partition)) is not None:
+            raise error
         return partition

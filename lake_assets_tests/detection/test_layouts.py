@@ -39,7 +39,7 @@ def test_a_layout_is_narrowed_as_far_as_its_names_sort_as_times_do(
 ) -> None:
     stream = stream_of(layout=layout, partitions=partitions)
 
-    assert TimePrefix.of(stream).active_from(stream, NOW) == active_from
+    assert TimePrefix.of(stream, NOW).active_from == active_from
 
 
 LAYOUTS = [

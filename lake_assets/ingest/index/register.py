@@ -5,6 +5,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -160,15 +161,23 @@ class Registrar:
         manifest = Manifest(tuple(objects))
         return dataclasses.replace(
             self.rows[partition],
-            status="committed",
-            row_count=sum(file.rows for file in files),
             source_files=len(objects),
             source_bytes=manifest.size,
-            files_written=sum(1 for file in files if file.rows),
-            bytes_written=sum(file.object.size for file in files if file.rows),
             source_fingerprint=self.stream.fingerprint(manifest),
             started_at=now,
+            **written(files),
         )
+
+
+def written(files: Iterable[LandedFile]) -> dict[str, Any]:
+    """The columns of a ledger row for these files; those without rows are not files of the table."""
+    filled_files = [file for file in files if file.rows]
+    return {
+        "status": "committed",
+        "row_count": sum(file.rows for file in filled_files),
+        "files_written": len(filled_files),
+        "bytes_written": sum(file.object.size for file in filled_files),
+    }
 
 
 def _combined(first: LedgerRow | None, second: LedgerRow) -> LedgerRow:

@@ -50,9 +50,9 @@ def index_all(
         plan: the result of `plan_index` for the same partitions; computed when None.
         landed_only: leave out partitions without objects, for any `on_empty`.
         outside: also take partitions that the config does not have.
-        run_id: names the run in ledger and commit messages; a new one when None.
-        run_at: when the run began, with time zone; now when None.
-        checkpoint: called between transactions; an exception that it raises ends the run.
+        run_id: as of `ingest_all`.
+        run_at: as of `ingest_all`.
+        checkpoint: as of `ingest_all`.
 
     Yields:
         The outcome of each partition that was named, or has new or changed objects.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.ingest.index.diff import ChangedObject, changed_objects, registered_objects, table_files
-from lake_assets.ingest.index.register import Registrar
+from lake_assets.ingest.index.register import Registrar, written
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.commit.candidates import Candidate
 from lake_assets.lake.commit.registration import LandedFile, Repair
@@ -132,20 +132,11 @@ def _repair(lake: LakeSession, stream: OpenStream, state: IndexedState, run_id: 
     if not partitions:
         return Repaired(errors=errors)
     now = dt.datetime.now(dt.UTC)
-    runs = [PartitionRun(stream, partition, run_id, now) for partition in sorted(partitions, key=lambda p: p.path)]
-    rows = {run.partition: _ledger_row(run, files) for run in runs}
+    rows = {}
+    for partition in sorted(partitions, key=lambda p: p.path):
+        blank = PartitionRun(stream, partition, run_id, now).row
+        own = [file for file in files if file.partition == partition]
+        rows[partition] = dataclasses.replace(blank, mode="repair", **written(own))
     repair = Repair(stream.table, inspection.described, files, rows, vanished=vanished)
     done = commit_repair(lake, repair)
     return Repaired(tuple(done), len(repair.ended), len(repair.with_rows), errors)
-
-
-def _ledger_row(run: PartitionRun, files: Sequence[LandedFile]) -> LedgerRow:
-    own = [file for file in files if file.partition == run.partition and file.rows]
-    return dataclasses.replace(
-        run.row,
-        mode="repair",
-        status="committed",
-        row_count=sum(file.rows for file in own),
-        files_written=len(own),
-        bytes_written=sum(file.object.size for file in own),
-    )
