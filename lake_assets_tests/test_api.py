@@ -110,7 +110,7 @@ def test_columns_are_read_in_the_given_order_and_no_rows_have_columns(local_worl
         read_partition(local_world.stream, NW, columns=['id" FROM sales --'])
 
 
-def test_reading_before_the_first_ingest_says_what_is_missing(local_world: World) -> None:
+def test_reading_before_the_first_ingest_is_an_error_with_a_hint(local_world: World) -> None:
     with pytest.raises(NoLakeError, match="ingest a partition first"):
         read_partition(local_world.stream, NW)
     with local_world.stream.lake.open(create=True):
@@ -193,7 +193,7 @@ def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: 
     assert sorted(o.result.row.status if o.result else "failed" for o in again) == ["failed", "skipped"]
 
 
-def test_partitions_that_never_landed_are_left_out_where_that_is_asked(local_world: World) -> None:
+def test_landed_only_leaves_out_partitions_that_never_landed(local_world: World) -> None:
     local_world.land(NW, sales(1))
 
     outcomes = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), landed_only=True)

@@ -11,7 +11,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 pytestmark = pytest.mark.usefixtures("spark")
 
 
-def test_all_that_is_kept_of_a_partition_goes_and_nothing_of_others(local_world: World) -> None:
+def test_all_rows_of_a_partition_are_deleted_and_none_of_others(local_world: World) -> None:
     local_world.options["on_empty"] = "clear"
     for text in (NW, SW):
         local_world.land(text, sales(1))

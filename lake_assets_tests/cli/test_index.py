@@ -131,7 +131,7 @@ def test_an_object_that_came_back_is_an_error_with_its_fix(local_world: World, r
         result = run(*arguments)
         assert result.exit_code == 1, result.output
         assert f"the object {path} has landed again" in result.output
-        assert "give it another name." in result.output
+        assert "land it under another name." in result.output
         assert "--repair" not in result.output
     dry = run("index", "--dry-run")
     assert (

@@ -46,7 +46,7 @@ def seen(read_once: tuple[Watch, list[int], list[float], list[str]]) -> Watch:
     return Watch(watch.stream, watch.bucket, watch.now, watch.cursor, set(watch.run_keys))
 
 
-def test_the_first_reading_goes_over_several_ticks_each_within_its_budget(
+def test_the_first_reading_takes_several_ticks_each_within_its_budget(
     read_once: tuple[Watch, list[int], list[float], list[str]],
 ) -> None:
     _, listed, seconds, started = read_once
@@ -70,7 +70,7 @@ def test_a_steady_tick_lists_the_active_partitions_and_a_slice_of_the_others(see
     assert len(seen.cursor) < 16_000
 
 
-def test_a_round_through_all_partitions_takes_as_many_ticks_as_it_has_slices(seen: Watch) -> None:
+def test_a_sweep_takes_one_tick_for_each_slice(seen: Watch) -> None:
     late = "region=NE/date=2024-02-29/late.parquet"
     seen.bucket.put(late, at=NOW)
     ticks = 0

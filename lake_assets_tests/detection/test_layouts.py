@@ -34,7 +34,7 @@ HIVE: dict[str, Any] = {"region": {}, "date": DATE}
         (None, {"date": DATE | {"end": "2025-12-31"}}, "date=2025-12-29"),
     ],
 )
-def test_a_layout_is_narrowed_as_far_as_its_names_sort_as_times_do(
+def test_a_layout_has_active_partitions_as_far_as_its_names_sort_as_times_do(
     layout: object, partitions: dict[str, Any], active_from: str | None
 ) -> None:
     stream = stream_of(layout=layout, partitions=partitions)
@@ -57,7 +57,7 @@ LAYOUTS = [
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("days_ago", [0, 2, 3, 400])
-def test_in_any_layout_a_new_object_asks_for_its_partition_alone(layout: object, days_ago: int) -> None:
+def test_in_any_layout_a_new_object_requests_its_partition_only(layout: object, days_ago: int) -> None:
     stream = stream_of(layout=layout)
     days = [NOW - dt.timedelta(ago) for ago in (0, 1, 2, 3, 4, 400)]
     rows: list[dict[str, object]] = [

@@ -43,7 +43,7 @@ def test_a_key_is_decoded_once() -> None:
         ("LifecycleExpiration:Delete", True),
     ],
 )
-def test_events_say_what_happened(name: str, is_removal: bool) -> None:
+def test_events_have_the_object_and_the_change(name: str, is_removal: bool) -> None:
     assert [event.is_removal for event in parse(body(record(name)))] == [is_removal]
 
 
@@ -52,7 +52,7 @@ def test_events_that_change_no_object_are_none() -> None:
     assert parse('{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"landing"}') == ()
 
 
-def test_a_message_within_one_of_sns_is_the_same_event() -> None:
+def test_a_message_inside_one_of_sns_is_the_same_event() -> None:
     wrapped = json.dumps({"Type": "Notification", "MessageId": "1", "Message": body(record())})
     assert parse(wrapped) == parse(body(record()))
 
@@ -97,6 +97,6 @@ def test_an_event_is_distinguished_from_the_next_by_its_sequencer_or_its_time() 
         '{"Records": [{"s3": 1}]}',
     ],
 )
-def test_what_is_no_notification_is_refused_with_the_hint(text: str) -> None:
+def test_a_message_that_is_not_a_notification_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(NotificationError, match="dead-letter queue"):
         parse(text)

@@ -23,7 +23,7 @@ def changed(digest: FolderDigest, *folders: Folder) -> list[str]:
     return [found.path for found in changed_folders(DigestRange("a/", "b/", digest, 2), folders, SINCE)]
 
 
-def test_what_is_as_it_was_has_not_changed() -> None:
+def test_an_equal_digest_is_unchanged() -> None:
     assert changed(FolderDigest(3, 2), folder("a/", 1), folder("b/", 2)) == []
 
 
@@ -40,11 +40,11 @@ def test_a_new_object_changes_its_own_folder_alone() -> None:
         (folder("a/", 1), folder("b/", 2), folder("c/", 4)),  # moved here, with an old time
     ],
 )
-def test_what_cannot_be_distinguished_has_all_changed(folders: tuple[Folder, ...]) -> None:
+def test_folders_that_cannot_be_distinguished_have_all_changed(folders: tuple[Folder, ...]) -> None:
     assert changed(FolderDigest(3, 2), *folders) == [found.path for found in folders]
 
 
-def test_what_only_went_away_is_no_change() -> None:
+def test_a_removal_only_is_not_a_change() -> None:
     assert changed(FolderDigest(3, 2), folder("a/", 1)) == []
 
 

@@ -21,7 +21,7 @@ def watch(*keys: str, **sensor: Any) -> Watch:
     return Watch(stream_of(**sensor), Bucket.of(keys))
 
 
-def test_a_new_object_asks_for_its_partition_once() -> None:
+def test_a_new_object_requests_its_partition_once() -> None:
     seen = watch(f"{TODAY}/a.parquet", f"{OLD}/a.parquet")
 
     assert seen.tick() == ["NW 2025-03-01", "NW 2026-02-11"]
@@ -32,7 +32,7 @@ def test_a_new_object_asks_for_its_partition_once() -> None:
     assert seen.scan().targets == ()
 
 
-def test_objects_of_one_second_are_all_seen() -> None:
+def test_all_objects_of_one_second_are_found() -> None:
     seen = watch(f"{TODAY}/b.parquet")
     seen.tick()
     for name in ("a", "c"):  # before and after the one that was seen, at its very second
@@ -70,7 +70,7 @@ def test_deleting_the_last_key_neither_loses_nor_repeats_others() -> None:
     assert seen.tick() == []
 
 
-def test_an_active_partition_that_is_emptied_is_asked_for_once() -> None:
+def test_an_active_partition_that_is_emptied_is_requested_once() -> None:
     seen = watch(f"{TODAY}/a.parquet", "region=SW/date=2026-02-11/a.parquet")
     seen.tick()
     seen.bucket.delete(f"{TODAY}/a.parquet")
@@ -90,7 +90,7 @@ def test_old_objects_that_expire_leave_the_lake_alone() -> None:
     assert seen.tick_until_quiet(3) == ["NW 2025-03-01"]
 
 
-def test_a_state_that_comes_back_is_sent_again() -> None:
+def test_a_state_that_returns_is_requested_again() -> None:
     seen = watch(f"{TODAY}/a.parquet")
     seen.tick()
     for _ in range(3):
@@ -120,7 +120,7 @@ def test_a_day_that_is_over_is_not_sent_again() -> None:
     assert seen.tick() == ["NW 2026-02-11"]
 
 
-def test_a_longer_lookback_sends_nothing_again() -> None:
+def test_a_longer_lookback_requests_nothing_again() -> None:
     seen = watch(f"{TODAY}/a.parquet", "region=NW/date=2026-02-01/a.parquet")
     seen.tick()
     seen.stream = stream_of(lookback=30)
@@ -169,7 +169,7 @@ def test_more_unmatched_objects_than_are_remembered_are_reported_once_and_counte
     assert seen.scan().unremembered == 201
 
 
-def test_an_unmatched_object_that_is_gone_makes_room_for_another() -> None:
+def test_an_unmatched_object_that_vanished_makes_room_for_another() -> None:
     seen = watch(*(f"stray{n:03}.parquet" for n in range(MOST_REMEMBERED)))
     assert len(seen.scan().unmatched) == MOST_REMEMBERED
     for n in range(10):
@@ -202,7 +202,7 @@ def test_an_object_of_no_partition_is_reported_with_the_hint(key: str, says: str
     assert seen.scan().targets == ()
 
 
-def test_what_lies_in_the_future_is_sent_when_its_day_has_come() -> None:
+def test_a_future_partition_is_requested_on_its_day() -> None:
     seen = watch("region=NW/date=2026-02-13/a.parquet")
 
     (item,) = seen.scan().unmatched
@@ -221,7 +221,7 @@ def test_a_value_that_is_added_to_the_config_is_found() -> None:
     assert seen.tick_until_quiet(3) == ["SW 2025-01-01"]
 
 
-def test_many_partitions_go_as_one_range_a_region() -> None:
+def test_many_partitions_are_requested_as_one_range_for_each_region() -> None:
     days = [dt.date(2025, 1, 1) + dt.timedelta(n) for n in range(100)]
     seen = watch(*(f"region={region}/date={day}/a.parquet" for region in ("NW", "SW") for day in days), max_runs=2)
 
@@ -232,14 +232,14 @@ def test_many_partitions_go_as_one_range_a_region() -> None:
     ]
 
 
-def test_ranges_leave_out_what_they_can() -> None:
+def test_ranges_leave_out_long_gaps() -> None:
     days = ["2025-01-01", "2025-01-02", "2025-01-03", "2026-02-09", "2026-02-10"]
     seen = watch(*(f"region=NW/date={day}/a.parquet" for day in days), max_runs=2)
 
     assert seen.tick() == [f"NW {day}" for day in days]
 
 
-def test_what_is_too_much_for_one_scan_comes_with_the_next() -> None:
+def test_partitions_beyond_max_runs_are_requested_by_the_next_scan() -> None:
     regions = [f"R{n:02}" for n in range(10)]
     seen = watch(
         *(f"region={r}/date={day}/a.parquet" for r in regions for day in ("2025-01-01", "2026-02-11")), max_runs=3
@@ -251,7 +251,7 @@ def test_what_is_too_much_for_one_scan_comes_with_the_next() -> None:
     assert sorted(chain(*ticks)) == sorted(f"{r} {day}" for r in regions for day in ("2025-01-01", "2026-02-11"))
 
 
-def test_partitions_without_a_time_go_one_by_one() -> None:
+def test_partitions_without_a_time_are_requested_one_by_one() -> None:
     seen = Watch(
         stream_of(partitions={"region": {}}, max_runs=3), Bucket.of(f"region=R{n:02}/a.parquet" for n in range(10))
     )
@@ -275,13 +275,13 @@ def test_a_store_that_lists_folder_by_folder_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no JSON", '{"version": 0}', '{"version": 2, "state": "!"}', "[]"])
-def test_a_cursor_that_cannot_be_read_begins_anew(text: str) -> None:
+def test_an_unreadable_cursor_starts_again(text: str) -> None:
     seen = watch(f"{TODAY}/a.parquet")
     seen.cursor = text
     assert seen.tick() == ["NW 2026-02-11"]
 
 
-def test_another_layout_begins_anew_with_other_run_keys() -> None:
+def test_another_layout_starts_again_with_other_run_keys() -> None:
     seen = watch(f"{TODAY}/a.parquet")
     before = seen.scan().targets
     seen.stream = stream_of(layout="region={region}/date={date}/")

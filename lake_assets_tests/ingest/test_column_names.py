@@ -61,7 +61,7 @@ def checked(world: World) -> dict[str, bool]:
 @pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )
-def test_every_name_goes_through_every_strategy_the_checks_and_the_ui(world: World) -> None:
+def test_every_column_name_works_in_every_strategy_the_checks_and_the_ui(world: World) -> None:
     world.land(NW, odd())
     world.ingest(NW)  # the first file, by the extension
     world.land(SW, odd(1000))
@@ -80,14 +80,14 @@ def test_every_name_goes_through_every_strategy_the_checks_and_the_ui(world: Wor
     assert {"a b", "é", "😀", "a\nb"} <= {column.name for column in shown.columns}
 
 
-def test_a_column_that_has_the_path_of_a_field_is_none_that_the_direct_lane_tells_apart(local_world: World) -> None:
+def test_the_direct_strategy_refuses_a_column_with_the_path_of_a_field(local_world: World) -> None:
     with local_world.stream.lake.open(create=True) as lake:
         lake.rows('CREATE TABLE lake.sales ("a, b" BIGINT, a STRUCT(b BIGINT), region VARCHAR)')
         with catalog_view(lake) as catalog, pytest.raises(NotDirectError, match=r"two columns of .* have one path"):
             read_table(catalog, local_world.stream.table)
 
 
-def test_every_name_goes_through_a_transform(local_world: World) -> None:
+def test_every_column_name_works_in_a_transform(local_world: World) -> None:
     local_world.options["transform"] = {"sql": "SELECT * FROM source"}
     local_world.land(NW, odd())
     local_world.ingest(NW)
@@ -146,7 +146,9 @@ def test_every_name_is_inserted_into_an_encrypted_lake(local_world: World) -> No
     ],
     ids=["empty", "case", "field"],
 )
-def test_what_sql_cannot_tell_is_refused_with_the_way_out(local_world: World, table: pa.Table, told: str) -> None:
+def test_columns_that_sql_cannot_distinguish_are_refused_with_a_hint(
+    local_world: World, table: pa.Table, told: str
+) -> None:
     local_world.land(NW, table)
     with pytest.raises(SchemaError, match="SQL cannot") as refused:
         local_world.ingest(NW)
@@ -168,7 +170,7 @@ RESERVED = [
 
 
 @pytest.mark.parametrize("refusals", [RESERVED, [tuple(f"c{n}" for n in range(2000))]], ids=["reserved", "many"])
-def test_what_only_inlining_is_against_is_told_and_taken_without_it(
+def test_a_name_that_only_inlining_forbids_works_without_inlining(
     local_world: World, refusals: list[tuple[str, ...]]
 ) -> None:
     for names in refusals:
@@ -222,7 +224,7 @@ def test_a_column_without_values_has_the_type_of_other_objects(local_world: Worl
     assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None), (1, None)]
 
 
-def test_a_column_without_any_value_comes_with_its_first_one_where_the_table_evolves(local_world: World) -> None:
+def test_an_evolving_table_gets_a_column_with_its_first_value(local_world: World) -> None:
     local_world.options["schema_policy"] = "evolve"
     local_world.land(NW, note(None))
     local_world.ingest(NW)
@@ -234,7 +236,7 @@ def test_a_column_without_any_value_comes_with_its_first_one_where_the_table_evo
     assert local_world.query("SELECT id, note FROM lake.sales ORDER BY note") == [(1, "x"), (1, None)]
 
 
-def test_the_way_out_of_a_type_is_named(local_world: World) -> None:
+def test_the_error_for_a_type_has_a_hint(local_world: World) -> None:
     local_world.land(NW, note(None))
     local_world.ingest(NW)
     told: Callable[[pa.Table], str] = lambda rows: (local_world.land(SW, rows), failure(local_world, SW))[1]  # noqa: E731

@@ -51,7 +51,7 @@ RECORDS = (
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
-def test_what_land_writes_is_ingested_with_both_columns_and_found_by_the_date(world: World) -> None:
+def test_landed_records_are_ingested_with_both_columns_and_found_by_date(world: World) -> None:
     world.options = options()
     land(world, *RECORDS)
 
@@ -85,7 +85,7 @@ def test_texts_that_are_times_are_read_as_land_reads_them(local_world: World) ->
     ]
 
 
-def test_a_row_of_another_day_fails_its_partition_and_says_by_whose_clock(local_world: World) -> None:
+def test_a_row_of_another_day_fails_its_partition_and_the_error_has_the_time_zone(local_world: World) -> None:
     local_world.options = options(layout={"template": LAYOUT, "time_zone": "Europe/Berlin"})
     instants = pa.array([at(10), at(23)], pa.timestamp("us", "UTC"))
     put(local_world, f"{FEB_18}/a.parquet", pa.table({"id": [1, 2], "ts": instants}))
@@ -114,7 +114,7 @@ def test_a_transform_is_given_no_row_of_another_day(local_world: World) -> None:
 
 
 @pytest.mark.parametrize("transform", [None, {"sql": "SELECT id, ts FROM source"}], ids=["pass-through", "transform"])
-def test_rows_of_any_folder_are_chosen_by_what_is_made_of_them(
+def test_rows_of_any_folder_are_selected_by_the_derived_value(
     local_world: World, transform: dict[str, str] | None
 ) -> None:
     local_world.options = {"partitions": {"date": DATE | {"in": "rows"}}, "transform": transform}
@@ -143,7 +143,7 @@ def test_a_table_that_evolves_gains_columns_and_keeps_both(local_world: World) -
     assert found == [(1, at(10), None, "2025-02-18"), (2, at(11), "x", "2025-02-18")]
 
 
-def test_compaction_keeps_what_a_transform_made_of_the_column(local_world: World) -> None:
+def test_compaction_keeps_the_column_of_a_transform(local_world: World) -> None:
     sql = "SELECT id, timestamp_ntz '2030-01-01 00:00:00' AS ts FROM source"
     local_world.options = options(transform={"sql": sql})
     land(local_world, *RECORDS)
@@ -216,7 +216,7 @@ def test_files_under_olakes_own_names(local_world: World) -> None:
     assert local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id") == [(1, "2025-02-18"), (2, None)]
 
 
-def test_an_encrypted_lake_takes_them_by_insert(local_world: World) -> None:
+def test_an_encrypted_lake_gets_them_by_insert(local_world: World) -> None:
     local_world.options = options()
     local_world.lake_options = {"attach_options": {"encrypted": True}}
     land(local_world, *RECORDS)

@@ -8,7 +8,7 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets_tests.world import NW, World, sales
 
 
-def test_a_plan_tells_what_ingest_then_does_and_writes_nothing(local_world: World) -> None:
+def test_a_plan_is_what_ingest_then_does_and_writes_nothing(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     before = plan(local_world.stream, local_world.partition(NW))
     assert not local_world.data_files()
@@ -33,7 +33,7 @@ def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:
     assert local_world.ingest(NW).row.status == "skipped"
 
 
-def test_a_plan_tells_the_files_of_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_estimates_the_files_for_all_cores(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(4):
         os.truncate(local_world.land(NW, b"no parquet", f"{number}.parquet"), 25 * 2**20)
     for cores, files in ((1, 1), (4, 4), (64, 12)):

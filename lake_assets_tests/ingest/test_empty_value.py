@@ -131,6 +131,6 @@ def test_dagster_has_a_key_for_it(local_world: World) -> None:
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
 )
-def test_what_cannot_be_is_refused_by_the_config(more: dict[str, Any], says: str) -> None:
+def test_the_config_refuses_impossible_settings(more: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Stream.model_validate({"source": "/landing", "destination": {"table": "t"}} | more)

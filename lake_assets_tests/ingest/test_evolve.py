@@ -77,7 +77,7 @@ def test_new_wider_and_missing_columns(world: World) -> None:
 
 
 @CATALOGS
-def test_commits_after_a_change_go_directly_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_after_a_change_use_the_direct_strategy_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.options = {"schema_policy": "evolve"}
     strategies: list[str] = []
 
@@ -104,7 +104,7 @@ def test_commits_after_a_change_go_directly_again(world: World, monkeypatch: pyt
     assert world.query("SELECT count(*) FROM lake.sales WHERE a = 'y'") == [(0,)]
 
 
-def test_all_objects_of_a_partition_are_looked_at(evolving: World) -> None:
+def test_all_objects_of_a_partition_are_checked(evolving: World) -> None:
     evolving.land(NW, table(), "1.parquet")
     evolving.land(NW, table(a=pa.array([1], pa.int8())), "2.parquet")
     evolving.land(NW, table(b=["x"], a=pa.array([2], pa.int64())), "3.parquet")
@@ -149,7 +149,9 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
     ],
     ids=["text for a number", "float for an integer", "no name", "two names", "no type"],
 )
-def test_what_is_no_widening_is_refused_and_nothing_changes(evolving: World, rows: pa.Table, message: str) -> None:
+def test_a_change_that_is_not_a_widening_is_refused_and_nothing_changes(
+    evolving: World, rows: pa.Table, message: str
+) -> None:
     evolving.land(NW, table())
     evolving.ingest(NW)
     before = columns(evolving)

@@ -60,7 +60,7 @@ def put(world: World, key: str, table: pa.Table, **writer: Any) -> str:
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
-def test_each_partition_takes_its_own_rows_of_objects_that_have_several(world: World) -> None:
+def test_each_partition_gets_its_own_rows_of_shared_objects(world: World) -> None:
     world.options = both_in_rows()
     uris = {put(world, "a.parquet", rows(*MIXED)), put(world, "x/y/b.parquet", rows(("NW", "2026-02-11", 16)))}
 
@@ -81,7 +81,7 @@ def test_each_partition_takes_its_own_rows_of_objects_that_have_several(world: W
     assert world.totals() == [2, 4, 16, 32]
 
 
-def test_one_column_in_the_path_narrows_what_is_read(local_world: World) -> None:
+def test_a_column_in_the_path_limits_the_objects_that_are_read(local_world: World) -> None:
     local_world.options = date_in_rows()
     north = put(local_world, "region=NW/a.parquet", rows(*MIXED).drop_columns("region"))
     put(local_world, "region=NW/b.parquet", rows(("NW", "2026-02-11", 64)))  # the column of the path in the file too
@@ -171,7 +171,7 @@ def test_an_object_without_the_column_is_named(local_world: World, policy: str) 
     )
 
 
-def test_no_rows_is_what_the_policy_says(local_world: World) -> None:
+def test_on_empty_decides_on_a_partition_without_rows(local_world: World) -> None:
     local_world.options = both_in_rows()
     put(local_world, "a.parquet", rows(*MIXED))
     local_world.ingest(NW)
@@ -185,7 +185,7 @@ def test_no_rows_is_what_the_policy_says(local_world: World) -> None:
     assert (local_world.ingest(NW).row.status, local_world.totals()) == ("committed", [])
 
 
-def test_a_schedule_passes_over_what_has_no_rows_in_either_place(local_world: World) -> None:
+def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local_world: World) -> None:
     local_world.options = both_in_rows()
     put(local_world, "a.parquet", rows(*MIXED))
     wanted = [local_world.partition(text) for text in (NW, "region=SW,date=2026-02-12")]
@@ -246,7 +246,7 @@ def test_landed_records_keep_the_column(local_world: World) -> None:
     assert local_world.totals() == [1, 2]
 
 
-def test_a_date_is_found_whatever_an_object_has_it_as(local_world: World) -> None:
+def test_a_date_is_found_in_any_type_of_column(local_world: World) -> None:
     local_world.options = date_in_rows()
     day = dt.date(2026, 2, 11)
     for name, dates in {

@@ -30,7 +30,7 @@ def test_a_partition_reaches_the_lake_and_is_replaced_alone(world: World) -> Non
     assert (result.row.status, result.row.rows_before, result.row.row_count) == ("committed", 2, 3)
 
 
-def test_the_commit_carries_ledger_manifest_and_message_in_one_snapshot(world: World) -> None:
+def test_the_commit_has_ledger_manifest_and_message_in_one_snapshot(world: World) -> None:
     uris = {world.land(NW, sales(1), "a.parquet"), world.land(NW, sales(2), "b.parquet")}
 
     row = world.ingest(NW, run_id="run-7").row
@@ -107,7 +107,7 @@ def test_an_empty_source_fails_by_default_and_the_partition_stays(local_world: W
 
 
 @pytest.mark.parametrize(("policy", "status", "rows"), [("keep", "skipped", [1.0]), ("clear", "committed", [])])
-def test_on_empty_keeps_or_clears_and_the_ledger_says_which(
+def test_on_empty_keeps_or_clears_and_the_ledger_has_the_policy(
     local_world: World, policy: str, status: str, rows: list[float]
 ) -> None:
     local_world.land(NW, sales(1))
@@ -124,7 +124,7 @@ def test_on_empty_keeps_or_clears_and_the_ledger_says_which(
     assert local_world.totals(SW) == [2]
 
 
-def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
+def test_a_dropped_table_is_recreated(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:
@@ -135,7 +135,7 @@ def test_a_table_that_was_dropped_comes_back(local_world: World) -> None:
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
-def test_a_table_that_was_dropped_comes_back_whole_by_several_runs(world: World) -> None:
+def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -> None:
     for text, total in ((NW, 1), (SW, 2)):
         world.land(text, sales(total))
         world.ingest(text)
@@ -166,7 +166,7 @@ def test_a_text_that_no_catalog_can_hold_as_a_bound_is_ingested(world: World) ->
     assert world.query("SELECT text FROM lake.sales WHERE region = 'SW'") == [("ab\0zz",)]
 
 
-def test_partition_columns_may_stand_in_the_files_too_if_they_agree(local_world: World) -> None:
+def test_partition_columns_in_the_files_are_accepted_if_they_agree(local_world: World) -> None:
     inside = sales(1, 2).append_column("region", pa.array(["NW"] * 2))
     inside = inside.append_column("date", pa.array(["2026-02-11"] * 2))
     local_world.land(NW, inside)
@@ -198,7 +198,7 @@ def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World)
     assert local_world.ingest(NW).row.status == "skipped"
 
 
-def test_a_partition_that_never_rests_is_refused_and_the_old_one_stays(local_world: World) -> None:
+def test_a_partition_that_changes_at_every_read_is_refused_and_the_old_one_stays(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     spark, numbers = local_world.sessions, itertools.count()

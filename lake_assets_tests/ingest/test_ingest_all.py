@@ -61,7 +61,7 @@ def test_a_partition_outside_the_config_is_refused_with_all_others(local_world: 
     assert not Path(local_world.catalog["path"]).exists()
 
 
-def test_all_partitions_go_through_one_job_and_commit_one_by_one(local_world: World, jobs: list[int]) -> None:
+def test_all_partitions_share_one_job_and_commit_one_by_one(local_world: World, jobs: list[int]) -> None:
     for number, text in enumerate(TEXTS):
         local_world.land(text, sales(number, number + 0.5))
 
@@ -75,7 +75,7 @@ def test_all_partitions_go_through_one_job_and_commit_one_by_one(local_world: Wo
     assert {row.run_id for row in local_world.ledger()} == {local_world.ledger()[0].run_id}
 
 
-def test_a_second_run_takes_only_what_has_changed(local_world: World, jobs: list[int]) -> None:
+def test_a_second_run_reads_changed_partitions_only(local_world: World, jobs: list[int]) -> None:
     for text in TEXTS:
         local_world.land(text, sales(1))
     ingested(local_world, *TEXTS)
@@ -118,7 +118,7 @@ def test_the_first_object_that_can_be_read_makes_the_table(local_world: World) -
     assert local_world.totals() == [2]
 
 
-def test_a_job_that_fails_as_a_whole_is_done_again_one_by_one(
+def test_if_a_job_fails_each_partition_is_retried_on_its_own(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     local_world.land(NW, sales(1))
@@ -169,7 +169,7 @@ def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None
     assert len(error.__notes__) == 1  # that no ledger row could be written, told once
 
 
-def test_what_a_checkpoint_raises_ends_the_run_and_only_what_has_begun_is_cancelled(
+def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in (NW, SW, NE):
@@ -241,7 +241,7 @@ def test_a_cancelled_run_does_not_hide_the_failure_before_it(local_world: World)
     assert after.error is not None
 
 
-def test_a_cancelled_run_changes_nothing_of_what_is_known(local_world: World) -> None:
+def test_a_cancelled_run_does_not_change_the_state_of_partitions(local_world: World) -> None:
     local_world.land(NW, sales(1))
     cancel(local_world, NW)
     never = read_state(local_world.stream).partitions
@@ -274,7 +274,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
     assert not any(isinstance(o.error, LakeAssetsError) for o in outcomes.values())
 
 
-def test_an_interrupt_that_meets_whoever_asks_cancels_what_has_begun(
+def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.ingest.replace.run.COMMITS", 1)

@@ -64,7 +64,7 @@ def test_the_rows_are_the_sources_and_no_file_can_be_read_without_its_key(encryp
     assert len(files) == 2
 
 
-def test_the_reader_of_the_test_would_find_what_is_not_encrypted(local_world: World) -> None:
+def test_the_tests_reader_finds_unencrypted_rows(local_world: World) -> None:
     table = telling(1000)
     local_world.land(NW, table)
     local_world.ingest(NW)
@@ -184,7 +184,7 @@ def is_staged(storage: Path) -> bool:
     return False
 
 
-def test_the_runs_key_is_told_and_kept_nowhere(
+def test_the_runs_key_is_neither_logged_nor_stored(
     local_encrypted: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     key = b"sixteen planted!"
@@ -256,7 +256,7 @@ def test_a_partition_that_lost_its_rows_is_cleared(local_encrypted: World) -> No
     assert local_encrypted.totals() == []
 
 
-def test_files_are_as_large_and_compressed_as_the_stream_says(local_encrypted: World) -> None:
+def test_files_have_the_size_and_compression_of_the_stream(local_encrypted: World) -> None:
     rows = 200_000
     local_encrypted.land(NW, sales(*range(rows)), row_group_size=10_000)
     sizes = {}

@@ -78,7 +78,7 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
     assert local_encrypted.ingest(NW).row.status == "skipped"
 
 
-def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: World) -> None:
+def test_expired_files_are_deleted_and_the_others_are_unchanged(local_encrypted: World) -> None:
     local_encrypted.land(NW, sales(1))
     local_encrypted.ingest(NW)
     local_encrypted.land(NW, sales(2))
@@ -93,7 +93,7 @@ def test_what_expired_is_deleted_and_the_rest_is_as_it_was(local_encrypted: Worl
     assert local_encrypted.totals() == [2]
 
 
-def test_every_check_passes_and_a_file_that_is_gone_is_named(local_encrypted: World) -> None:
+def test_every_check_passes_and_names_a_missing_file(local_encrypted: World) -> None:
     for text in (NW, SW):
         local_encrypted.land(text, sales(1, 2))
         local_encrypted.ingest(text)
@@ -107,7 +107,7 @@ def test_every_check_passes_and_a_file_that_is_gone_is_named(local_encrypted: Wo
     assert not run_check(stream, "data_files", Scope()).passed
 
 
-def test_the_plan_says_what_is_staged_and_inserted(local_encrypted: World) -> None:
+def test_the_plan_has_the_staged_files_and_the_insert(local_encrypted: World) -> None:
     local_encrypted.land(NW, sales(1))
 
     plan = plan_of(local_encrypted.stream, local_encrypted.partition(NW))
@@ -133,7 +133,7 @@ def test_a_plain_file_is_refused_by_every_other_strategy(local_encrypted: World)
     assert local_encrypted.totals(NW) == []
 
 
-def test_a_lake_that_encrypts_and_one_that_does_not_are_told_apart(local_encrypted: World) -> None:
+def test_encrypted_and_unencrypted_lakes_are_distinguished(local_encrypted: World) -> None:
     local_encrypted.land(NW, sales(1))
     local_encrypted.ingest(NW)
     local_encrypted.land(SW, sales(2))

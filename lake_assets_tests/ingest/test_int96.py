@@ -55,7 +55,7 @@ def times(world: World, files: int = 1) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["registered", "inserted"])
 @pytest.mark.parametrize("mode", MODES)
-def test_times_far_from_now_are_what_the_file_has(
+def test_times_far_from_now_are_those_of_the_file(
     local_world: World, by_spark: bytes, mode: str, *, encrypted: bool
 ) -> None:
     local_world.options = MODES[mode]
@@ -76,7 +76,7 @@ def test_a_finer_time_is_refused_and_nothing_is_changed(local_world: World) -> N
     assert times(local_world) == [(text, text) for text in FAR]
 
 
-def test_a_table_of_nanoseconds_goes_on_to_get_them(local_world: World) -> None:
+def test_a_table_in_nanoseconds_keeps_getting_nanoseconds(local_world: World) -> None:
     """Earlier versions made one of an INT96 file."""
     local_world.land(SW, nanos(1))
     local_world.ingest(SW)

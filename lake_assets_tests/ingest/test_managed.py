@@ -50,7 +50,7 @@ def rows(world: World, sql: str) -> list[tuple[Any, ...]]:
         return lake.rows(sql)
 
 
-def test_it_is_made_and_attached_as_motherducks_manual_says() -> None:
+def test_it_is_created_and_attached_as_in_motherducks_manual() -> None:
     lake = Lake.model_validate(MANAGED)
 
     assert attach.create_statements(lake) == (
@@ -131,7 +131,7 @@ def test_its_columns_evolve(managed: World) -> None:
     assert rows(managed, "SELECT total, note FROM retail.sales ORDER BY total") == [(1.0, None), (2.0, "new")]
 
 
-def test_checks_plan_and_maintenance_know_what_is_motherducks(managed: World) -> None:
+def test_checks_plan_and_maintenance_respect_a_managed_lake(managed: World) -> None:
     managed.land(NW, sales(1))
     managed.ingest(NW)
     stream = managed.stream

@@ -25,7 +25,7 @@ def found(world: World, columns: str = "hour, day, total") -> list[tuple[Any, ..
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
-def test_the_rows_get_what_their_path_says(world: World) -> None:
+def test_the_rows_get_the_values_of_their_path(world: World) -> None:
     world.options = HOURS
     land(world, "hour=07/on=2026-02-12", sales(1, 2))
     land(world, "hour=8/on=__HIVE_DEFAULT_PARTITION__", sales(4), "b.parquet")
@@ -117,7 +117,7 @@ def test_they_are_those_of_the_rows_that_a_partition_chooses(local_world: World)
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_before_anything_runs(
+def test_a_value_that_does_not_fit_is_refused_before_the_job(
     local_world: World, options: dict[str, Any], message: str
 ) -> None:
     local_world.options = options

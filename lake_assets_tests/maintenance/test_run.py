@@ -38,7 +38,7 @@ def orphan(world: World, key: str) -> str:
     return store.uri(key)
 
 
-def test_what_expired_is_deleted_and_the_rest_is_as_it_was(world: World) -> None:
+def test_expired_files_are_deleted_and_the_others_are_unchanged(world: World) -> None:
     for total in (1, 2, 3):
         world.land(NW, sales(total))
         world.ingest(NW)

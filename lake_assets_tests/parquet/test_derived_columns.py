@@ -62,7 +62,7 @@ SAME_DAY = [
 
 
 @pytest.mark.parametrize("rows", SAME_DAY, ids=lambda rows: str(rows.schema.field("ts").type))
-def test_rows_are_checked_by_what_is_made_of_them_and_keep_the_column(rows: pa.RecordBatch) -> None:
+def test_rows_are_checked_by_the_derived_value_and_keep_the_column(rows: pa.RecordBatch) -> None:
     assert fitted(stream(), "date=2025-02-18", rows).equals(rows)
     with pytest.raises(SchemaError, match=r"a row with ts='2025-02-1.*', which is date=2025-02-18 by the clock of UTC"):
         fitted(stream(), "date=2025-02-19", rows)
@@ -88,7 +88,7 @@ def test_each_type_of_a_time_is_made(kind: str, value: str) -> None:
         fitted(stream(type=kind), "date=" + value.replace("2025", "2024"), rows)
 
 
-def test_an_instant_is_taken_to_the_layouts_clock_and_a_time_without_zone_is_that_clocks() -> None:
+def test_an_instant_is_converted_to_the_layouts_time_zone_and_a_local_time_is_in_it() -> None:
     berlin = stream("Europe/Berlin")
 
     assert fitted(berlin, "date=2025-02-19", batch([INSTANT], pa.timestamp("us", "UTC"))).num_rows == 1
@@ -119,7 +119,7 @@ def test_a_column_of_the_partitions_own_name_is_checked_too_and_is_no_other_colu
         fitted(stream(), "date=2025-02-18", rows.append_column("date", other))
 
 
-def test_files_without_the_column_are_what_their_path_says() -> None:
+def test_files_without_the_column_have_the_values_of_their_path() -> None:
     rows = pa.RecordBatch.from_pydict({"id": [1]})
 
     assert fitted(stream(), "date=2025-02-18", rows).equals(rows)
@@ -148,7 +148,7 @@ def test_a_number_is_no_time(where: str) -> None:
         fitted(stream(**{"in": where}), "date=2025-02-18", batch([1]))
 
 
-def test_a_column_that_holds_a_time_and_has_the_partitions_name_is_told_of_from() -> None:
+def test_a_time_column_with_the_partitions_name_gets_a_hint_about_from() -> None:
     plain = Stream.model_validate(
         {
             "source": "in",
@@ -181,7 +181,7 @@ def statistics(*values: Any, kind: pa.DataType | None = None) -> pq.Statistics:
         ("hour", statistics(FEBRUARY), ["2025-02-17-23", "2025-02-19-00"]),
     ],
 )
-def test_statistics_rule_out_row_groups_of_other_days_and_never_of_the_own(
+def test_statistics_exclude_row_groups_of_other_days_and_never_of_the_own(
     kind: str, found: pq.Statistics, ruled_out: list[str]
 ) -> None:
     def rules_out(value: str) -> bool:
@@ -197,7 +197,7 @@ def test_statistics_rule_out_row_groups_of_other_days_and_never_of_the_own(
 
 
 @pytest.mark.parametrize("found", [None, statistics("soon"), statistics(1), statistics(None, kind=pa.timestamp("us"))])
-def test_what_statistics_do_not_tell_rules_nothing_out(found: pq.Statistics | None) -> None:
+def test_missing_statistics_exclude_no_row_group(found: pq.Statistics | None) -> None:
     chooses = stream(**{"in": "rows"})
     schema = batch([FEBRUARY]).schema
     fitter = Fitter(schema, schema, chooses.partition("date=2025-02-18"), "o", selects=True, derived=chooses.derived)
@@ -232,7 +232,7 @@ def test_bounds_prove_that_all_rows_are_of_the_partition_or_nothing(
 
 
 @pytest.mark.parametrize("zone", ["UTC", "America/Havana"])
-def test_bounds_of_instants_prove_nothing_where_a_clock_may_go_back_over_midnight(zone: str) -> None:
+def test_bounds_of_instants_prove_nothing_if_a_clock_may_go_back_over_midnight(zone: str) -> None:
     dated = stream(zone)
     (made,) = made_of(dated.derived, dated.partition("date=2025-02-18"), {"ts": "ts"}, "the object o")
     bounds = ("2025-02-18 12:00:00+00", "2025-02-18 13:00:00+00")

@@ -114,7 +114,9 @@ def test_a_row_of_another_partition_is_refused(region: str | None) -> None:
         ("year", "2026", 2026.0, 2025.0),
     ],
 )
-def test_a_value_is_the_partitions_whatever_its_type(kind: PartitionType, text: str, good: object, bad: object) -> None:
+def test_a_value_of_any_type_is_compared_with_the_partitions(
+    kind: PartitionType, text: str, good: object, bad: object
+) -> None:
     partition = Partition.of((PartitionColumn("key", kind),), {"key": text})
     target = pa.schema([("a", pa.int64())])
 
@@ -140,7 +142,7 @@ def test_in_the_null_partition_only_null_belongs() -> None:
         fit(pa.RecordBatch.from_pydict({"a": [1], "region": ["NW"]}), target, NULL)
 
 
-def test_columns_that_sql_cannot_tell_apart_are_refused() -> None:
+def test_columns_that_sql_cannot_distinguish_are_refused() -> None:
     batch = pa.record_batch({"total": [1.0], "Total": [2.0]})
     with pytest.raises(SchemaError, match=r"the object x has the columns 'total' and 'Total', which SQL cannot"):
         fit(batch, pa.schema([("total", pa.float64())]))
@@ -189,9 +191,7 @@ MIDNIGHT, NOON = dt.datetime(2026, 2, 11), dt.datetime(2026, 2, 11, 12)  # noqa:
     ],
     ids=str,
 )
-def test_the_rows_of_a_value_are_chosen_whatever_type_the_source_has(
-    kind: PartitionType, text: str, values: pa.Array
-) -> None:
+def test_the_rows_of_a_value_are_selected_from_any_type(kind: PartitionType, text: str, values: pa.Array) -> None:
     assert chosen(PartitionColumn("key", kind, in_rows=True), text, values) == [0]
 
 

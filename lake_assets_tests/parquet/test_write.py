@@ -48,7 +48,7 @@ def test_a_column_with_nan_has_none_in_all_row_groups_of_its_file(tmp_path: Path
     assert silent(file) == [{"v"}, {"v"}]
 
 
-def test_a_nan_that_comes_later_begins_a_new_file(tmp_path: Path) -> None:
+def test_a_later_nan_begins_a_new_file(tmp_path: Path) -> None:
     files = written(tmp_path, batch(1, 2), batch(3, 4), batch(NAN, 5), batch(6, 7))
     assert [silent(file) for file in files] == [[set(), set()], [{"v"}, {"v"}]]
     assert [file.num_rows for file in files] == [4, 4]

@@ -54,7 +54,7 @@ def put_archive(java: Java = JAVA) -> Path:
     return path
 
 
-def test_without_an_archive_the_start_is_plain_and_making_is_asked_for(scheduled: list[str]) -> None:
+def test_without_an_archive_the_start_is_plain_and_an_archive_is_scheduled(scheduled: list[str]) -> None:
     assert sharing_options(JAVA, LOCAL) == []
     assert scheduled == ["asked"]
 
@@ -108,7 +108,7 @@ def test_after_a_failure_nobody_tries_again_for_a_day(scheduled: list[str]) -> N
     assert scheduled == ["asked"]
 
 
-def test_the_class_path_is_all_of_sparks_jars_and_the_odd_ones_last() -> None:
+def test_the_class_path_has_all_of_sparks_jars_and_those_with_missing_jars_last() -> None:
     names = [Path(jar).name for jar in class_archive(JAVA).class_path.split(os.pathsep)]
     assert sorted(names) == sorted(jar.name for jar in class_sharing._JARS.glob("*.jar"))
     odd = [name for name in names if name.startswith(("derby", "scala-compiler"))]
@@ -159,7 +159,7 @@ def test_of_two_processes_one_makes_it(steps: list[list[str]]) -> None:
     assert steps == []
 
 
-def test_what_a_killed_process_left_is_removed(steps: list[list[str]]) -> None:
+def test_the_files_of_a_killed_process_are_removed(steps: list[list[str]]) -> None:
     left = class_archive(JAVA).path.with_suffix(".making")
     left.mkdir(parents=True)
     (left / "archive.jsa").write_text("half")

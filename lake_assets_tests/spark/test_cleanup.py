@@ -122,7 +122,7 @@ def test_a_writer_that_is_given_up_removes_its_files(local: LocalStorage) -> Non
     assert files(local) == set()
 
 
-def test_what_a_task_told_before_it_failed_is_removed(local: LocalStorage) -> None:
+def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalStorage) -> None:
     """A task writes for several partitions; when it fails at the second, Spark forgets what it told of the first."""
     job = job_on(local)
     kept = {file.uri for file in write_files(batches(1), job, "main/t/")}
@@ -231,7 +231,7 @@ def test_the_files_of_all_tasks_of_a_job_are_removed_and_no_others(local: LocalS
     assert files(local) == others
 
 
-def test_the_files_of_a_partition_of_which_one_object_fails_are_removed(local_world: World) -> None:
+def test_the_files_of_a_partition_with_a_failing_object_are_removed(local_world: World) -> None:
     local_world.options = {"target_file_size": "1MiB", "compression": "none"}
     for name in ("a", "b", "c"):
         local_world.land(NW, sales(*range(100_000)), f"{name}.parquet", compression="none", use_dictionary=False)

@@ -23,6 +23,6 @@ def test_a_worker_whose_connection_is_closed_ends_without_an_error(
     assert failing(error, monkeypatch) == 1
 
 
-def test_any_other_error_of_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_other_error_of_a_worker_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         failing(ZeroDivisionError(), monkeypatch)

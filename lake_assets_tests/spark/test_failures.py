@@ -89,7 +89,7 @@ def no_log(capfd: pytest.CaptureFixture[str]) -> bool:
     ],
     ids=["column", "table", "syntax", "division", "cast"],
 )
-def test_sql_that_fails_is_one_sentence_with_its_place(
+def test_an_error_in_sql_is_one_sentence_with_its_position(
     local_world: World, capfd: pytest.CaptureFixture[str], sql: str, text: str
 ) -> None:
     error = failure(local_world, {"sql": sql})
@@ -110,7 +110,7 @@ def test_sql_that_fails_is_one_sentence_with_its_place(
         ("acts", r"raised ArithmeticException: Division by zero\..* at line 1, column 1:"),
     ],
 )
-def test_a_function_that_fails_is_one_sentence_with_its_line(local_world: World, name: str, text: str) -> None:
+def test_an_error_in_a_function_is_one_sentence_with_its_line(local_world: World, name: str, text: str) -> None:
     error = failure(local_world, {"function": f"{HERE}{name}"})
 
     assert isinstance(error, TransformError)
@@ -118,7 +118,7 @@ def test_a_function_that_fails_is_one_sentence_with_its_line(local_world: World,
     assert not is_interrupt(error)
 
 
-def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> None:
+def test_the_error_for_a_killed_worker_names_memory(local_world: World) -> None:
     error = failure(local_world, {"function": f"{HERE}ends"})
 
     assert isinstance(error, TaskLostError)
@@ -142,7 +142,7 @@ def test_a_worker_that_is_killed_is_said_to_lack_memory(local_world: World) -> N
         ("java.lang.OutOfMemoryError: GC overhead limit exceeded", "Spark's JVM had too little memory"),
     ],
 )
-def test_a_process_that_is_gone_is_named(said: str, text: str) -> None:
+def test_the_error_names_the_process_that_ended(said: str, text: str) -> None:
     error = job_error(PySparkException(f"Job aborted due to stage failure: {said}"))
 
     assert isinstance(error, TaskLostError)
@@ -161,7 +161,7 @@ def test_a_call_of_the_jvm_that_it_refuses_is_the_functions_fault() -> None:
     assert isinstance(failed_function("a:b", error), TransformError)
 
 
-def test_a_jvm_without_memory_says_which_setting_to_raise(local_world: World) -> None:
+def test_the_error_for_a_jvm_without_memory_names_the_setting(local_world: World) -> None:
     error = failure(local_world, {"sql": "SELECT size(sequence(0, 2000000000)) AS id FROM source"})
 
     assert isinstance(error, TaskLostError)

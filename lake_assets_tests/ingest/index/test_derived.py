@@ -33,7 +33,7 @@ def rows(*days: int, ids: int = 0) -> pa.Table:
 
 
 @pytest.mark.parametrize("strategy", ["direct", "extension"], indirect=True)
-def test_what_land_writes_is_registered_with_both_columns(local_world: World, strategy: str) -> None:
+def test_landed_records_are_registered_with_both_columns(local_world: World, strategy: str) -> None:
     local_world.options = options(mode="index")
     land(local_world, *RECORDS)
 
@@ -131,7 +131,7 @@ def test_a_repair_keeps_the_folders_name(local_world: World) -> None:
 
 
 @pytest.mark.parametrize("strategy", ["extension"], indirect=True)
-def test_the_extension_does_not_know_such_a_folder_and_says_so(local_world: World, strategy: str) -> None:
+def test_the_extension_strategy_refuses_such_a_folder(local_world: World, strategy: str) -> None:
     local_world.options = ARRIVAL
     put(local_world, "region=NW/date=2025-02-18/a.parquet", pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]}))
 

@@ -97,7 +97,7 @@ def test_a_column_that_the_table_cannot_take_is_named(indexed_world: World, colu
     assert reason in str(outcome.error)
 
 
-def test_lists_as_spark_wrote_them_long_ago_are_refused_by_column(indexed_world: World, tmp_path: Path) -> None:
+def test_lists_in_sparks_old_form_are_refused_by_column(indexed_world: World, tmp_path: Path) -> None:
     """DuckLake would give NULL for every value."""
     pq.write_table(pa.table({"id": [1], "l": [[1, None]]}), tmp_path / "a", store_schema=False, compression="none")
     indexed_world.land(NW, (tmp_path / "a").read_bytes().replace(b"list", b"bagg"))
@@ -149,7 +149,7 @@ def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_w
 
 
 @pytest.mark.usefixtures("strategy")
-def test_partition_columns_inside_a_file_must_say_what_the_path_says(indexed_world: World) -> None:
+def test_partition_columns_in_a_file_must_have_the_values_of_the_path(indexed_world: World) -> None:
     indexed_world.land(NW, with_partition("NW"))
     indexed_world.land(NW, sales(7), "plain.parquet")
     lying = indexed_world.land(SW, with_partition("NW"))

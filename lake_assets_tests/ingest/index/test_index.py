@@ -115,7 +115,7 @@ def test_a_partition_where_nothing_landed_follows_the_policy(indexed_world: Worl
         assert partitions_in_ledger(lake, indexed_world.stream.table) == set()
 
 
-def test_a_plan_registers_nothing_and_tells_what_is_outside_the_layout(indexed_world: World) -> None:
+def test_a_plan_registers_nothing_and_names_unmatched_objects(indexed_world: World) -> None:
     indexed_world.land(NW, sales(1))
     stray = Path(indexed_world.source["path"], "stray.parquet")
     stray.write_bytes(b"x")
@@ -147,7 +147,7 @@ def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: 
     assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
 
 
-def test_what_a_checkpoint_raises_leaves_what_was_registered(
+def test_an_interrupt_of_a_checkpoint_keeps_registered_objects(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.ingest.index.run.FILES", 1)
@@ -234,7 +234,7 @@ def test_a_registration_whose_answer_was_lost_is_not_done_twice(
 
 
 @pytest.mark.parametrize("failure", [CatalogError("the catalog is away."), KeyboardInterrupt()])
-def test_what_was_committed_is_not_told_as_failed_when_the_rest_cannot_be_noted(
+def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch, failure: BaseException
 ) -> None:
     indexed_world.land(SW, sales(2))
@@ -340,7 +340,7 @@ def test_objects_of_a_table_that_was_dropped_are_named_by_every_run(indexed_worl
         assert "a.parquet was registered before and has ended" in str(outcome.error)
 
 
-def test_a_catalog_that_is_lost_before_the_policy_is_known_is_the_partitions_error(
+def test_a_catalog_that_is_lost_before_the_decision_is_the_partitions_error(
     indexed_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(*_: object) -> None:

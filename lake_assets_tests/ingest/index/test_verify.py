@@ -33,7 +33,7 @@ def indexed(world: World) -> World:
     return world
 
 
-def test_what_is_as_it_was_is_sound(indexed_world: World) -> None:
+def test_unchanged_objects_are_sound(indexed_world: World) -> None:
     state = check_indexed(indexed_world.stream)
     assert state.is_sound
     assert state.registered == 4
@@ -79,7 +79,7 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
     assert row_ids == [(33, 33)]
 
 
-def test_the_lake_goes_on_after_a_repair(indexed_world: World) -> None:
+def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
     """DuckLake itself deletes, expires and cleans up, and no landed object that is live is lost by it."""
     changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
     indexed_world.unland(NW, "b.parquet")
@@ -138,9 +138,7 @@ def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_re
 
 
 @pytest.mark.parametrize("is_another", [False, True])
-def test_a_vanished_object_that_returns_is_told_and_is_to_be_landed_under_another_name(
-    indexed_world: World, is_another: bool
-) -> None:
+def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(indexed_world: World, is_another: bool) -> None:
     path = file_of(indexed_world, NW, "b.parquet")
     away = path.rename(indexed_world.landing.uri("away"))
     repair_indexed(indexed_world.stream)
@@ -169,7 +167,7 @@ def file_of(world: World, text: str, name: str) -> Path:
     return Path(world.landing.uri(f"{world.partition(text).path}/{name}"))
 
 
-def test_what_a_replacement_let_go_is_new_when_it_returns(local_world: World) -> None:
+def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world: World) -> None:
     """In mode replace a path was never registered, so it may be now; the others must not be read twice."""
     local_world.land(NW, sales(1), "a.parquet")
     local_world.land(NW, sales(2), "b.parquet")
@@ -189,7 +187,7 @@ def test_what_a_replacement_let_go_is_new_when_it_returns(local_world: World) ->
     assert list(index_all(local_world.stream)) == []
 
 
-def test_what_was_registered_and_cleared_is_refused_when_it_returns(indexed_world: World) -> None:
+def test_an_object_that_was_registered_and_cleared_is_refused_when_it_returns(indexed_world: World) -> None:
     path = file_of(indexed_world, SW, "batch_1.parquet")
     away = path.rename(indexed_world.landing.uri("away"))
     indexed_world.options = {"on_empty": "clear"}
@@ -229,7 +227,7 @@ def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(
     repaired = repair_indexed(indexed_world.stream)
 
     (error,) = repaired.errors
-    assert f"the object {odd} changed, and is a file now whose statistics" in str(error)
+    assert f"the object {odd} changed, and only DuckLake's extension can read the statistics" in str(error)
     assert (repaired.ended, repaired.renewed) == (1, 0)
     assert [o.now.uri for o in check_indexed(indexed_world.stream).changed] == [odd]
     assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
@@ -265,7 +263,7 @@ def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: W
     assert list(index_all(indexed_world.stream)) == []
 
 
-def test_an_object_in_place_of_one_whose_rows_were_deleted_fails_its_partition(indexed_world: World) -> None:
+def test_an_object_that_replaces_one_with_deleted_rows_fails_its_partition(indexed_world: World) -> None:
     with indexed_world.stream.lake.open() as lake:
         lake.rows("DELETE FROM lake.sales WHERE region = 'SW'")
     assert list(index_all(indexed_world.stream)) == []  # the lake let its rows go
