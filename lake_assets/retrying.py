@@ -1,4 +1,4 @@
-"""Calls that are repeated: on which errors, how often or for how long, and with which pauses between them."""
+"""Retries and polling: the errors that are retried, the limits, and the pauses between calls."""
 
 import threading
 from collections.abc import Callable
@@ -8,14 +8,14 @@ from typing import TypeVar
 import tenacity
 from tenacity import RetryCallState, wait_exponential, wait_random, wait_random_exponential
 
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 Pause = Callable[[RetryCallState], float]
 """Seconds between a call and the next one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """When a call is no longer repeated; the limit that is reached first counts, and None is no limit."""
+    """The limit of retries; the limit that is reached first ends them, and None is no limit."""
 
     retries: int | None = None  # calls after the first one
     seconds: float | None = None  # since the first call began
@@ -33,48 +33,48 @@ def pause_between(least: float, most: float) -> Pause:
 
 
 def pause_up_to(first: float, longest: float) -> Pause:
-    """A random pause from zero to a bound that doubles with each call, for writers that compete. Seconds."""
+    """A random pause from zero to a bound that doubles with each call, for competing writers. Seconds."""
     return wait_random_exponential(multiplier=first, max=longest)
 
 
 def pause_from(first: float, longest: float) -> Pause:
-    """A pause that doubles with each call, and a random part of the first one on top. Seconds."""
+    """A pause that doubles with each call, plus a random pause of up to `first`. Seconds."""
     return wait_exponential(multiplier=first, max=longest) + wait_random(0, first)
 
 
 def pause_around(first: float, longest: float) -> Pause:
-    """A random pause from the half to the whole of a bound that doubles with each call. Seconds."""
+    """A random pause between half and all of a bound that doubles with each call. Seconds."""
     return wait_exponential(multiplier=first / 2, max=longest / 2) + wait_random_exponential(
         multiplier=first / 2, max=longest / 2
     )
 
 
 def retry(
-    work: Callable[[], Done],
+    work: Callable[[], Result],
     *,
     passes: type[Exception] | Callable[[BaseException], bool],
     limit: Limit | Callable[[BaseException], Limit],
     pause: Pause,
-) -> Done:
-    """Call `work` until it returns, again after each error that passes.
+) -> Result:
+    """Call `work` until it returns; retry it after each error that may pass.
 
     Args:
-        work: what is called.
-        passes: the errors after which it is called again.
+        work: the function to call.
+        passes: the errors after which it is retried.
         limit: how often, or for how long; it may depend on the last error.
         pause: between two calls.
 
     Returns:
-        What `work` returns.
+        The result of `work`.
 
     Raises:
-        Exception: the last error of `work`, if it does not pass or the limit is reached.
+        Exception: the last error of `work`, if it is not retried or the limit is reached.
     """
 
     def is_enough(state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome is not None else None
-        found = limit if isinstance(limit, Limit) or error is None else limit(error)
-        return isinstance(found, Limit) and found.is_reached(state)
+        of_error = limit if isinstance(limit, Limit) or error is None else limit(error)
+        return isinstance(of_error, Limit) and of_error.is_reached(state)
 
     condition = (
         tenacity.retry_if_exception_type(passes) if isinstance(passes, type) else tenacity.retry_if_exception(passes)
@@ -92,13 +92,13 @@ def poll(
     """Call `is_done` until it returns True.
 
     Args:
-        is_done: what is called.
+        is_done: the function to call.
         pause: between two calls.
         limit: how often, or for how long.
-        stopped: if it is set, the pause ends at once, and no other call follows.
+        stopped: when set, the pause ends at once and no further call is made.
 
     Returns:
-        Whether it was done within the limit, and before `stopped` was set.
+        Whether `is_done` returned True within the limit and before `stopped` was set.
     """
     event = stopped or threading.Event()
     return tenacity.Retrying(

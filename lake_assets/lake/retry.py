@@ -1,4 +1,4 @@
-"""How the catalog is written beside other writers: under the lock, and again where one was faster or has locked it."""
+"""Writes to the catalog beside other writers: under the lake's lock, with retries after a conflict."""
 
 from collections.abc import Callable
 from itertools import count
@@ -9,38 +9,38 @@ from lake_assets.errors import CatalogError, CatalogLockedError, CommitConflictE
 from lake_assets.lake import conflicts
 from lake_assets.lake.conflicts import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.session import LakeSession
-from lake_assets.retrying import Done, Limit, pause_up_to, retry
+from lake_assets.retrying import Limit, Result, pause_up_to, retry
 
 
 def under_lock(
-    session: LakeSession, work: Callable[[], Done], what: str, find: Callable[[], Done | None] = lambda: None
-) -> Done:
-    """Write to the catalog: under the lake's lock, and all of it again after a conflict with a writer that has none.
+    session: LakeSession, work: Callable[[], Result], what: str, find: Callable[[], Result | None] = lambda: None
+) -> Result:
+    """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
-    A conflict is tried again `commit_retries` times; a catalog that another process has locked, also beyond that, until
+    A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
     `conflicts.BUSY` seconds have passed.
 
     Args:
         session: an open lake.
         work: writes all or nothing.
-        what: is not written if it fails, for the error.
-        find: looks before another try for what an earlier one has done, whose answer was lost. Without it, the work
-            may be done twice.
+        what: the thing to write, for the error.
+        find: called before a retry; finds the result of an earlier try whose answer was lost. Without it, the work may
+            be done twice.
 
     Raises:
-        CatalogLockedError: it has not been written, for another process has locked the catalog.
-        CommitConflictError: it has not been written, for other writers were faster.
+        CatalogLockedError: nothing was written, because another process has locked the catalog.
+        CommitConflictError: nothing was written, because other writers were faster.
         CatalogUnreachableError: the catalog's server is away.
         CatalogError: the catalog refuses.
     """
     tries = count()
 
-    def one_try() -> Done:
+    def one_try() -> Result:
         with session.commit_lock():
             if next(tries):
                 session.reattach()
-                if (done := find()) is not None:
-                    return done
+                if (earlier := find()) is not None:
+                    return earlier
             return work()
 
     def limit(error: BaseException) -> Limit:

@@ -1,9 +1,9 @@
-"""Compaction: a partition of many small data files is rewritten as fewer, by the same job and commit as an ingest.
+"""Compaction: a partition of many small data files is rewritten as fewer files, by the job and commit of an ingest.
 
-DuckLake's own merge fails on tables with a NULL partition, and names files outside the lake's folder wrongly. Here the
-source of the job is the lake itself, and the commit replaces the very files that were read: if another writer has
-committed the partition meanwhile, nothing is changed. The files of an encrypted lake are read and written by DuckDB in
-one transaction, without Spark.
+DuckLake's own merge fails on tables with a NULL partition, and gives wrong names to files outside the lake's folder.
+Here the job's source is the lake itself, and the commit replaces exactly the files that were read: if another writer
+has committed the partition meanwhile, nothing is changed. In an encrypted lake DuckDB reads and writes the files in one
+transaction, without Spark.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from typing import Self
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -28,8 +29,9 @@ from lake_assets.errors import (
     StorageUnreachableError,
 )
 from lake_assets.ingest.partition_run import PartitionRun
-from lake_assets.lake.catalog.database import NotDirectError
-from lake_assets.lake.catalog.table_files import CatalogFile, columns_changed_at, live_files, partition_keys
+from lake_assets.lake.catalog.database import NotDirectError, catalog_view
+from lake_assets.lake.catalog.table import Partitioning, read_folder, read_partitioning
+from lake_assets.lake.catalog.table_files import CatalogFile, columns_changed_at, live_files
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.insert import rewrite_by_insert
 from lake_assets.lake.commit.replacement import Replacement
@@ -37,7 +39,7 @@ from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.last_runs import committed_fingerprints
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import data_schema, prepare_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
@@ -64,123 +66,148 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What became of one partition: its new files, or why it was left as it was."""
+    """The result for one partition: its new files, or why it is unchanged."""
 
     stream: str
     partition: Partition
     files_before: int
     bytes_before: int
-    files_after: int | None = None  # None: left as it was, or a dry run
+    files_after: int | None = None  # None: unchanged, or a dry run
     bytes_after: int | None = None
     why: str | None = None
 
+    @classmethod
+    def of(cls, stream: OpenStream, candidate: Candidate, why: str | None = None) -> Self:
+        """The result for a partition that is unchanged."""
+        return cls(stream.name, candidate.partition, len(candidate.files), candidate.size, why=why)
+
 
 def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[Candidate]:
-    """The partitions of so many files or more, which would fit into half as many of the stream's target size.
+    """The partitions of `at_least` files or more that would fit into half as many files of the stream's target size.
 
-    Files do not fill their size to the byte, so a rewrite may make up to twice as many as would hold the rows: with
-    any fewer than that, the same partition would be written anew every night.
+    Files do not fill their target size exactly, so a rewrite may write up to twice as many files as necessary. Without
+    the factor of two, the same partition would be rewritten every night.
 
-    Left out are files that were written under other columns or another partitioning than the table has now, and files
-    outside the lake's storage, which are the landing zone's.
+    Partitions are left out if a file was written under other columns or another partitioning than the table has now,
+    or lies outside the lake's storage.
 
     Args:
-        stream: whose table it is.
+        stream: the stream of the table.
         session: its open lake.
-        at_least: a partition of fewer files is let alone.
+        at_least: files of a partition.
 
     Raises:
         CatalogError: the catalog cannot be read.
     """
     if stream.lake_config.is_managed:
-        return []  # MotherDuck's own affair
+        return []  # MotherDuck compacts its lakes
     files = live_files(session, stream.table)
-    keys = partition_keys(session, stream.table) if files else None
-    if keys is None:
+    partitioning = _partitioning(session, stream.table) if files else None
+    if partitioning is None:
         return []
-    partitioning, names = keys
     changed = columns_changed_at(session, stream.table)
     root = f"{stream.lake_config.own_storage.root}/"
-    found = []
-    by_values = sorted(files, key=_values)
-    for _, group in groupby(by_values, key=_values):
-        some = tuple(group)
-        target = -(-sum(file.size for file in some) // stream.config.target_file_size)
-        if len(some) < max(at_least, 2 * target):
+    result = []
+    for _, group in groupby(sorted(files, key=_values), key=_values):
+        of_partition = tuple(group)
+        target = -(-sum(file.size for file in of_partition) // stream.config.target_file_size)
+        if len(of_partition) < max(at_least, 2 * target):
             continue
         if any(
-            f.partition_id != partitioning or f.begin_snapshot < changed or not f.uri.startswith(root) for f in some
+            file.partition_id != partitioning.partition_id
+            or file.begin_snapshot < changed
+            or not file.uri.startswith(root)
+            for file in of_partition
         ):
             continue
-        if (partition := _partition(stream, names, some[0])) is not None:
-            found.append(Candidate(partition, some))
-    return found
+        if (partition := _partition(stream, partitioning, of_partition[0])) is not None:
+            result.append(Candidate(partition, of_partition))
+    return result
+
+
+def _partitioning(session: LakeSession, table: TableName) -> Partitioning | None:
+    """The table's partitioning; None if it has none, or one that transforms its columns."""
+    try:
+        with catalog_view(session) as catalog:
+            table_id, *_ = read_folder(catalog, table)
+            return read_partitioning(catalog, table_id)
+    except NotDirectError:
+        return None
 
 
 def compact(
     stream: OpenStream, at_least: int, sessions: Sessions, *, checkpoint: Callable[[], None] = lambda: None
 ) -> list[Compacted]:
-    """Rewrite the partitions of many small files. Readers see the same rows all the time.
+    """Rewrite the partitions of many small files. Readers see the same rows at all times.
 
-    Each partition is a Spark job and a commit of its own; in an encrypted lake a commit alone. One that another writer
-    commits meanwhile, or that cannot be rewritten, is left as it was and says why. If Spark or the lake's storage is
-    gone, those that are left have the same error, untried.
+    Each partition is a Spark job and a commit; in an encrypted lake only a commit. A partition that another writer
+    commits meanwhile, or that cannot be rewritten, is unchanged, and its result says why. If Spark or the lake's
+    storage is unreachable, the remaining partitions get the same error without a try.
 
     Args:
-        stream: whose partitions they are.
-        at_least: a partition of fewer files is let alone.
-        sessions: gives the Spark session; called only where there is something to do.
-        checkpoint: called between partitions; what it raises ends the run.
+        stream: the stream of the partitions.
+        at_least: files of a partition.
+        sessions: gives the Spark session; called only if there is a partition to rewrite.
+        checkpoint: called between partitions; an exception that it raises ends the run.
 
     Raises:
         SparkUnavailableError: Spark does not start.
         CatalogError: the catalog cannot be read.
     """
     with stream.lake.open() as session:
-        some = candidates(stream, session, at_least)
-        if not some:
+        chosen = candidates(stream, session, at_least)
+        if not chosen:
             return []
         create_ledger(session)
-        # Read after the files: if a commit comes between, their files are others than these, and nothing is done.
-        last = committed_fingerprints(session, stream.table, [one.partition.path for one in some])
+        # Read after the files: if another writer commits in between, the files differ, and nothing is changed.
+        fingerprints = committed_fingerprints(session, stream.table, [c.partition.path for c in chosen])
     spark = None if stream.lake_config.inserts_only else sessions()
     results: list[Compacted] = []
-    for index, one in enumerate(some):
+    for index, candidate in enumerate(chosen):
         checkpoint()
         try:
-            results.append(_compact_one(stream, one, spark, last.get(one.partition.path)))
+            results.append(_compact(stream, candidate, spark, fingerprints.get(candidate.partition.path)))
         except (SparkUnavailableError, StorageUnreachableError, CatalogUnreachableError, CatalogLockedError) as error:
-            # The others would meet it too.
-            return results + [_left(stream, other, str(error)) for other in some[index:]]
+            # The remaining partitions would fail in the same way.
+            return results + [Compacted.of(stream, other, str(error)) for other in chosen[index:]]
         except LakeAssetsError as error:
-            results.append(_left(stream, one, str(error)))
+            results.append(Compacted.of(stream, candidate, str(error)))
         except NotDirectError as error:
-            results.append(_left(stream, one, f"{error}: only whole files that DuckLake's catalog tables hold are."))
+            why = f"{error}: only partitions of whole files in DuckLake's catalog tables can be compacted."
+            results.append(Compacted.of(stream, candidate, why))
     return results
 
 
-def _compact_one(stream: OpenStream, one: Candidate, spark: SparkSession | None, fingerprint: str | None) -> Compacted:
-    row = _row(stream, one, fingerprint)
+def _compact(
+    stream: OpenStream, candidate: Candidate, spark: SparkSession | None, fingerprint: str | None
+) -> Compacted:
+    row = _row(stream, candidate, fingerprint)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
-    written = _rewrite(stream, one, row, schema) if spark is None else _replace(stream, one, spark, row, schema)
-    return Compacted(stream.name, one.partition, len(one.files), one.size, written.files_written, written.bytes_written)
+    if spark is None:
+        written = _rewrite(stream, candidate, row, schema)
+    else:
+        written = _replace(stream, candidate, spark, row, schema)
+    return dataclasses.replace(
+        Compacted.of(stream, candidate), files_after=written.files_written, bytes_after=written.bytes_written
+    )
 
 
-def _rewrite(stream: OpenStream, one: Candidate, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
-    """Let DuckDB write the rows anew, in the transaction that reads them."""
-    replacement = Replacement(stream.table, one.partition, [], Manifest(()), row, columns=schema.names)
+def _rewrite(stream: OpenStream, candidate: Candidate, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
+    """Rewrite the rows by DuckDB, in the transaction that reads them."""
+    replacement = Replacement(stream.table, candidate.partition, [], Manifest(()), row, columns=schema.names)
     with stream.lake.open() as session:
         prepare_table(session, stream.table, stream.config.compression)
         strategy = partial(rewrite_by_insert, target=stream.config.target_file_size)
         return commit(session, replacement, strategies=[strategy])
 
 
-def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: LedgerRow, schema: pa.Schema) -> LedgerRow:
-    """Write the rows anew by a Spark job, and replace the files that it read."""
-    objects = _objects(stream, one)
+def _replace(
+    stream: OpenStream, candidate: Candidate, spark: SparkSession, row: LedgerRow, schema: pa.Schema
+) -> LedgerRow:
+    """Rewrite the rows by a Spark job, and replace the files that it read."""
     storage = stream.lake_config.own_storage
-    folder = stream.destination_folder(one.partition)
+    partition = candidate.partition
     job = Job(
         run_id=row.run_id,
         source=storage,
@@ -188,14 +215,14 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
         schema=schema,
         compression=stream.config.compression,
         target_file_size=stream.config.target_file_size,
-        partitions=(PartitionJob(one.partition, objects, folder),),
+        partitions=(PartitionJob(partition, _objects(stream, candidate), stream.destination_folder(partition)),),
     )
-    (result,) = pass_through(spark, job, cores=1)  # more would each write a file
+    (result,) = pass_through(spark, job, cores=1)  # each core would write a file
     if result.error is not None:
         raise result.error
     new = [file.uri for file in result.files]
     try:
-        _check_rows(one, result.files)
+        _check_rows(candidate, result.files)
     except CatalogError:
         discard(storage, new)
         raise
@@ -205,71 +232,62 @@ def _replace(stream: OpenStream, one: Candidate, spark: SparkSession, row: Ledge
         files_written=len(result.files),
         bytes_written=sum(file.size for file in result.files),
     )
-    replacement = Replacement(
-        stream.table,
-        one.partition,
-        new,
-        Manifest(()),
-        row,
-        frozenset(file.file_id for file in one.files),
-    )
+    replaced = frozenset(file.file_id for file in candidate.files)
+    replacement = Replacement(stream.table, partition, new, Manifest(()), row, replaced)
     try:
         with stream.lake.open() as session:
-            # Only this strategy knows which files it replaces.
+            # Only the direct strategy knows which files it replaces.
             return commit(session, replacement, strategies=[replace_directly])
-    except (NotDirectError, PartitionMovedError):  # by which it is known that nothing was committed
+    except (NotDirectError, PartitionMovedError):  # which prove that nothing was committed
         discard(storage, new)
         raise
 
 
-def _row(stream: OpenStream, one: Candidate, fingerprint: str | None) -> LedgerRow:
+def _row(stream: OpenStream, candidate: Candidate, fingerprint: str | None) -> LedgerRow:
     run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
     return dataclasses.replace(
-        PartitionRun(stream, one.partition, run_id, started).row,
-        source_glob=stream.destination_uri(one.partition) + "*.parquet",
+        PartitionRun(stream, candidate.partition, run_id, started).row,
+        source_glob=stream.destination_uri(candidate.partition) + "*.parquet",
         mode=COMPACT,
         status="committed",
-        source_files=len(one.files),
-        source_bytes=one.size,
-        # That of the landed objects, so that the next ingest still finds them unchanged.
+        source_files=len(candidate.files),
+        source_bytes=candidate.size,
+        # That of the landed objects, so that the next ingest finds them unchanged.
         source_fingerprint=fingerprint,
         started_at=started,
     )
 
 
-def _objects(stream: OpenStream, one: Candidate) -> tuple[LandedObject, ...]:
-    """The files as the store has them, with the ETags under which tasks read them."""
+def _objects(stream: OpenStream, candidate: Candidate) -> tuple[LandedObject, ...]:
+    """The files in the store, with the ETags under which tasks read them."""
     store = Store(stream.lake_config.own_storage)
-    keys = [file.uri.removeprefix(f"{store.root}/") for file in one.files]
-    listed = {o.key: o for folder in {key.rpartition("/")[0] for key in keys} for o in store.list(f"{folder}/")}
-    if gone := [key for key in keys if key not in listed]:
+    keys = [file.uri.removeprefix(f"{store.root}/") for file in candidate.files]
+    folders = {key.rpartition("/")[0] for key in keys}
+    listed = {stored.key: stored for folder in folders for stored in store.list(f"{folder}/")}
+    if missing := [key for key in keys if key not in listed]:
         raise CatalogError(
-            f"the data file {store.uri(gone[0])} is part of {stream.table}, and is not there:",
+            f"the data file {store.uri(missing[0])} is part of {stream.table}, and is not there:",
             "restore it, or ingest the partition again with --force.",
         )
     return tuple(listed[key] for key in keys)
 
 
-def _check_rows(one: Candidate, files: Sequence[DataFile]) -> None:
-    before, after = sum(file.rows for file in one.files), sum(file.rows for file in files)
+def _check_rows(candidate: Candidate, files: Sequence[DataFile]) -> None:
+    before, after = sum(file.rows for file in candidate.files), sum(file.rows for file in files)
     if before != after:
         raise CatalogError(
-            f"the files of partition {one.partition} have {after} rows, and the catalog says {before}:",
+            f"the files of partition {candidate.partition} have {after} rows, and the catalog says {before}:",
             "nothing was changed; ingest the partition again with --force.",
         )
-
-
-def _left(stream: OpenStream, one: Candidate, why: str) -> Compacted:
-    return Compacted(stream.name, one.partition, len(one.files), one.size, why=why)
 
 
 def _values(file: CatalogFile) -> tuple[tuple[bool, str], ...]:
     return tuple((text is None, text or "") for _, text in sorted(file.values.items()))
 
 
-def _partition(stream: OpenStream, names: Sequence[str], file: CatalogFile) -> Partition | None:
-    """The stream's partition that a file belongs to; None where its values are none that the stream can have."""
-    texts = {name.lower(): file.values.get(index) for index, name in enumerate(names)}
+def _partition(stream: OpenStream, partitioning: Partitioning, file: CatalogFile) -> Partition | None:
+    """The stream's partition of a file; None if the file's values are not valid for the stream."""
+    texts = {column.name.lower(): file.values.get(index) for index, column in enumerate(partitioning.columns)}
     try:
         return Partition.of(
             stream.config.columns,

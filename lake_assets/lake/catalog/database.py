@@ -160,7 +160,7 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     if (why := session.unknown_specification) is not None:
         raise NotDirectError(why)
     if session.config.inserts_only:
-        raise NotDirectError("the lake takes rows by INSERT only, and no files that were written outside of it")
+        raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
     if isinstance(catalog, SqliteCatalog):
         opened = _sqlite(catalog)
     elif isinstance(catalog, PostgresCatalog):

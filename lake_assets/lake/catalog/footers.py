@@ -1,4 +1,4 @@
-"""What the footers of Parquet files say, as DuckLake's catalog keeps it of every data file."""
+"""Reads Parquet footers, and derives from them the facts that DuckLake's catalog keeps of each data file."""
 
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -26,27 +26,23 @@ _FOOTERS = (
 )
 
 
-class Addition(NamedTuple):
-    """What is known of the new values of one column: for the statistics of the whole table."""
-
-    has_null: bool | None  # None: nobody says
-    is_unknown: bool  # there are values, and nobody says between which
-    bounds: Bounds
-
-
 class ColumnFacts(NamedTuple):
-    """A column of one file."""
+    """The values of a column in one file, or in one inlined row."""
 
     size: int  # bytes, compressed
-    values: int | None  # that are not NULL; None: the file does not say
+    values: int | None  # that are not NULL; None: unknown
     nulls: int | None
     bounds: Bounds
 
     @property
-    def addition(self) -> Addition:
-        """The same, without the numbers."""
-        is_unknown = self.values != 0 and (self.bounds.least is None or self.bounds.greatest is None)
-        return Addition(None if self.nulls is None else self.nulls > 0, is_unknown, self.bounds)
+    def has_null(self) -> bool | None:
+        """Whether a value is NULL; None if that is unknown."""
+        return None if self.nulls is None else self.nulls > 0
+
+    @property
+    def has_unknown_bounds(self) -> bool:
+        """Whether there may be values, but their bounds are not known."""
+        return self.values != 0 and None in self.bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +59,47 @@ class FileFacts:
 class _Chunk(NamedTuple):
     """A column in one row group."""
 
-    type: str  # Parquet's physical one
+    type: str  # Parquet's physical type
     size: int
-    values: int  # NULLs too
-    nulls: int | None  # None: the file does not say
+    values: int  # with NULLs
+    nulls: int | None  # None: unknown
     least: str | None
     greatest: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the footer of one file says."""
+    """The footer of one file."""
 
     uri: str
     rows: int
     size: int  # bytes
     footer_size: int  # bytes
-    shape: int  # equal where names, types and nesting of all columns are
-    chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty where there are no rows
+    shape: int  # a hash of the names, types and nesting of all columns
+    chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty if there are no rows
 
-    def oddity(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """Why this strategy cannot say what the catalog must know of the file; None if it can.
+    def unsupported_reason(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
+        """Why the direct strategy cannot register the file; None if it can.
 
         Args:
-            leaves: the columns that the file must have, by Parquet's path of them.
-            ignored: those that it may have besides.
+            leaves: Parquet's paths of the columns that the file must have.
+            ignored: Parquet's paths of other columns that it may have.
         """
-        if other := self.other_columns(leaves, ignored):
-            return other
+        if difference := self.column_difference(leaves, ignored):
+            return difference
         for path in leaves:
             if any(chunk.nulls is None for chunk in self.chunks[path]):
                 return f"{self.uri} does not say how often column {path} is NULL"
         return None
 
-    def other_columns(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
-        """Which column is not both in the table and in the file; None if there is none such."""
-        if odd := (self.chunks.keys() ^ leaves) - set(ignored):
-            return f"column {min(odd)} is not both in the table and in {self.uri}"
+    def column_difference(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
+        """A sentence about the first column that only the table or only the file has; None if there is none."""
+        if columns := (self.chunks.keys() ^ leaves) - set(ignored):
+            return f"column {min(columns)} is not both in the table and in {self.uri}"
         return None
 
     def is_always(self, path: str, text: str | None) -> bool:
-        """Whether it is sure of a column, by the bounds alone, that all of its values are this one."""
+        """Whether the statistics prove that every value of a column is this one."""
         for chunk in self.chunks[path]:
             if text is None:
                 if chunk.nulls != chunk.values:
@@ -121,7 +117,7 @@ def read_footers(
     Args:
         engine: has the extension and the secret for the files' store.
         uris: the files.
-        leaves: the columns that each of them must have, by Parquet's path of them.
+        leaves: the columns that each file must have, by Parquet's path.
 
     Raises:
         NotDirectError: a file has other columns.
@@ -129,8 +125,8 @@ def read_footers(
     """
     footers = open_footers(engine, uris)
     for footer in footers:
-        if other := footer.other_columns(leaves):
-            raise NotDirectError(other)
+        if difference := footer.column_difference(leaves):
+            raise NotDirectError(difference)
     return file_facts(engine, footers, leaves)
 
 
@@ -153,7 +149,7 @@ def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list
 
 
 def _storable(chunk: _Chunk) -> _Chunk:
-    """The chunk without a bound that no text of a PostgreSQL catalog can hold."""
+    """The chunk without bounds that contain a zero byte, which a text of a PostgreSQL catalog cannot hold."""
     least, greatest = (None if text is None or "\0" in text else text for text in (chunk.least, chunk.greatest))
     return chunk._replace(least=least, greatest=greatest)
 
@@ -161,19 +157,19 @@ def _storable(chunk: _Chunk) -> _Chunk:
 def file_facts(
     engine: duckdb.DuckDBPyConnection, footers: Sequence[Footer], leaves: Mapping[str, Column]
 ) -> list[FileFacts]:
-    """What the catalog keeps of these files.
+    """The facts that the catalog keeps of these files.
 
     Args:
         engine: compares values.
-        footers: of files without an `oddity`.
-        leaves: the columns that each of them has, by Parquet's path of them.
+        footers: of files without an `unsupported_reason`.
+        leaves: the columns that each file has, by Parquet's path.
     """
     chunks: dict[tuple[str, str], Sequence[_Chunk]] = {}
     for footer in footers:
         for path, column in leaves.items():
-            found = footer.chunks[path]
-            widened = column.type == "float64" and found[0].type == "FLOAT"
-            chunks[footer.uri, path] = [_as_double(chunk) for chunk in found] if widened else found
+            of_column = footer.chunks[path]
+            widened = column.type == "float64" and of_column[0].type == "FLOAT"
+            chunks[footer.uri, path] = [_as_double(chunk) for chunk in of_column] if widened else of_column
     columns = _columns(engine, chunks, leaves)
     return [
         FileFacts(f.uri, f.rows, f.size, f.footer_size, {c.column_id: columns[f.uri, p] for p, c in leaves.items()})
@@ -182,7 +178,7 @@ def file_facts(
 
 
 def _as_double(chunk: _Chunk) -> _Chunk:
-    """The bounds of single precision as those of double: 0.1 is 0.10000000149011612 there."""
+    """The chunk with bounds in double precision: a FLOAT of 0.1 is 0.10000000149011612."""
     least, greatest = (
         None if text is None else repr(struct.unpack("f", struct.pack("f", float(text)))[0])
         for text in (chunk.least, chunk.greatest)
@@ -193,29 +189,29 @@ def _as_double(chunk: _Chunk) -> _Chunk:
 def _columns(
     engine: duckdb.DuckDBPyConnection, chunks: Mapping[tuple[str, str], Sequence[_Chunk]], leaves: Mapping[str, Column]
 ) -> dict[tuple[str, str], ColumnFacts]:
-    """The facts by file and path, all row groups together."""
+    """The facts of all row groups together, by file and path."""
     result = {}
-    several = {key: found for key, found in chunks.items() if len(found) > 1}
+    several = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
     bounds: dict[tuple[str, str], Bounds] = {}
     for sql_type, paths in _by_type(leaves).items():
         of_type = ((key, Bounds(c.least, c.greatest)) for key in several if key[1] in paths for c in several[key])
         bounds |= merged(engine, sql_type, of_type)
-    for key, found in chunks.items():
+    for key, of_column in chunks.items():
+        facts = [_facts(chunk) for chunk in of_column]
         if key not in several:
-            result[key] = _fact(found[0])
+            result[key] = facts[0]
             continue
-        facts = [_fact(chunk) for chunk in found]
         result[key] = ColumnFacts(
             size=sum(fact.size for fact in facts),
             values=_sum(fact.values for fact in facts),
             nulls=_sum(fact.nulls for fact in facts),
-            bounds=Bounds(None, None) if any(fact.addition.is_unknown for fact in facts) else bounds[key],
+            bounds=Bounds(None, None) if any(fact.has_unknown_bounds for fact in facts) else bounds[key],
         )
     return result
 
 
-def _fact(chunk: _Chunk) -> ColumnFacts:
-    """The fact of a column of one row group."""
+def _facts(chunk: _Chunk) -> ColumnFacts:
+    """The facts of a column in one row group."""
     values = None if chunk.nulls is None else chunk.values - chunk.nulls
     known = values == 0 or (chunk.least is not None and chunk.greatest is not None)
     bounds = Bounds(chunk.least, chunk.greatest) if known else Bounds(None, None)
@@ -223,7 +219,7 @@ def _fact(chunk: _Chunk) -> ColumnFacts:
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:
-    """The sum; None where one is not known."""
+    """The sum; None if a count is unknown."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
 

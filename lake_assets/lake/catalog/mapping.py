@@ -1,12 +1,59 @@
-"""The mapping of a file's columns to the table's, written where the extension has not written it yet."""
+"""The mapping of a data file's columns to the table's columns.
 
-from collections.abc import Collection, Iterator, Mapping
-from types import MappingProxyType
+DuckLake's extension writes a mapping with the first file of a table, and again after the columns have changed.
+"""
+
+from collections.abc import Collection, Iterator
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.table import Column, Partitioning, Table, read_mapping, source_name
+from lake_assets.lake.catalog.table import Column, Partitioning, Table
 from lake_assets.lake.catalog.transaction import Transaction
+
+Folders = frozenset[tuple[str, str]]
+"""Partition columns, in lower case, each with the name of the path's folder that holds its value."""
+
+
+def read_mapping(
+    database: CatalogDatabase,
+    table: Table,
+    partitioning: Partitioning,
+    inside: Collection[str] = (),
+    folders: Folders = frozenset(),
+) -> int:
+    """The id of the mapping for files that have exactly the table's columns, except those read from the path.
+
+    Args:
+        database: the catalog.
+        table: the table of the files.
+        partitioning: of that table; its columns are read from the file's path.
+        inside: names in lower case of the partition columns that are read from the file instead.
+        folders: of the partition columns whose folder has another name than the column.
+
+    Raises:
+        NotDirectError: there is none for the table's present columns.
+    """
+    mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
+    for mapping_id, *entry in database.rows(
+        "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
+        f"FROM {spec.COLUMN_MAPPING} m JOIN {spec.NAME_MAPPING} n ON n.mapping_id = m.mapping_id "
+        "WHERE m.table_id = ? AND m.type = 'map_by_name' ORDER BY m.mapping_id",
+        [table.table_id],
+    ):
+        mappings.setdefault(mapping_id, []).append(tuple(entry))
+    from_path = partitioning.read_from_path(inside)
+    expected = {
+        (column.column_id, _source_name(table, column, folders), column.parent, column.column_id in from_path)
+        for column in table.columns.values()
+    }
+    for mapping_id, entries in mappings.items():
+        targets = {number: target for number, _, target, *_ in entries}
+        if expected == {
+            (target, source, None if parent is None else targets.get(parent), bool(in_path))
+            for _, source, target, parent, in_path in entries
+        }:
+            return mapping_id
+    raise NotDirectError("no file with the table's columns has been registered yet")
 
 
 def ensure_mapping(
@@ -14,21 +61,20 @@ def ensure_mapping(
     transaction: Transaction,
     table: Table,
     partitioning: Partitioning,
-    inside: Collection[int] = (),
-    folders: Mapping[int, str] = MappingProxyType({}),
+    inside: Collection[str] = (),
+    folders: Folders = frozenset(),
 ) -> int:
-    """The id of the mapping that `read_mapping` looks for; a new one where there is none."""
+    """The id of the mapping that `read_mapping` finds; a new mapping if there is none."""
     try:
         return read_mapping(database, table, partitioning, inside, folders)
     except NotDirectError:
         mapping_id = transaction.new_file_id()  # the extension numbers mappings and files together
-    by_path = {column.column_id for column in partitioning.columns} - set(inside)
+    from_path = partitioning.read_from_path(inside)
     numbers: dict[int | None, int | None] = {None: None}
     rows: list[Row] = []
-    for number, column in enumerate(_walk(table, None)):
+    for number, column in enumerate(_parents_first(table, None)):
         numbers[column.column_id] = number
-        is_partition = column.column_id in by_path
-        name = folders.get(column.column_id, source_name(table, column))
+        name, is_partition = _source_name(table, column, folders), column.column_id in from_path
         rows.append((mapping_id, number, name, column.column_id, numbers[column.parent], is_partition))
     database.insert(
         spec.COLUMN_MAPPING, ("mapping_id", "table_id", "type"), [(mapping_id, table.table_id, "map_by_name")]
@@ -41,9 +87,16 @@ def ensure_mapping(
     return mapping_id
 
 
-def _walk(table: Table, parent: int | None) -> Iterator[Column]:
+def _source_name(table: Table, column: Column, folders: Folders) -> str:
+    """The name of a file's column, or of a path's folder, in DuckLake's mappings."""
+    if column.parent is None:
+        return dict(folders).get(column.name.lower(), column.name)
+    return "list" if table.columns[column.parent].type == "list" else column.name
+
+
+def _parents_first(table: Table, parent: int | None) -> Iterator[Column]:
     """The columns, each before its parts."""
     for column in table.columns.values():
         if column.parent == parent:
             yield column
-            yield from _walk(table, column.column_id)
+            yield from _parents_first(table, column.column_id)

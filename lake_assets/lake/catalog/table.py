@@ -1,9 +1,8 @@
-"""A table as the catalog describes it: its columns, its partitioning, and how its files' columns map to them."""
+"""A table as the catalog describes it: its columns and its partitioning."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import duckdb_type
@@ -11,8 +10,8 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 
-# How Parquet nests what a column of these types holds, and the name that DuckLake's mapping gives it.
-_INSIDE_LIST = ("list, element", "list")
+# How Parquet nests the parts of a list or map.
+_INSIDE_LIST = "list, element"
 _INSIDE_MAP = "key_value, "
 
 
@@ -45,13 +44,13 @@ class Table:
         if column.parent is None:
             return column.name
         parent = self.columns[column.parent]
-        inside = {"list": _INSIDE_LIST[0], "map": _INSIDE_MAP + column.name}.get(parent.type, column.name)
+        inside = {"list": _INSIDE_LIST, "map": _INSIDE_MAP + column.name}.get(parent.type, column.name)
         return f"{self._parquet_path(parent)}, {inside}"
 
     def top_level(self, name: str) -> Column | None:
-        """The column of this name, whatever the case of its letters."""
-        found = (c for c in self.columns.values() if c.parent is None and c.name.lower() == name.lower())
-        return next(found, None)
+        """The column of this name; upper and lower case are the same."""
+        matching = (c for c in self.columns.values() if c.parent is None and c.name.lower() == name.lower())
+        return next(matching, None)
 
 
 def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, bool]:
@@ -60,13 +59,13 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, b
     Raises:
         NotDirectError: it does not exist.
     """
-    found = database.rows(
+    rows = database.rows(
         f"SELECT t.table_id, s.path, s.path_is_relative, t.path, t.path_is_relative FROM {spec.live_table()}",
         [name.schema, name.table],
     )
-    if len(found) != 1:
-        raise NotDirectError(f"the catalog has {len(found)} tables {name}")
-    table_id, schema_path, schema_is_relative, path, is_relative = found[0]
+    if len(rows) != 1:
+        raise NotDirectError(f"the catalog has {len(rows)} tables {name}")
+    table_id, schema_path, schema_is_relative, path, is_relative = rows[0]
     return (table_id, schema_path + path, bool(schema_is_relative)) if is_relative else (table_id, path, False)
 
 
@@ -96,31 +95,46 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """By which columns a table's files are separated now, in the order of their keys."""
+    """The columns by which a table's files are partitioned now, in the order of their keys."""
 
     partition_id: int
     columns: Sequence[Column]
 
+    def read_from_path(self, inside: Collection[str] = ()) -> set[int]:
+        """The ids of the columns that readers take from a file's path.
 
-def read_partitioning(database: CatalogDatabase, table: Table) -> Partitioning:
-    """The table's partitioning.
+        Args:
+            inside: names in lower case of the columns that readers take from the file instead.
+        """
+        return {column.column_id for column in self.columns if column.name.lower() not in inside}
+
+    def stored_leaves(self, table: Table, inside: Collection[str] = ()) -> dict[str, Column]:
+        """The table's leaves that a data file must have; `inside` as in `read_from_path`."""
+        from_path = self.read_from_path(inside)
+        return {path: column for path, column in table.leaves.items() if column.column_id not in from_path}
+
+
+def read_partitioning(database: CatalogDatabase, table_id: int) -> Partitioning:
+    """The partitioning of a table.
 
     Raises:
-        NotDirectError: it has none, or one that computes something of its columns.
+        NotDirectError: the table has none, or one that transforms its columns.
     """
     keys = database.rows(
-        f"SELECT c.partition_id, c.column_id, c.transform FROM {spec.PARTITION_INFO} i "
-        f"JOIN {spec.PARTITION_COLUMN} c ON c.partition_id = i.partition_id AND c.table_id = i.table_id "
-        "WHERE i.table_id = ? AND i.end_snapshot IS NULL ORDER BY c.partition_key_index",
-        [table.table_id],
+        "SELECT i.partition_id, k.transform, c.column_id, c.column_name, c.column_type, c.parent_column "
+        f"FROM {spec.PARTITION_INFO} i "
+        f"JOIN {spec.PARTITION_COLUMN} k ON k.partition_id = i.partition_id AND k.table_id = i.table_id "
+        f"JOIN {spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = i.table_id "
+        "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
+        [table_id],
     )
-    if not keys or any(transform != "identity" for *_, transform in keys):
+    if not keys or any(transform != "identity" for _, transform, *_ in keys):
         raise NotDirectError("the table is not partitioned by the plain values of its columns")
-    return Partitioning(keys[0][0], tuple(table.columns[column_id] for _, column_id, _ in keys))
+    return Partitioning(keys[0][0], tuple(Column(*column) for _, _, *column in keys))
 
 
 def key_values(partitioning: Partitioning, partition: Partition) -> list[str | None]:
-    """The partition's values as the catalog has them, in the order of the table's keys.
+    """The partition's values as texts of the catalog, in the order of the table's keys.
 
     Raises:
         NotDirectError: the table is partitioned by other columns.
@@ -133,54 +147,3 @@ def key_values(partitioning: Partitioning, partition: Partition) -> list[str | N
     if set(names) != set(texts):
         raise NotDirectError(f"the table is partitioned by {', '.join(names)}, the stream by {', '.join(texts)}")
     return [texts[name] for name in names]
-
-
-def read_mapping(
-    database: CatalogDatabase,
-    table: Table,
-    partitioning: Partitioning,
-    inside: Collection[int] = (),
-    folders: Mapping[int, str] = MappingProxyType({}),
-) -> int:
-    """The mapping by which DuckLake reads a file that has just the table's columns, but for the partition's.
-
-    The extension writes it with the first file of a table, and again when the columns have changed.
-
-    Args:
-        database: the catalog.
-        table: whose files are meant.
-        partitioning: its own; these columns are read from the file's path.
-        inside: ids of those of them that are read from the file itself.
-        folders: by id, the names of the path's folders that are not named like their column.
-
-    Raises:
-        NotDirectError: there is none for the columns as they are now.
-    """
-    mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
-    for mapping_id, *entry in database.rows(
-        "SELECT m.mapping_id, n.column_id, n.source_name, n.target_field_id, n.parent_column, n.is_partition "
-        f"FROM {spec.COLUMN_MAPPING} m JOIN {spec.NAME_MAPPING} n ON n.mapping_id = m.mapping_id "
-        "WHERE m.table_id = ? AND m.type = 'map_by_name' ORDER BY m.mapping_id",
-        [table.table_id],
-    ):
-        mappings.setdefault(mapping_id, []).append(tuple(entry))
-    by_path = {column.column_id for column in partitioning.columns} - set(inside)
-    wanted = {
-        (c.column_id, folders.get(c.column_id, source_name(table, c)), c.parent, c.column_id in by_path)
-        for c in table.columns.values()
-    }
-    for mapping_id, entries in mappings.items():
-        targets = {number: target for number, _, target, *_ in entries}
-        entry_set = {
-            (target, source, None if parent is None else targets.get(parent), bool(in_path))
-            for _, source, target, parent, in_path in entries
-        }
-        if entry_set == wanted:
-            return mapping_id
-    raise NotDirectError("no file with the table's columns has been registered yet")
-
-
-def source_name(table: Table, column: Column) -> str:
-    """How DuckLake's mappings call a column of a file."""
-    parent = None if column.parent is None else table.columns[column.parent]
-    return _INSIDE_LIST[1] if parent and parent.type == "list" else column.name

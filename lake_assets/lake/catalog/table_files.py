@@ -84,27 +84,6 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
     return {(partitioning, index): name for partitioning, index, name in rows}
 
 
-def partition_keys(session: LakeSession, table: TableName) -> tuple[int, list[str]] | None:
-    """The id of a table's partitioning and the names of its columns, in the order of their keys.
-
-    None where there is no such table, or its partitioning computes something of its columns.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
-    keys = session.rows(
-        "SELECT i.partition_id, c.column_name, k.transform "
-        f"FROM {session.metadata}.{spec.PARTITION_INFO} i "
-        f"JOIN {session.metadata}.{spec.PARTITION_COLUMN} k ON k.partition_id = i.partition_id "
-        f"JOIN {session.metadata}.{spec.COLUMN} c ON c.column_id = k.column_id AND c.table_id = i.table_id "
-        "WHERE i.table_id = ? AND i.end_snapshot IS NULL AND c.end_snapshot IS NULL ORDER BY k.partition_key_index",
-        [live_table_id(session, table)],
-    )
-    if not keys or any(transform != "identity" for *_, transform in keys):
-        return None
-    return keys[0][0], [name for _, name, _ in keys]
-
-
 def columns_changed_at(session: LakeSession, table: TableName) -> int:
     """The snapshot with which a table got the columns that it has.
 

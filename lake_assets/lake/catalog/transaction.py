@@ -1,4 +1,4 @@
-"""A commit as DuckLake's tables hold it: a new snapshot, what ended and what began with it."""
+"""Writes a new snapshot into DuckLake's tables: ended and added data files, inlined rows, statistics."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -8,20 +8,20 @@ import duckdb
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.bounds import Bounds, beyond, duckdb_type, merged
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.footers import Addition, ColumnFacts, FileFacts
+from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 
 class Transaction:
-    """The next snapshot, while it is made. `finish` must be called last, and once."""
+    """The next snapshot of an open transaction. `finish` must be called last, and once."""
 
     def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection) -> None:
         self._database = database
         self._engine = engine
         # Another client may have migrated the catalog since the lake was opened.
-        found = database.rows(spec.VERSION_QUERY)
-        if (why := spec.unknown(found[0][0] if found else None)) is not None:
-            raise NotDirectError(why)
+        versions = database.rows(spec.VERSION_QUERY)
+        if (reason := spec.unknown(versions[0][0] if versions else None)) is not None:
+            raise NotDirectError(reason)
         ((last, self._schema_version, self._next_catalog_id, next_file_id),) = database.rows(
             f"SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM {spec.SNAPSHOT} "
             f"WHERE snapshot_id = (SELECT max(snapshot_id) FROM {spec.SNAPSHOT})"
@@ -32,7 +32,7 @@ class Transaction:
         self._changes: list[str] = []
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
-        """Let these data files be part of the table no more."""
+        """Remove these data files from the table's new snapshot."""
         for file_id in file_ids:
             self._database.execute(
                 f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id = ?", [self.snapshot_id, file_id]
@@ -48,25 +48,24 @@ class Transaction:
         folder: str,
         files: Sequence[tuple[FileFacts, Sequence[str | None]]],
     ) -> None:
-        """Let these data files be part of the table.
+        """Add data files to the table.
 
         Args:
-            table: whose.
-            partitioning: how its files are separated.
-            mapping_id: how the files' columns map to the table's.
-            folder: URI of the table's folder, ending in a slash; files outside it are named by their whole URI.
+            table: the table.
+            partitioning: the table's partitioning.
+            mapping_id: the mapping of the files' columns to the table's.
+            folder: URI of the table's folder, ending in a slash; the path of a file outside it is the whole URI.
             files: each with its partition's values, in the order of `partitioning.columns`.
         """
         if not files:
             return
-        first = row_id = self.grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
+        first = row_id = self._grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
         data_files: list[Row] = []
         values: list[Row] = []
         statistics: list[Row] = []
-        additions: dict[int, list[Addition]] = {}
-        for file, partition in files:
+        facts = [_all_columns(partitioning, partition, file) for file, partition in files]
+        for (file, partition), columns in zip(files, facts, strict=True):
             file_id = self.new_file_id()
-            facts = path_columns(partitioning, partition, file.rows) | dict(file.columns)
             is_relative = file.uri.startswith(folder)
             path = file.uri.removeprefix(folder)
             data_files.append(
@@ -77,56 +76,51 @@ class Transaction:
             )  # fmt: skip
             row_id += file.rows
             values += [(file_id, table.table_id, index, text) for index, text in enumerate(partition)]
-            statistics += statistics_rows(table, file_id, facts)
-            for column_id, column in facts.items():
-                additions.setdefault(column_id, []).append(column.addition)
+            statistics += _statistics_rows(table, file_id, columns)
         self._database.insert(spec.DATA_FILE, _DATA_FILE, data_files)
         self._database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
-        self._database.insert(spec.FILE_COLUMN_STATS, FILE_STATISTICS, statistics)
-        self.widen(table, additions, is_first=not first)
+        self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
+        self._widen(table, facts, is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Append rows that the catalog itself holds: DuckLake's inlined data.
+        """Append rows to the catalog itself, as DuckLake's inlined data.
 
         Args:
-            table: whose.
-            columns: names of the columns of the rows; all that the table has, in any order.
+            table: the table.
+            columns: names of all columns of the table, in the order of the rows' values.
             rows: of texts, integers, times and None.
 
         Raises:
-            NotDirectError: the table has other columns, or the catalog holds no rows of it.
+            NotDirectError: the table has other columns, or no inlined data.
         """
         if not rows:
             return
-        homes = self._database.rows(
+        inlined_tables = self._database.rows(
             f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ? "
             "ORDER BY schema_version DESC LIMIT 1",
             [table.table_id],
         )
         described = [table.top_level(name) for name in columns]
-        if not homes or None in described or len(table.columns) != len(columns):
+        if not inlined_tables or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
-        first = self.grow(table, len(rows), 0)
+        first = self._grow(table, len(rows), 0)
         self._database.insert(
-            homes[0][0],
+            inlined_tables[0][0],
             ("row_id", "begin_snapshot", *columns),
             [
                 (first + number, self.snapshot_id, *(self._database.inlined(value) for value in row))
                 for number, row in enumerate(rows)
             ],
         )
-        additions = {
-            column.column_id: [Addition(value is None, False, Bounds(_text(value), _text(value))) for value in values]
-            for column, values in zip(described, zip(*rows, strict=True), strict=True)
-            if column is not None
-        }
-        self.widen(table, additions, is_first=not first)
+        ids = [column.column_id for column in described if column is not None]
+        facts = [{i: _one_value(_text(value), 1) for i, value in zip(ids, row, strict=True)} for row in rows]
+        self._widen(table, facts, is_first=not first)
         self._changes.append(f"inlined_insert:{table.table_id}")
 
     def finish(self, author: str, message: str, extra: str) -> None:
-        """Write the snapshot itself. If another writer has taken its number, the catalog refuses."""
-        # DuckLake's clients keep the statistics that they have read under this number, so it must move.
+        """Write the snapshot itself. The catalog refuses it if another writer has used its number."""
+        # DuckLake's clients cache statistics under this number, so it must change.
         next_file_id = max(self._next_file_id, self._first_file_id + 1)
         self._database.insert(
             spec.SNAPSHOT,
@@ -139,46 +133,43 @@ class Transaction:
             [(self.snapshot_id, ",".join(dict.fromkeys(self._changes)), author, message, extra)],
         )
 
-    def note_change(self, change: str) -> None:
-        """Let the snapshot say what it did, in DuckLake's words; other writers look for conflicts there."""
-        self._changes.append(change)
-
-    def renew_file(
+    def renew_files(
         self,
         table: Table,
-        file_id: int,
-        facts: FileFacts,
-        row_id: int,
-        mapping_id: int,
-        columns: Mapping[int, ColumnFacts],
+        partitioning: Partitioning,
+        files: Sequence[tuple[int, int, FileFacts, Sequence[str | None]]],
     ) -> None:
-        """Replace what is known of a data file whose object changed.
+        """Replace the facts of data files whose objects changed. Their rows get new row ids.
 
         Args:
-            table: whose.
-            file_id: of the data file.
-            facts: from the object's footer.
-            row_id: of its first row.
-            mapping_id: how its columns map to the table's.
-            columns: statistics by the columns' ids.
+            table: the table.
+            partitioning: the table's partitioning.
+            files: the id of each data file, its mapping, the facts of its object, and its partition's values.
         """
-        self._database.execute(
-            f"UPDATE {spec.DATA_FILE} SET record_count = ?, file_size_bytes = ?, footer_size = ?, row_id_start = ?, "
-            "mapping_id = ? WHERE data_file_id = ?",
-            [facts.rows, facts.size, facts.footer_size, row_id, mapping_id, file_id],
-        )
-        self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
-        self._database.insert(spec.FILE_COLUMN_STATS, FILE_STATISTICS, statistics_rows(table, file_id, columns))
+        if not files:
+            return
+        facts = [_all_columns(partitioning, partition, file) for *_, file, partition in files]
+        for (file_id, mapping_id, file, _), columns in zip(files, facts, strict=True):
+            row_id = self._grow(table, file.rows, file.size)
+            self._database.execute(
+                f"UPDATE {spec.DATA_FILE} SET record_count = ?, file_size_bytes = ?, footer_size = ?, "
+                "row_id_start = ?, mapping_id = ? WHERE data_file_id = ?",
+                [file.rows, file.size, file.footer_size, row_id, mapping_id, file_id],
+            )
+            self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
+            self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
+        self._widen(table, facts, is_first=False)
+        self._changes += [f"deleted_from_table:{table.table_id}", f"inserted_into_table:{table.table_id}"]
 
     def new_file_id(self) -> int:
         """The next number of a file or mapping."""
         self._next_file_id += 1
         return self._next_file_id - 1
 
-    def grow(self, table: Table, rows: int, size: int) -> int:
-        """Count new rows; returns the row id of the first. Rows that ended stay counted, as the extension does it."""
-        found = self._database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
-        if not found:
+    def _grow(self, table: Table, rows: int, size: int) -> int:
+        """Count new rows; returns the row id of the first. Ended rows stay counted, as the extension counts them."""
+        counts = self._database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
+        if not counts:
             self._database.insert(
                 spec.TABLE_STATS,
                 ("table_id", "record_count", "next_row_id", "file_size_bytes"),
@@ -190,13 +181,21 @@ class Transaction:
             "file_size_bytes = file_size_bytes + ? WHERE table_id = ?",
             [rows, rows, size, table.table_id],
         )
-        return int(found[0][0])
+        return int(counts[0][0])
 
-    def widen(self, table: Table, additions: Mapping[int, Sequence[Addition]], *, is_first: bool) -> None:
-        """Widen what the catalog says of each column of the whole table, so that no query passes over the new rows.
+    def _widen(self, table: Table, facts: Sequence[Mapping[int, ColumnFacts]], *, is_first: bool) -> None:
+        """Widen the statistics of the table's columns by new values, so that no query skips them.
 
-        Bounds that are not known, be it that all rows so far are NULL, stay so: DuckLake then asks the files.
+        Unknown bounds stay unknown, also if all rows so far are NULL: DuckLake then reads those of the files.
+
+        Args:
+            table: the table.
+            facts: of each new file or row, by the columns' ids.
+            is_first: whether the table had no rows before.
         """
+        added: dict[int, list[ColumnFacts]] = {}
+        for column_id, column in (item for columns in facts for item in columns.items()):
+            added.setdefault(column_id, []).append(column)
         before = {
             column_id: (has_null, has_nan, Bounds(least, greatest))
             for column_id, has_null, has_nan, least, greatest in self._database.rows(
@@ -205,9 +204,9 @@ class Transaction:
                 [table.table_id],
             )
         }
-        after = self._bounds(table, additions, {column_id: bounds for column_id, (_, _, bounds) in before.items()})
-        for column_id, of_column in additions.items():
-            has_null = _any([addition.has_null for addition in of_column])
+        after = self._bounds(table, added, {column_id: bounds for column_id, (_, _, bounds) in before.items()})
+        for column_id, of_column in added.items():
+            has_null = _any([column.has_null for column in of_column])
             bounds = after[column_id]
             if column_id in before:
                 had_null, had_nan, had_bounds = before[column_id]
@@ -221,7 +220,7 @@ class Transaction:
                         [has_null, bounds.least, bounds.greatest, table.table_id, column_id],
                     )
             elif is_first:
-                # A column that was added to a table with rows has none either, and its old rows a value of their own.
+                # A column that was added to a table with rows has no statistics: the old rows have its default.
                 self._database.insert(
                     spec.TABLE_COLUMN_STATS,
                     ("table_id", "column_id", "contains_null", "min_value", "max_value"),
@@ -229,34 +228,39 @@ class Transaction:
                 )
 
     def _bounds(
-        self, table: Table, additions: Mapping[int, Sequence[Addition]], before: Mapping[int, Bounds]
+        self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], before: Mapping[int, Bounds]
     ) -> dict[int, Bounds]:
         """The bounds of each column's old and new values together."""
         by_type: dict[str, list[tuple[int, Bounds]]] = {}
-        for column_id, of_column in additions.items():
+        for column_id, of_column in added.items():
             sql_type = duckdb_type(table.columns[column_id].type)
             assert sql_type is not None  # noqa: S101 - read_table refuses others
             pairs = by_type.setdefault(sql_type, [])
-            pairs += [(column_id, addition.bounds) for addition in of_column]
+            pairs += [(column_id, column.bounds) for column in of_column]
             if column_id in before:
                 pairs.append((column_id, before[column_id]))
         result: dict[int, Bounds] = {}
         for sql_type, pairs in by_type.items():
             result |= merged(self._engine, sql_type, pairs)
-        unknown = {column_id for column_id, of_column in additions.items() if any(a.is_unknown for a in of_column)}
+        unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
         return result | dict.fromkeys(unknown, Bounds(None, None))
 
 
-def path_columns(partitioning: Partitioning, partition: Sequence[str | None], rows: int) -> dict[int, ColumnFacts]:
-    """The facts of the columns that a file has from its path: one value for all rows."""
-    return {
-        column.column_id: ColumnFacts(0, 0 if text is None else rows, rows if text is None else 0, Bounds(text, text))
-        for column, text in zip(partitioning.columns, partition, strict=True)
-    }
+def _one_value(text: str | None, rows: int) -> ColumnFacts:
+    """The facts of a column with the same value in all rows."""
+    return ColumnFacts(0, 0 if text is None else rows, rows if text is None else 0, Bounds(text, text))
 
 
-def statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
-    """The rows of a file's statistics, in the order of `FILE_STATISTICS`."""
+def _all_columns(
+    partitioning: Partitioning, partition: Sequence[str | None], file: FileFacts
+) -> dict[int, ColumnFacts]:
+    """The facts of a file's columns, and of the columns whose value is read from its path."""
+    from_path = zip(partitioning.columns, partition, strict=True)
+    return {column.column_id: _one_value(text, file.rows) for column, text in from_path} | dict(file.columns)
+
+
+def _statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
+    """The rows of a file's statistics, in the order of `_FILE_STATISTICS`."""
     rows: list[Row] = []
     for column_id, c in facts.items():
         bounds = beyond(c.bounds) if table.columns[column_id].type == "float32" else c.bounds
@@ -265,12 +269,12 @@ def statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]
 
 
 def _any(known: Sequence[bool | None]) -> bool | None:
-    """Whether one is true; None where that is not known."""
+    """Whether one is true; None if that is unknown."""
     return True if any(known) else None if None in known else False
 
 
 def _text(value: object) -> str | None:
-    """The value as DuckDB writes it, or near enough for DuckDB to read it."""
+    """The value as a text that DuckDB reads as the same value."""
     if value is None:
         return None
     return value.astimezone(dt.UTC).isoformat(sep=" ") if isinstance(value, dt.datetime) else str(value)
@@ -281,6 +285,6 @@ _DATA_FILE = (
     "file_size_bytes", "footer_size", "row_id_start", "partition_id", "mapping_id",
 )  # fmt: skip
 _PARTITION_VALUE = ("data_file_id", "table_id", "partition_key_index", "partition_value")
-FILE_STATISTICS = (
+_FILE_STATISTICS = (
     "data_file_id", "table_id", "column_id", "column_size_bytes", "value_count", "null_count", "min_value", "max_value",
 )  # fmt: skip

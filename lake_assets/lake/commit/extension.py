@@ -1,7 +1,7 @@
-"""Commits by DuckLake's extension: any table, any catalog. A replacement reads the old partition to end it."""
+"""Commits by DuckLake's extension, for any table and catalog. A replacement reads the old partition to delete it."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import duckdb
 
@@ -12,10 +12,11 @@ from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.float_bounds import widen_float_bounds
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.commit.replacement import Replacement, add_files_statement, delete_statement, where
 from lake_assets.lake.conflicts import is_conflict
-from lake_assets.lake.ledger.tables import LedgerRow, claim, insert_ledger_rows, insert_manifest, insert_manifest_rows
+from lake_assets.lake.ledger.tables import LedgerRow, claim, insert_ledger_rows, insert_manifest_rows
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName, translated
 from lake_assets.layout.partition import Partition, PartitionValue
 
@@ -23,10 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """One try.
-
-    Returns:
-        The ledger row as it stands in the ledger.
+    """Try once to replace a partition; returns the ledger row as written.
 
     Raises:
         SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
@@ -42,21 +40,21 @@ def replace_in_transaction(
     load: Callable[[LakeSession, Replacement], Replacement],
     first: Callable[[], Replacement] | None = None,
 ) -> LedgerRow:
-    """One try of a replacement. The order matters: deleting after loading would delete the new rows too.
+    """Try once to replace a partition. The order matters: deleting after loading would delete the new rows too.
 
     Args:
         session: an open lake.
-        replacement: what is to be done.
-        load: brings the partition's new rows, and says what was done.
-        first: looks at the partition before its rows are gone, and says what is to be done then.
+        replacement: the replacement.
+        load: loads the partition's new rows, and returns the replacement with their figures.
+        first: called before the old rows are deleted; returns the replacement to make.
 
     Raises:
         SchemaChangedError: the rows were written for other columns than the table has; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    # Its own retries let two commits pass that overlap, if each of their deletes matched nothing: both would add
-    # the partition. Without them any overlap is refused, by the snapshot's number, and the number is known before.
-    # Those of MotherDuck's server are not ours to set, so there a claim has any overlap refused.
+    # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
+    # partition. Without retries the snapshot's number, which is then known before, makes the catalog refuse any
+    # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
     with all_threads(session.connection), session.transaction():
@@ -68,13 +66,26 @@ def replace_in_transaction(
         if replacement.files or replacement.staged:
             _refuse_other_columns(session, replacement)
         replacement = load(session, replacement)
-        row = replacement.done(rows_before=rows_before, snapshot_id=session.current_snapshot() + 1)
-        insert_manifest(session, row, replacement.manifest)
-        insert_ledger_rows(session, [row])
-        session.sign(AUTHOR, replacement.message, replacement.extra_info)
-    _check_committed(session, row)
-    _move_bounds(session, replacement.table, row)
+        (row,) = _record(session, replacement, {replacement.partition: rows_before}, session.current_snapshot() + 1)
+    _finish(session, replacement, row)
     return row
+
+
+def _record(
+    session: LakeSession, change: Change, rows_before: Mapping[Partition, int], snapshot_id: int
+) -> list[LedgerRow]:
+    """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
+    rows = change.committed(rows_before, snapshot_id)
+    insert_manifest_rows(session, change.manifest_rows())
+    insert_ledger_rows(session, rows)
+    session.sign(AUTHOR, change.message, change.extra_info)
+    return rows
+
+
+def _finish(session: LakeSession, change: Change, row: LedgerRow) -> None:
+    """Check the committed snapshot, and correct the statistics that DuckLake wrote at the commit."""
+    _check_committed(session, row)
+    _widen_float_bounds(session, change.table, row)
 
 
 def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement:
@@ -84,20 +95,17 @@ def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement
 
 
 def register_by_extension(session: LakeSession, registration: Registration) -> list[LedgerRow]:
-    """One try.
-
-    Returns:
-        The ledger rows as they stand in the ledger, in the order of the registration's.
+    """Try once to register files; returns the ledger rows as written, in the order of the registration's.
 
     Raises:
-        RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
-        RefusedFilesError: a file is none that can be registered; nothing has changed.
+        RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
+        RefusedFilesError: the extension refuses a file; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     _refuse_files(session)
-    session.rows("SET ducklake_max_retry_count = 0")  # any overlap is refused; see above
+    session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
     current = session.current_snapshot()
-    _refuse_known(session, registration)
+    _refuse_registered(session, registration)
     counts = _partition_rows(session, registration.table, registration.rows)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
@@ -105,12 +113,8 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
                 raise duckdb.TransactionException("Transaction conflict: another writer was faster")
         if registration.with_rows:
             _add_files(session, registration)
-        rows = registration.done(rows_before=counts, snapshot_id=current + 1)
-        insert_manifest_rows(session, registration.manifest_rows())
-        insert_ledger_rows(session, rows)
-        session.sign(AUTHOR, registration.message, registration.extra_info)
-    _check_committed(session, rows[0])
-    _move_bounds(session, registration.table, rows[0])
+        rows = _record(session, registration, counts, current + 1)
+    _finish(session, registration, rows[0])
     return rows
 
 
@@ -118,8 +122,8 @@ def _add_files(session: LakeSession, registration: Registration) -> None:
     for file in registration.with_rows:
         for name, folder in file.folders:
             raise RefusedFilesError(
-                f"the path of {file.uri} says {name} by a folder {folder}=…, and DuckLake's extension reads {name}=… "
-                "alone:",
+                f"the path of {file.uri} has {name} in a folder {folder}=…, and DuckLake's extension reads only "
+                f"{name}=…:",
                 "use mode: replace, or name the partition column like the folder.",
             )
     try:
@@ -130,17 +134,17 @@ def _add_files(session: LakeSession, registration: Registration) -> None:
         raise RefusedFilesError(error.problem, "land the file as the table is, or use mode: replace.") from error
 
 
-def _refuse_known(session: LakeSession, registration: Registration) -> None:
+def _refuse_registered(session: LakeSession, registration: Registration) -> None:
     with catalog_view(session) as catalog:
         table_id, path, is_relative = read_folder(catalog, registration.table)
         folder = (data_path(session.config) if is_relative else "") + path
-        found = registered_before(catalog.rows, table_id, folder, [file.uri for file in registration.files])
-    if found:
-        raise RegisteredBeforeError(found)
+        states = registered_before(catalog.rows, table_id, folder, [file.uri for file in registration.files])
+    if states:
+        raise RegisteredBeforeError(states)
 
 
 def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """How many rows the lake has of each of these partitions."""
+    """The number of rows in the lake of each partition that has any."""
     by_values: dict[tuple[PartitionValue, ...], Partition] = {partition.values: partition for partition in partitions}
     conditions = [where(partition) for partition in by_values.values()]
     names = ", ".join(identifier(column.name) for column in next(iter(by_values.values())).columns)
@@ -153,15 +157,15 @@ def _partition_rows(session: LakeSession, table: TableName, partitions: Iterable
 
 
 def _refuse_files(session: LakeSession) -> None:
-    """The extension takes a plain file into an encrypted lake, and then no query can read the table."""
+    """Refuse encrypted lakes: the extension registers a plain file there, and then no query can read the table."""
     if session.config.inserts_only:
-        raise CatalogError("the lake takes rows by INSERT only, and no files that were written outside of it.")
+        raise CatalogError("the lake accepts rows by INSERT only, and no files that were written outside of it.")
 
 
 def _check_committed(session: LakeSession, row: LedgerRow) -> None:
-    """Raise CatalogError if the ledger does not name the snapshot that it is part of."""
+    """Raise CatalogError if the ledger row has another snapshot number than the commit."""
     if session.config.is_managed:
-        return  # the server committed it, and this connection has no last snapshot
+        return  # the server made the commit, and this connection has no last snapshot
     ((committed,),) = session.rows("SELECT id FROM ducklake_last_committed_snapshot(?)", [session.alias])
     if committed != row.snapshot_id:
         raise CatalogError(
@@ -170,24 +174,21 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
         )
 
 
-def _move_bounds(session: LakeSession, table: TableName, row: LedgerRow) -> None:
-    """Move the bounds of single-precision columns of a commit's files outward, as `bounds.beyond` does.
-
-    DuckLake writes its statistics at the commit, so this is a statement of its own.
-    """
+def _widen_float_bounds(session: LakeSession, table: TableName, row: LedgerRow) -> None:
+    """Correct the bounds of FLOAT columns, which DuckLake writes only at the commit."""
     if session.unknown_specification is not None:
         return
     try:
         widen_float_bounds(session, table, row.snapshot_id)
     except CatalogError as error:
-        # The commit is done: to fail now would be to tell of a failure that was none.
-        _LOG.warning("The bounds of FLOAT columns of %s stay as DuckLake wrote them: %s", table, error)
+        # The commit has succeeded, so the run must not fail.
+        _LOG.warning("The bounds of FLOAT columns of %s remain as DuckLake wrote them: %s", table, error)
 
 
 def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:
-    """Another run may have changed the table since the files were begun; a missing column would be an error here.
+    """Refuse files that lack columns of the table, which another run may have changed meanwhile.
 
-    The direct strategy has no need of this: it takes files only that have all columns.
+    The direct strategy checks the columns of each file itself.
     """
     if not replacement.columns:
         return

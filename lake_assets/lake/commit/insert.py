@@ -1,8 +1,7 @@
-"""Commits by INSERT, for lakes that take no written files: encrypted ones, and those whose files MotherDuck manages.
+"""Commits by INSERT, for lakes that accept no written files: encrypted lakes, and lakes that MotherDuck manages.
 
-Tasks have staged the rows under a key of the run's own. DuckLake reads them and writes the data files itself, where the
-lake is encrypted under keys that the catalog holds. For a partitioned table it does not heed `target_file_size`: an
-INSERT writes one file, so there is one for each file that is to be.
+Tasks stage the rows, encrypted under a key of the run. DuckLake reads the staged files and writes the data files. For a
+partitioned table it ignores `target_file_size` and writes a file for each INSERT, so there is one INSERT for each file.
 """
 
 import dataclasses
@@ -27,10 +26,10 @@ from lake_assets.parquet.read import BATCH_ROWS
 
 
 def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """One try: the partition's rows go, the staged rows come.
+    """Try once to replace a partition by the staged rows.
 
     Returns:
-        The ledger row as it stands in the ledger; its files and bytes are those that DuckLake wrote.
+        The ledger row as written, with the number and size of the files that DuckLake wrote.
 
     Raises:
         SchemaChangedError: the rows were staged for other columns than the table has; nothing has changed.
@@ -40,21 +39,17 @@ def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerR
 
 
 def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: int) -> LedgerRow:
-    """One try to write the partition's own rows anew, as files of about the target size.
+    """Try once to rewrite the partition's rows as files of about the target size; returns the ledger row as written.
 
-    All of it is one transaction, so that another writer's commit meanwhile makes it a conflict.
+    It is one transaction, so that another writer's commit in between is a conflict.
 
     Args:
         session: an open lake.
-        replacement: without files; its columns are those of the table that are not the partition's.
+        replacement: without files; its columns are the table's columns except the partition's.
         target: bytes of a file.
 
-    Returns:
-        The ledger row as it stands in the ledger.
-
     Raises:
-        PartitionMovedError: the partition was committed from other objects than its fingerprint tells; nothing has
-            changed.
+        PartitionMovedError: the partition's fingerprint is not that of the ledger row; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     with tempfile.TemporaryDirectory(prefix="lake-assets-") as temporary:
@@ -69,24 +64,24 @@ def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: in
 def insert_statement(
     table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
 ) -> Statement:
-    """The statement that inserts the rows of some staged files, with the partition's values.
+    """The statement that inserts the rows of staged files, with the partition's values.
 
     Args:
-        table: into which.
-        partition: whose rows they are.
+        table: the table.
+        partition: the partition of the rows.
         names: the columns of the files.
         files: URIs.
-        key: under which they are encrypted.
-        lake: whose table it is.
+        key: of the encryption.
+        lake: the lake of the table.
     """
     columns = ", ".join(map(identifier, names))
-    # MotherDuck's server would read a bucket itself, and has no right to.
-    here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
+    # MotherDuck's server would read a bucket itself, without permission.
+    run_here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""
     keys = ", ".join(identifier(column.name) for column in partition.columns)
     marks = ", ".join("?" for _ in partition.columns)
     sql = (
         f"INSERT INTO {table.sql} ({columns}, {keys}) SELECT {columns}, {marks} "  # noqa: S608 - quoted names
-        f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{here})"
+        f"FROM read_parquet(?, hive_partitioning = false, encryption_config = {{footer_key_value: ?}}{run_here})"
     )
     return sql, [*partition.values, [glob_literal(file) for file in files], key]
 
@@ -113,25 +108,25 @@ def _insert(session: LakeSession, replacement: Replacement) -> Replacement:
 
 
 def _with_written(session: LakeSession, replacement: Replacement) -> Replacement:
-    """The replacement with the files and bytes that DuckLake wrote, where they can be known within the transaction."""
+    """The replacement with the files and bytes that DuckLake wrote, if they can be read in the transaction."""
     columns = [*replacement.columns, *(column.name for column in replacement.partition.columns)]
     if session.config.is_managed or "filename" in map(str.lower, columns):
-        return replacement  # no client reaches the files; or a column hides the name of each
+        return replacement  # no client can reach the files, or a column hides their names
     condition, parameters = where(replacement.partition)
     names = session.rows(
         f"SELECT DISTINCT filename FROM {replacement.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
         parameters,
     )
-    # Asks for the files' sizes, and reads none of them.
+    # This reads the files' sizes, not their content.
     ((size,),) = session.rows("SELECT sum(size)::BIGINT FROM read_blob(?)", [[glob_literal(name) for (name,) in names]])
     row = dataclasses.replace(replacement.row, files_written=len(names), bytes_written=size)
     return dataclasses.replace(replacement, row=row)
 
 
 def _stage_partition(session: LakeSession, replacement: Replacement, folder: Path, target: int) -> Replacement:
-    """The replacement with the partition's rows staged in a folder of this machine."""
+    """The replacement with the partition's rows staged in a local folder."""
     path = replacement.partition.path
-    # Its rows may be others than when it was chosen, and would get the fingerprint of those.
+    # After another commit the rows would get the fingerprint of the rows before it.
     if committed_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
         raise replacement.moved()
     local = LocalStorage(path=str(folder))

@@ -1,7 +1,7 @@
-"""What a commit does to a partition, in the words that its strategies share."""
+"""The replacement of a partition's rows as one commit, and the SQL of such commits."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import PartitionMovedError, SchemaChangedError
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.commit.change import Change
+from lake_assets.lake.ledger.tables import LedgerRow, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import DataFile
@@ -21,14 +22,14 @@ Statement = tuple[str, list[object]]
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Rows on their way into a lake that takes them by INSERT only: files that this run alone can read."""
+    """Encrypted files of rows for a lake that accepts rows by INSERT only; only this run has their key."""
 
     key: bytes = field(repr=False)
     groups: Sequence[Sequence[str]]  # URIs; the rows of each group become one data file
 
     @classmethod
     def of(cls, files: Sequence[DataFile], key: bytes, target: int) -> Self:
-        """The files in groups of about so many bytes, each begun when the one before has them."""
+        """The files in groups of about `target` bytes."""
         groups: list[list[str]] = []
         size = target
         for file in files:
@@ -41,44 +42,43 @@ class Staged:
 
 
 @dataclass(frozen=True, slots=True)
-class Replacement:
-    """What one commit does: the partition's rows go, these files' rows come, the ledger row tells."""
+class Replacement(Change):
+    """A commit that replaces the partition's rows by those of these files."""
 
     table: TableName
     partition: Partition
     files: Sequence[str]  # URIs; empty: the partition is cleared
     manifest: Manifest
-    row: LedgerRow  # its snapshot_id, rows_before and finished_at are filled in by the commit
-    replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: whatever is there
-    columns: Sequence[str] = ()  # that the files have; unknown when empty
-    schema: pa.Schema | None = None  # of the files, where the table may have other types by now
-    staged: Staged | None = None  # the rows, where they are inserted; there are no files then
+    row: LedgerRow
+    replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: any
+    columns: Sequence[str] = ()  # of the files; empty: unknown
+    schema: pa.Schema | None = None  # of the files, if the table may have other types now
+    staged: Staged | None = None  # the rows to insert; there are no files then
 
-    def done(self, *, rows_before: int, snapshot_id: int) -> LedgerRow:
-        """The ledger row of this replacement as part of a snapshot."""
-        return self.row.committed(rows_before=rows_before, snapshot_id=snapshot_id)
+    def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
+        """See `Change`."""
+        return {self.partition: self.row}
+
+    def manifest_rows(self) -> list[tuple[object, ...]]:
+        """A row for each object of the manifest."""
+        return manifest_values(self.row, self.manifest)
 
     def moved(self) -> PartitionMovedError:
-        """The error of a commit to a partition that another writer has committed meanwhile."""
+        """The error for a partition that another writer committed after it was read."""
         return PartitionMovedError(
             f"partition {self.partition} of {self.table} was committed again meanwhile:",
             "nothing was changed; run it again.",
         )
 
     def columns_changed(self) -> SchemaChangedError:
-        """The error of a commit to a table that has other columns than the files were written for."""
+        """The error for a table whose columns changed after the files were written."""
         return SchemaChangedError(
             f"the columns of {self.table} changed while {self.partition} was being written:", "run it again."
         )
 
     @property
-    def message(self) -> str:
-        """The snapshot's commit message."""
-        return f"{self.row.stream} {self.row.load_partition}: {self.row.mode} by run {self.row.run_id}"
-
-    @property
     def extra_info(self) -> str:
-        """The same for programs: a JSON object."""
+        """The message for programs: a JSON object with the partition."""
         row = self.row
         return json.dumps({"run_id": row.run_id, "stream": row.stream, "load_partition": row.load_partition})
 
@@ -90,7 +90,7 @@ def delete_statement(table: TableName, partition: Partition) -> Statement:
 
 
 def add_files_statement(table: TableName, files: Sequence[str]) -> Statement:
-    """The statement that registers files; the partition's values are taken from their paths."""
+    """The statement that registers files; DuckLake reads the partition's values from their paths."""
     return (
         "CALL ducklake_add_data_files(?, ?, ?, schema => ?, hive_partitioning => true)",
         [table.lake, table.table, [glob_literal(file) for file in files], table.schema],
@@ -103,7 +103,7 @@ def list_files_statement(table: TableName) -> Statement:
 
 
 def count_partition(session: LakeSession, table: TableName, partition: Partition) -> int:
-    """How many rows of a partition a table has.
+    """The number of rows of a partition in a table.
 
     Raises:
         CatalogError: the table cannot be read.
@@ -114,11 +114,11 @@ def count_partition(session: LakeSession, table: TableName, partition: Partition
 
 
 def where(partition: Partition) -> tuple[str, list[object]]:
-    """The condition that holds for a partition's rows only, with its bound parameters."""
+    """The SQL condition for a partition's rows, with its bound parameters."""
     conditions: list[str] = []
     parameters: list[object] = []
     for column, value in zip(partition.columns, partition.values, strict=True):
-        # `IS NOT DISTINCT FROM` would do for both, but files are pruned by `=` and `IS NULL` only.
+        # DuckLake prunes files by `=` and `IS NULL`, but not by `IS NOT DISTINCT FROM`.
         if value is None:
             conditions.append(f"{identifier(column.name)} IS NULL")
         else:

@@ -1,9 +1,9 @@
 """The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
 
 There are three commit strategies. The direct strategy writes the catalog's tables by DuckLake's specification. Its cost
-does not depend on the partition's rows. The extension strategy does the rest: a table's first file, rows that others
-deleted or inlined, catalogs that have no driver here. Both make the same lake, and tests compare the two. The INSERT
-strategy serves lakes that take no written files: encrypted ones, and those whose files MotherDuck manages.
+does not depend on the partition's rows. The extension strategy commits what the direct strategy does not support: a
+table's first file, rows that others deleted or inlined, catalogs without a driver here. Tests compare the two. The
+INSERT strategy is for lakes that accept no written files: encrypted lakes, and lakes that MotherDuck manages.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ STRATEGIES: Sequence[Strategy] = (replace_directly, replace_by_extension)
 REGISTER_STRATEGIES: Sequence[RegisterStrategy] = (register_directly, register_by_extension)
 
 Task = TypeVar("Task")
-Done = TypeVar("Done")
+Result = TypeVar("Result")
 
 
 def strategies_of(lake: Lake) -> Sequence[Strategy]:
@@ -45,17 +45,18 @@ def strategies_of(lake: Lake) -> Sequence[Strategy]:
 
 
 def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy] | None = None) -> LedgerRow:
-    """Replace the partition in one transaction; a reader sees the old rows or the new ones.
+    """Replace the partition in one transaction; a reader sees the old rows or the new rows.
 
-    Another writer's commit in between rolls this one back, and all of it is tried again.
+    If another writer commits in between, the transaction is rolled back and retried.
 
     Args:
         session: an open lake.
-        replacement: what is to be done.
-        strategies: the first that can do it does it; the last can always. Those of the lake when None.
+        replacement: the replacement.
+        strategies: the first that supports the replacement makes it; the last supports all. Those of the lake when
+            None.
 
     Returns:
-        The ledger row as it stands in the ledger.
+        The ledger row as written.
 
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
@@ -65,13 +66,13 @@ def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[
     strategies = strategies_of(session.config) if strategies is None else strategies
     return under_lock(
         session,
-        lambda: _replaced(session, replacement, strategies),
+        lambda: _replace(session, replacement, strategies),
         f"partition {replacement.partition} of {replacement.table}",
         lambda: _committed(session, replacement.row),
     )
 
 
-def _replaced(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:
+def _replace(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:
     if replacement.schema is not None:
         table = data_schema(session, replacement.table, replacement.partition.columns)
         for field in replacement.schema:
@@ -84,19 +85,19 @@ def _replaced(session: LakeSession, replacement: Replacement, strategies: Sequen
 def commit_registration(
     session: LakeSession, registration: Registration, strategies: Sequence[RegisterStrategy] = REGISTER_STRATEGIES
 ) -> list[LedgerRow]:
-    """Register files of many partitions in one transaction; a reader sees none of them or all.
+    """Register files of many partitions in one transaction; a reader sees all of them or none.
 
     Args:
         session: an open lake.
-        registration: what is to be done. `started_at` of its ledger rows tells them from those of others.
-        strategies: the first that can do it does it; the last can always.
+        registration: the registration; `started_at` of its ledger rows is unique in the run and partition.
+        strategies: the first that supports the registration makes it; the last supports all.
 
     Returns:
-        The ledger rows as they stand in the ledger, in the order of the registration's.
+        The ledger rows as written, in the order of the registration's.
 
     Raises:
-        RegisteredBeforeError: the catalog has some of the files already; nothing has changed.
-        RefusedFilesError: a file is none that can be registered; nothing has changed.
+        RegisteredBeforeError: the catalog already has some of the files; nothing has changed.
+        RefusedFilesError: the extension refuses a file; nothing has changed.
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         CatalogError: the catalog refuses; nothing has changed.
     """
@@ -109,14 +110,14 @@ def commit_registration(
 
 
 def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
-    """Let the catalog say what is true of changed and vanished files, in one transaction.
+    """Renew the catalog's facts of changed and vanished files in one transaction.
 
     Returns:
-        The ledger rows as they stand in the ledger, in the order of the repair's.
+        The ledger rows as written, in the order of the repair's.
 
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
-        CatalogError: the catalog refuses, or is none that can be repaired; nothing has changed.
+        CatalogError: the catalog refuses, or does not support the repair; nothing has changed.
     """
     try:
         return under_lock(
@@ -134,15 +135,17 @@ def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
 
 def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:
     first, *others = registration.rows.values()
-    if (done := _committed(session, first)) is None:
+    if (committed := _committed(session, first)) is None:
         return None
-    return [done, *(_committed(session, row) or row for row in others)]
+    return [committed, *(_committed(session, row) or row for row in others)]
 
 
-def _first_able(session: LakeSession, task: Task, strategies: Sequence[Callable[[LakeSession, Task], Done]]) -> Done:
+def _first_able(
+    session: LakeSession, task: Task, strategies: Sequence[Callable[[LakeSession, Task], Result]]
+) -> Result:
     *others, last = strategies
     for strategy in others:
-        with suppress(NotDirectError):  # then another strategy is the way, which is no fault
+        with suppress(NotDirectError):  # the next strategy is tried
             return strategy(session, task)
     if session.unknown_specification is not None and not session.config.is_managed:
         _LOG.warning("DuckLake's extension makes this commit: %s.", session.unknown_specification)
@@ -150,13 +153,13 @@ def _first_able(session: LakeSession, task: Task, strategies: Sequence[Callable[
 
 
 def _committed(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
-    """The row as the ledger has it, if an earlier try was committed after all."""
-    found = session.rows(
+    """The row as written, if an earlier try was committed although it failed."""
+    rows = session.rows(
         f"SELECT snapshot_id, rows_before, finished_at FROM {ledger_table(session.config).sql} "  # noqa: S608
         "WHERE run_id = ? AND stream = ? AND load_partition = ? AND started_at = ? AND status = 'committed'",
         [row.run_id, row.stream, row.load_partition, row.started_at],
     )
-    if not found:
+    if not rows:
         return None
-    snapshot_id, rows_before, finished_at = found[0]
+    snapshot_id, rows_before, finished_at = rows[0]
     return dataclasses.replace(row, snapshot_id=snapshot_id, rows_before=rows_before, finished_at=finished_at)

@@ -1,4 +1,4 @@
-"""Whether a landed file is one that every reader of the lake reads rightly as it is, for nothing of it is rewritten."""
+"""Checks that every reader of the lake can read a landed file as it is, because a registered file is not rewritten."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,8 @@ import pyarrow as pa
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.catalog.footers import Footer
-from lake_assets.lake.schema.paths import says
+from lake_assets.lake.catalog.mapping import Folders
+from lake_assets.lake.schema.paths import is_in_path
 from lake_assets.lake.schema.types import PARTITION_ARROW_TYPES, is_read_as
 from lake_assets.lake.session import LakeSession, translated
 from lake_assets.layout.derived import Derived
@@ -21,10 +22,7 @@ from lake_assets.storage.store import LandedObject
 
 _ROWS = 131_072  # of a batch
 TOO_EARLY = ("INT32", "5877642-06-23 (BC)")
-"""The text of a day that DuckDB writes and cannot read: in the catalog's statistics it would fail each query."""
-
-Folders = frozenset[tuple[str, str]]
-"""Partition columns, in lower case, each with the name of the folder that says it in the path."""
+"""The type and text of a day that DuckDB writes and cannot read: in the catalog it would fail each query."""
 
 SchemaOf = Callable[[LandedObject], pa.Schema]
 """Reads the Arrow schema of a landed object; raises SourceError."""
@@ -32,11 +30,11 @@ SchemaOf = Callable[[LandedObject], pa.Schema]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How readers see a file's partition columns."""
+    """Where readers find a file's partition columns."""
 
-    inside: frozenset[str]  # those that they take from the file, in lower case; the others from its path
+    inside: frozenset[str]  # columns that they read from the file, in lower case; the others are in its path
     folders: Folders  # of the others, those whose folder has another name than the column
-    ignored: frozenset[str]  # names in the file of those that they take from the path all the same
+    ignored: frozenset[str]  # names in the file of columns that they read from the path nevertheless
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +43,17 @@ class Keys:
 
     columns: Sequence[PartitionColumn]
     layout: Template = field(default_factory=Template.root)  # of the landing zone
-    derived: Sequence[Derived] = ()  # those that are made of another column of the files
+    derived: Sequence[Derived] = ()  # those that are derived from another column of the files
 
 
-class Fitting:
-    """Looks at the files of one table. What files of one shape have in common is asked for once.
+class FileChecker:
+    """Checks the files of one table. Files of the same shape share the check of their columns.
 
     Args:
         session: an open lake, whose engine has the secret of the landing zone.
         keys: the partition columns.
         target: the table's other columns.
-        schema_of: asked once for all files of a shape.
+        schema_of: called once for all files of a shape.
     """
 
     def __init__(
@@ -72,121 +70,123 @@ class Fitting:
         self._target = target
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
-        self._sound: set[int] = set()  # shapes
+        self._checked: set[int] = set()  # shapes
         self._by_path: dict[tuple[str, Partition], frozenset[str]] = {}
 
-    def view(self, o: LandedObject, partition: Partition, footer: Footer) -> View:
-        """How readers see the file.
+    def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
+        """Check a file; returns where readers find its partition columns.
 
         Raises:
-            SchemaError: its columns, a day or a row's partition are not what they must be; the error names it.
+            SchemaError: a column, a day or a row's partition does not fit; the error names it.
             SourceError: it cannot be read.
         """
         early = [p for p, chunks in footer.chunks.items() if any((c.type, c.least) == TOO_EARLY for c in chunks)]
         if early:
             raise SchemaError(
-                f"column {early[0]!r} of the object {o.uri} has a day before 5877642-06-25 (BC), the first that "
+                f"column {early[0]!r} of the object {landed.uri} has a day before 5877642-06-25 (BC), the first that "
                 "DuckDB's DATE can hold:",
                 "correct the value where it is written.",
             )
         schema = self._schemas.get(footer.shape)
         if schema is None:
-            schema = self._schemas[footer.shape] = self._schema_of(o)
-        if footer.shape not in self._sound:
-            self._check_columns(o, partition, schema)
-            self._sound.add(footer.shape)
+            schema = self._schemas[footer.shape] = self._schema_of(landed)
+        if footer.shape not in self._checked:
+            self._check_columns(landed, partition, schema)
+            self._checked.add(footer.shape)
         names = {name.lower(): name for name in schema.names}
-        by_path = self._said_by_path(o, partition)
+        by_path = self._in_path(landed, partition)
         inside = frozenset(column.name.lower() for column in self._columns) - by_path
-        folders = self._under_other_names(o, partition, inside - names.keys())
+        folders = self._in_other_folders(landed, partition, inside - names.keys())
         inside -= {name for name, _ in folders}
         for column, value in zip(self._columns, partition.values, strict=True):
             name = names.get(column.name.lower())
             if column.name.lower() in inside:
-                self._check_inside(o, column, schema, name)
+                self._check_inside(landed, column, schema, name)
             if name is not None:
-                self._check_values(o, partition, footer, name, None if value is None else str(value))
-        for made in made_of(self._derived, partition, names, f"the object {o.uri}"):
-            self._check_made(o, made, schema, footer)
+                self._check_values(landed, partition, footer, name, None if value is None else str(value))
+        for made in made_of(self._derived, partition, names, f"the object {landed.uri}"):
+            self._check_made(landed, made, schema, footer)
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
 
-    def _check_columns(self, o: LandedObject, partition: Partition, schema: pa.Schema) -> None:
-        fitter = Fitter(schema, self._target, partition, f"the object {o.uri}")
+    def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> None:
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.uri}")
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):
                 if without_values(pa.schema([schema.field(name)])):
                     raise SchemaError(
-                        f"column {name!r} of the object {o.uri} has no value and no type ({given}), and DuckLake reads "
-                        f"such a column as integer, not as the table's {wanted.type}:",
+                        f"column {name!r} of the object {landed.uri} has no value and no type ({given}), and DuckLake "
+                        f"reads such a column as integer, not as the table's {wanted.type}:",
                         "land it with the table's type, also where all of it is NULL, or use mode: replace, which "
                         "rewrites it.",
                     )
                 raise SchemaError(
-                    f"column {name!r} of the object {o.uri} is {given}, which DuckLake does not read as the table's "
-                    f"{wanted.type}:",
+                    f"column {name!r} of the object {landed.uri} is {given}, which DuckLake does not read as the "
+                    f"table's {wanted.type}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
 
-    def _said_by_path(self, o: LandedObject, partition: Partition) -> frozenset[str]:
-        folder = o.uri.rpartition("/")[0]
+    def _in_path(self, landed: LandedObject, partition: Partition) -> frozenset[str]:
+        folder = landed.uri.rpartition("/")[0]
         key = (folder, partition)
         if key not in self._by_path:
             folders = folder.split("/")
             self._by_path[key] = frozenset(
                 column.name.lower()
                 for column, value in zip(self._columns, partition.values, strict=True)
-                if says(folders, column, value)
+                if is_in_path(folders, column, value)
             )
         return self._by_path[key]
 
-    def _under_other_names(self, o: LandedObject, partition: Partition, missing: Collection[str]) -> Folders:
-        """The columns that the path says by a folder of another name, which readers get from the catalog."""
-        folders = o.uri.rpartition("/")[0].split("/")
+    def _in_other_folders(self, landed: LandedObject, partition: Partition, missing: Collection[str]) -> Folders:
+        """The columns in a folder of another name, whose values readers get from the catalog."""
+        folders = landed.uri.rpartition("/")[0].split("/")
         return frozenset(
             (column.name.lower(), name)
             for column, value in zip(self._columns, partition.values, strict=True)
             if column.name.lower() in missing
             and (name := self._other_names.get(column.name)) is not None
-            and says(folders, column, value, name)
+            and is_in_path(folders, column, value, name)
         )
 
-    def _check_inside(self, o: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
+    def _check_inside(self, landed: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
         if name is None:
             raise SchemaError(
-                f"the partition column {column.name!r} of the object {o.uri} stands neither in the file nor, as a "
-                f"folder {column.name}=… that readers of the lake understand, in its path:",
+                f"the partition column {column.name!r} of the object {landed.uri} is neither in the file nor in its "
+                f"path, as a folder {column.name}=… that readers of the lake understand:",
                 "land the column in the file too (landing: keep_path_columns: true), or use mode: replace.",
             )
         given, wanted = schema.field(name).type, PARTITION_ARROW_TYPES[column.type]
         if not (widens(given, wanted) and is_read_as(given, wanted)):
             raise SchemaError(
-                f"the partition column {name!r} of the object {o.uri} is {given}, and the table's is {wanted}:",
+                f"the partition column {name!r} of the object {landed.uri} is {given}, and the table's is {wanted}:",
                 "land it with the table's type, or use mode: replace.",
             )
 
-    def _check_values(self, o: LandedObject, partition: Partition, footer: Footer, name: str, text: str | None) -> None:
-        """Every row is of the file's own partition; the footer mostly knows."""
+    def _check_values(
+        self, landed: LandedObject, partition: Partition, footer: Footer, name: str, text: str | None
+    ) -> None:
+        """Check that every row belongs to the file's partition; mostly the footer proves it."""
         if name in footer.chunks and footer.is_always(name, text):
             return
         wrong = self._session.rows(
             f"SELECT {identifier(name)}::VARCHAR FROM read_parquet(?, hive_partitioning => false) "  # noqa: S608
             f"WHERE {identifier(name)}::VARCHAR IS DISTINCT FROM ? LIMIT 1",
-            [glob_literal(o.uri), text],
+            [glob_literal(landed.uri), text],
         )
         if wrong:
             raise SchemaError(
-                f"the object {o.uri} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
+                f"the object {landed.uri} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
                 "land the row in its own partition.",
             )
 
-    def _check_made(self, o: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
-        """Every row is of the file's own partition, by the column that the partition's value is made of."""
+    def _check_made(self, landed: LandedObject, made: Made, schema: pa.Schema, footer: Footer) -> None:
+        """Check that every row belongs to the file's partition, by the column that its value is derived from."""
         chunks = footer.chunks.get(made.name, ())
         kind = schema.field(made.name).type
         if chunks and all(made.is_proved(c.least, c.greatest, c.nulls, c.values, kind) for c in chunks):
             return
         sql = f"SELECT {identifier(made.name)} FROM read_parquet(?, hive_partitioning => false)"  # noqa: S608
         with translated(self._session.config), self._session.connection.cursor() as cursor:
-            for batch in cursor.execute(sql, [glob_literal(o.uri)]).to_arrow_reader(_ROWS):
+            for batch in cursor.execute(sql, [glob_literal(landed.uri)]).to_arrow_reader(_ROWS):
                 made.check(batch)

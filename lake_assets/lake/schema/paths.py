@@ -1,4 +1,4 @@
-"""What DuckDB, and so every reader of a DuckLake, takes from the path of a registered file."""
+"""The values that DuckDB, and so every reader of a DuckLake, reads from the path of a registered file."""
 
 import re
 from collections.abc import Sequence
@@ -7,21 +7,22 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import PartitionColumn, PartitionValue
 
-# DuckDB ends a value at these, or takes the folder for none of `name=value`.
+# DuckDB ends a value at one of these, or does not read the folder as `name=value`.
 _ENDS = re.compile(r"[=\\?\n]")
 
 
-def says(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str | None = None) -> bool:
-    """Whether a reader finds this value of the column in the path, as Hive writes it.
+def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str | None = None) -> bool:
+    """Whether readers find this value of the column in the path, as Hive writes it.
 
     Args:
-        folders: all of the file's URI, those of the storage's root too, as they stand in it.
-        column: which.
-        value: what the layout reads from the same path.
-        name: of the folder; the column's own when None.
+        folders: all folders of the file's URI, with those of the storage's root, as written.
+        column: the partition column.
+        value: the value that the layout reads from the same path.
+        name: of the folder; the column's name when None.
     """
     wanted = name or column.name
-    texts = [text for name, equals, text in (folder.partition("=") for folder in folders) if name == wanted and equals]
+    pairs = [folder.partition("=") for folder in folders]
+    texts = [text for folder_name, equals, text in pairs if folder_name == wanted and equals]
     if len(texts) != 1 or _ENDS.search(texts[0]):
         return False
     (text,) = texts

@@ -76,7 +76,7 @@ def test_nulls_are_of_the_null_partition(local_world: World) -> None:
 
     done = index(local_world, outside=True)
 
-    assert "stands neither in the file nor" in str(done["date=__HIVE_DEFAULT_PARTITION__"].error)
+    assert "is neither in the file nor" in str(done["date=__HIVE_DEFAULT_PARTITION__"].error)
     assert "has a row with ts='None'" in str(done[FEB_18].error)
 
 

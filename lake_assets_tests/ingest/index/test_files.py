@@ -181,7 +181,7 @@ def test_a_layout_that_readers_do_not_know_is_registered_where_the_files_have_th
     assert indexed_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [("NW", "2026-02-11")]
     assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE region = 'NW'") == [(2,)]
     errors = " ".join(str(o.error) for o in outcomes.values())
-    assert f"the partition column 'region' of the object {plain} stands neither in the file nor" in errors
+    assert f"the partition column 'region' of the object {plain} is neither in the file nor" in errors
     assert f"the object {lying} has a row with date='2026-02-11'" in errors
 
 

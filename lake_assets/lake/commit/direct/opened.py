@@ -1,21 +1,31 @@
-"""What every commit of the direct strategy begins with: the catalog's transaction, the next snapshot, the table."""
+"""The start and the end of every commit of the direct strategy."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
+from lake_assets.lake.catalog.mapping import Folders, ensure_mapping
 from lake_assets.lake.catalog.registered import partition_rows
 from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read_partitioning, read_table
 from lake_assets.lake.catalog.transaction import Transaction
-from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.lake.commit.change import Change
+from lake_assets.lake.ledger.tables import (
+    LEDGER_COLUMNS,
+    MANIFEST_COLUMNS,
+    LedgerRow,
+    ledger_table,
+    ledger_values,
+    manifest_table,
+)
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTable:
-    """A table in a transaction of the catalog; what `transaction` notes is committed with it, or not at all."""
+    """A table in an open transaction of the catalog."""
 
     session: LakeSession
     database: CatalogDatabase
@@ -29,7 +39,7 @@ class OpenTable:
         return (data_path(self.session.config) if self.table.is_relative else "") + self.table.path
 
     def rows_of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """How many rows each of the partitions has, before anything is changed.
+        """The number of rows of each partition, before anything is changed.
 
         Raises:
             NotDirectError: the table is partitioned by other columns.
@@ -37,16 +47,37 @@ class OpenTable:
         counts = partition_rows(self.database.rows, self.table.table_id, len(self.partitioning.columns))
         return {p: counts.get(tuple(key_values(self.partitioning, p)), 0) for p in partitions}
 
+    def mapping(self, inside: Collection[str], folders: Folders) -> int:
+        """The id of the mapping for such files; see `read_mapping`."""
+        return ensure_mapping(self.database, self.transaction, self.table, self.partitioning, inside, folders)
+
+    def finish(self, change: Change, rows_before: Mapping[Partition, int]) -> list[LedgerRow]:
+        """Append the manifest and ledger rows, and write the snapshot.
+
+        Returns:
+            The ledger rows as written.
+
+        Raises:
+            NotDirectError: the ledger or the manifest table has other columns.
+        """
+        lake, transaction = self.session.config, self.transaction
+        rows = change.committed(rows_before, transaction.snapshot_id)
+        manifest, ledger = (read_table(self.database, name) for name in (manifest_table(lake), ledger_table(lake)))
+        transaction.append(manifest, list(MANIFEST_COLUMNS), change.manifest_rows())
+        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
+        transaction.finish(AUTHOR, change.message, change.extra_info)
+        return rows
+
 
 @contextmanager
 def open_table(session: LakeSession, name: TableName) -> Iterator[OpenTable]:
-    """Begin a transaction for the table; it is committed when the block ends, and rolled back when it raises.
+    """Begin a transaction; it is committed when the block ends, and rolled back when the block raises.
 
     Raises:
-        NotDirectError: the table, or the catalog, is none for this strategy.
+        NotDirectError: the direct strategy does not support the table or the catalog.
         CatalogError: the catalog refuses, or another writer was faster.
     """
     with catalog_transaction(session) as database:
         transaction = Transaction(database, session.connection)
         table = read_table(database, name)
-        yield OpenTable(session, database, transaction, table, read_partitioning(database, table))
+        yield OpenTable(session, database, transaction, table, read_partitioning(database, table.table_id))

@@ -1,0 +1,43 @@
+"""What every commit has: a table, and the ledger and manifest rows that are written in the same transaction."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import TableName
+from lake_assets.layout.partition import Partition
+
+
+class Change(ABC):
+    """A change of a table that one transaction commits, with a ledger row for each partition."""
+
+    table: TableName
+
+    @abstractmethod
+    def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
+        """The ledger rows; the commit sets their snapshot_id, rows_before and finished_at."""
+
+    @abstractmethod
+    def manifest_rows(self) -> list[tuple[object, ...]]:
+        """The rows for the manifest table, in the order of its columns."""
+
+    def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
+        """The ledger rows as part of a snapshot."""
+        return [
+            row.committed(rows_before=rows_before.get(partition, 0), snapshot_id=snapshot_id)
+            for partition, row in self.ledger_rows().items()
+        ]
+
+    @property
+    def message(self) -> str:
+        """The snapshot's commit message."""
+        row, *others = self.ledger_rows().values()
+        partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
+        return f"{row.stream} {partitions}: {row.mode} by run {row.run_id}"
+
+    @property
+    def extra_info(self) -> str:
+        """The message for programs: a JSON object."""
+        row, *others = self.ledger_rows().values()
+        return json.dumps({"run_id": row.run_id, "stream": row.stream, "load_partitions": len(others) + 1})
