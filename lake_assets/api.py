@@ -16,7 +16,7 @@ from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan, plan
 from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_interrupts
 from lake_assets.lake.commit.replacement import where
-from lake_assets.lake.session import translated
+from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
 from lake_assets.spark.python_side import has_session, stop_session

@@ -1,8 +1,8 @@
-"""Checks of the catalog: against the ledger, and against the files that there are."""
+"""Checks of the catalog against the ledger and against the files in the storage."""
 
 from collections.abc import Iterable, Sequence
 
-from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.files import snapshot_ids
 from lake_assets.lake.catalog.table_files import (
     CatalogFile,
@@ -20,11 +20,11 @@ from lake_assets.streams.stream import OpenStream
 
 
 def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every row of the ledger
-    """Whether each committed ledger row's snapshot exists and holds as many rows of its partition.
+    """Whether the snapshot of each committed ledger row exists and has as many rows of the partition.
 
-    The catalog's own figures are asked, so that years of commits are two queries. Snapshots before the oldest one
-    have expired, and are counted. A registration in place adds to the rows that were there before it; what it said is
-    over once a repair has changed what all snapshots say of such files.
+    The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
+    oldest existing one have expired, and are only counted. A registration in place adds rows to the rows before it. A
+    repair changes the figures of all snapshots, so earlier registrations of its partition are not compared.
 
     Raises:
         CatalogError: the lake cannot be read.
@@ -49,57 +49,54 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
         held = _rows_at(snapshot, by_partition.get(_key(partition), ()), deletes) if partition else rows
         if held != rows:
             wrong.append(f"{path}: snapshot {snapshot} holds {held:,} rows, and the ledger says {rows:,}")
-    return CheckResult(
+    return CheckResult.of_findings(
         "ledger",
-        not wrong,
-        "Ledger and snapshots do not agree; ingest these partitions with --force."
-        if wrong
-        else f"{len(committed) - len(expired):,} commits of the ledger are as their snapshots have them.",
+        wrong,
+        failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
+        success=f"{len(committed) - len(expired):,} commits of the ledger agree with their snapshots.",
         numbers={"commits": len(committed), "expired": len(expired), "wrong": len(wrong)},
-        named=wrong[:NAMED],
     )
 
 
 def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every file
-    """Whether every data file that a snapshot names is there, by a listing of the table's folder.
+    """Whether every data file that a snapshot names exists, by a listing of the table's folder.
 
-    A table that was renamed has files in the folder of its old name too.
+    A renamed table also has files in the folder of its old name.
 
     Raises:
         LakeAssetsError: the lake or its storage cannot be read.
     """
     with stream.lake.open(read_only=True) as lake:
         files = all_files(lake, stream.table)
-    there: set[str] = set()
+    existing: set[str] = set()
     elsewhere = 0
     storage = Store(stream.lake_config.own_storage)
     keys = [file.uri.removeprefix(f"{storage.root}/") for file in files if file.uri.startswith(f"{storage.root}/")]
     for folder in {"".join(f"{name}/" for name in key.split("/")[:-1][:2]) for key in keys}:
-        there |= {o.uri for o in storage.list(folder)}
+        existing |= {stored.uri for stored in storage.list(folder)}
     if any(file.uri.startswith(f"{stream.source.root}/") for file in files):
-        there |= {o.uri for o in stream.source.list()}
+        existing |= {landed.uri for landed in stream.source.list()}
     missing = []
     for file in files:
-        if file.uri in there:
+        if file.uri in existing:
             continue
         if file.uri.startswith((f"{storage.root}/", f"{stream.source.root}/")):
             missing.append(file.uri)
         else:
-            elsewhere += 1  # registered by others, from a place that the config does not know
-    return CheckResult(
+            elsewhere += 1  # registered by another client, from a storage that is not in the config
+    return CheckResult.of_findings(
         "data_files",
-        not missing,
-        "Files that the catalog names are gone, and queries of their partitions fail; ingest these with --force."
-        if missing
-        else f"{len(files) - elsewhere:,} files that the catalog names are there.",
+        missing,
+        failure="Files that the catalog names are gone, and queries of their partitions fail; "
+        "ingest these with --force.",
+        success=f"{len(files) - elsewhere:,} files that the catalog names exist.",
         numbers={"files": len(files), "missing": len(missing), "elsewhere": elsewhere},
-        named=missing[:NAMED],
     )
 
 
 def _committed(lake: LakeSession, stream: OpenStream) -> list[tuple[int, str, int]]:
-    """Snapshot, partition and rows after it of every committed row of the ledger that is of the table as it is."""
-    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
+    """Snapshot, partition and rows after the commit, of every committed ledger row of the present table."""
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     return lake.rows(
         "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
         "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AND snapshot_id >= ? AS wanted, "
@@ -115,19 +112,19 @@ def _by_partition(
     files: Iterable[CatalogFile], columns: dict[tuple[int, int], str], names: Sequence[str]
 ) -> dict[tuple[str | None, ...], list[CatalogFile]]:
     """The files by their partition's values, in the order of these names."""
-    found: dict[tuple[str | None, ...], list[CatalogFile]] = {}
+    result: dict[tuple[str | None, ...], list[CatalogFile]] = {}
     for file in files:
         values = {columns.get((file.partition_id or 0, index)): text for index, text in file.values.items()}
-        found.setdefault(tuple(values.get(name) for name in names), []).append(file)
-    return found
+        result.setdefault(tuple(values.get(name) for name in names), []).append(file)
+    return result
 
 
 def _rows_at(snapshot: int, files: Iterable[CatalogFile], deletes: dict[int, list[Deletes]]) -> int:
-    """How many rows of these files a snapshot holds."""
+    """The number of rows of these files in a snapshot."""
     return sum(
-        file.rows - sum(gone.rows for gone in deletes.get(file.file_id, ()) if _lives(gone, snapshot))
+        file.rows - sum(d.rows for d in deletes.get(file.file_id, ()) if _is_in(d, snapshot))
         for file in files
-        if _lives(file, snapshot)
+        if _is_in(file, snapshot)
     )
 
 
@@ -135,5 +132,5 @@ def _key(partition: Partition) -> tuple[str | None, ...]:
     return tuple(None if value is None else str(value) for value in partition.values)
 
 
-def _lives(found: CatalogFile | Deletes, snapshot: int) -> bool:
-    return found.begin_snapshot <= snapshot and (found.end_snapshot is None or found.end_snapshot > snapshot)
+def _is_in(entry: CatalogFile | Deletes, snapshot: int) -> bool:
+    return entry.begin_snapshot <= snapshot and (entry.end_snapshot is None or entry.end_snapshot > snapshot)

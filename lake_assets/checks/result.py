@@ -1,25 +1,25 @@
-"""What a check looks at, and what it says."""
+"""The scope and the result of a check."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Self
 
 from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]
 
-NAMED = 10  # partitions, files or rows that a result names
+NAMED = 10  # partitions, files or rows that a result names at most
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What of a table is looked at: the partitions of a run just done, or, without one, all there is.
+    """The part of a table to check: the partitions of a run, or the whole table.
 
     Attributes:
-        run_id: of the run; None where no run says what is looked at.
-        partitions: that the run committed or found unchanged; None: the whole table.
-        failed: that the run tried and did not commit. The rows from before the run are still in the lake.
+        run_id: of the run; None without a run.
+        partitions: those that the run committed or found unchanged; None: the whole table.
+        failed: those that the run did not commit. Their rows from before the run are still in the lake.
     """
 
     run_id: str | None = None
@@ -28,21 +28,21 @@ class Scope:
 
     @property
     def tried(self) -> tuple[Partition, ...] | None:
-        """All partitions of the run, however they ended; None: the whole table."""
+        """All partitions of the run, with every result; None: the whole table."""
         return None if self.partitions is None else (*self.partitions, *self.failed)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
         name: of the check.
-        passed: whether all is well.
-        description: one sentence of what was found, with how to fix it.
+        passed: whether the check passed.
+        description: one sentence that says what is wrong and how to fix it.
         severity: of a check that did not pass.
-        numbers: figures by plain names, one meaning a name.
-        named: the first of what is wrong.
+        numbers: figures by name.
+        named: the first findings.
     """
 
     name: str
@@ -51,3 +51,17 @@ class CheckResult:
     severity: Severity = "error"
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     named: Sequence[str] = ()
+
+    @classmethod
+    def of_findings(
+        cls,
+        name: str,
+        findings: Sequence[str],
+        *,
+        failure: str,
+        success: str,
+        numbers: Mapping[str, int],
+        severity: Severity = "error",
+    ) -> Self:
+        """The result of a check that passes if there are no findings."""
+        return cls(name, not findings, failure if findings else success, severity, numbers, findings[:NAMED])

@@ -20,7 +20,7 @@ def validate(options: Options) -> None:
     from rich.text import Text
 
     from lake_assets.cli.output import print_table
-    from lake_assets.lake.session import catalog_location, storage_location
+    from lake_assets.lake.failures import catalog_location, storage_location
     from lake_assets.streams.stream import open_streams
 
     config = options.load()

@@ -1,8 +1,8 @@
-"""The lock under which a lake's commits follow each other: for speed, not for safety.
+"""The lock that serializes a lake's commits, for speed. Correctness does not depend on it.
 
-DuckLake numbers its snapshots in one row of commits, so two that overlap cost one of them a retry. Waiting for a
-lock is cheaper. Safety is the catalog's: a writer that knows nothing of the lock makes a conflict, never a mixture.
-A lock ends with its process, however that ends.
+DuckLake numbers its snapshots, so one of two overlapping commits must be retried. Waiting for a lock is cheaper. The
+catalog guarantees correctness: a writer without the lock causes a conflict, never mixed rows. A lock ends with its
+process.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ TIMEOUT = 600.0  # seconds; a commit takes well under one
 def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     """Hold the lake's lock: a file beside a file catalog, an advisory lock of a PostgreSQL catalog.
 
-    A catalog at MotherDuck has none: its own check for conflicts, and the retry, are what there is.
+    A MotherDuck catalog has no lock, only its own check for conflicts and the retry.
 
     Raises:
         CatalogLockedError: it is not free within `timeout` seconds.
-        CatalogUnreachableError: the catalog's server is away.
-        CatalogError: it cannot be taken.
+        CatalogUnreachableError: the catalog's server is unreachable.
+        CatalogError: it cannot be acquired.
     """
     if isinstance(lake.catalog, PostgresCatalog):
         with _advisory_lock(lake.catalog, timeout):
@@ -54,8 +54,8 @@ def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise CatalogError(
-            f"the lock {path} cannot be taken: {error.strerror}:",
-            "let this user write that file, or its folder where it is not there yet.",
+            f"the lock {path} cannot be acquired: {error.strerror}:",
+            "let this user write that file, or its folder if the file does not exist yet.",
         ) from error
     try:
         yield
@@ -76,7 +76,7 @@ def _advisory_lock(catalog: PostgresCatalog, timeout: float) -> Iterator[None]:
             raise CatalogLockedError(
                 f"the catalog's commit lock was not free within {timeout:g} seconds:",
                 "see which session holds it (pg_locks, locktype advisory), and run it again when that one has ended.",
-            ) from None  # its words are those of a locked table, for which a writer tries again by itself
+            ) from None  # its text is that of a locked table, after which a writer retries
         except psycopg.Error as error:
             raise (unreachable(catalog, error) or refused(catalog, error)) from error
         yield

@@ -6,8 +6,8 @@ from itertools import count
 import duckdb
 
 from lake_assets.errors import CatalogError, CatalogLockedError, CommitConflictError
-from lake_assets.lake import conflicts
-from lake_assets.lake.conflicts import WHO_LOCKS, is_conflict, is_locked
+from lake_assets.lake import failures
+from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.session import LakeSession
 from lake_assets.retrying import Limit, Result, pause_up_to, retry
 
@@ -18,7 +18,7 @@ def under_lock(
     """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
-    `conflicts.BUSY` seconds have passed.
+    `failures.BUSY` seconds have passed.
 
     Args:
         session: an open lake.
@@ -45,7 +45,7 @@ def under_lock(
 
     def limit(error: BaseException) -> Limit:
         if is_locked(error):
-            return Limit(seconds=conflicts.BUSY)
+            return Limit(seconds=failures.BUSY)
         return Limit(retries=session.config.commit_retries)
 
     try:
@@ -59,7 +59,7 @@ def under_lock(
 def _exhausted(error: BaseException, what: str, tries: int) -> CommitConflictError:
     if is_locked(error):
         return CatalogLockedError(
-            f"{what} was not written: another process has locked the catalog for {conflicts.BUSY:g} seconds:", WHO_LOCKS
+            f"{what} was not written: another process has locked the catalog for {failures.BUSY:g} seconds:", WHO_LOCKS
         )
     return CommitConflictError(
         f"{what} was not written: other writers were faster {tries} times:", "run it again, or raise commit_retries."

@@ -1,11 +1,11 @@
-"""What a lake no longer needs: snapshots that expire, files that wait to be deleted, files that nobody ever named.
+"""Expiry and clean-up: snapshots expire, and files that no snapshot needs are deleted.
 
-DuckLake's own clean-up functions are not called: they take no exceptions, delete a file that was registered again under
-its old path, and own whatever was registered, landed objects too. The list that they work on is the catalog's, and is
-read and written here.
+DuckLake's own clean-up functions are not called: they have no exceptions, delete a file that was registered again under
+its old path, and delete any registered file, also landed objects. This module reads and writes the catalog's list of
+scheduled files itself.
 
-Every deletion is preceded, under the lake's lock, by a look at what the catalog names now. That of a landed object is
-preceded by a look at the object too: it must be the one that was registered.
+Before every deletion, the files that the catalog names are read under the lake's lock. A landed object is deleted only
+if it is still the object that was registered.
 """
 
 import datetime as dt
@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
 from typing import TypeVar
 
 from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, needed_files, scheduled_files, table_folders
@@ -31,29 +30,35 @@ DELETIONS = 16  # of landed objects at a time; a deletion is mostly latency
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """Whose a file is, by the root that it lies under; of several, the longest. URIs without a trailing slash."""
+    """The owner of a file by its root; the longest root counts. URIs without a trailing slash."""
 
     lake: str
-    protected: Sequence[str] = ()  # where objects land: nothing below is ever deleted, nor forgotten by its owner
-    foreign: Sequence[str] = ()  # of other lakes: none of our orphans
+    protected: Sequence[str] = ()  # landing zones: maintenance never deletes a file there
+    foreign: Sequence[str] = ()  # other lakes: their files are not orphans of this lake
     owned: Mapping[str, Store] = field(default_factory=dict)  # landing zones whose objects the lake may delete
 
     def is_protected(self, uri: str) -> bool:
-        """Whether the file lies in a landing zone that is not the lake's own; a root that is both is protected."""
+        """Whether the file lies in a landing zone that the lake does not own; a root of both is protected."""
         return _longest(uri, self.protected) >= max(_longest(uri, [self.lake, *self.owned]), 1)
 
     def is_landed(self, uri: str) -> bool:
-        """Whether the file lies in a landing zone that is the lake's own; a root that is both is a landing zone."""
+        """Whether the file lies in a landing zone that the lake owns; a root of both is a landing zone."""
         return _longest(uri, self.owned) >= max(_longest(uri, [self.lake]), 1)
 
     def is_foreign(self, uri: str) -> bool:
         """Whether the file lies in another lake."""
         return _longest(uri, self.foreign) >= max(_longest(uri, [self.lake]), 1)
 
+    def store_of(self, uri: str, lake: Store) -> Store | None:
+        """The store of a file; None if the config has no such storage."""
+        stores = {lake.root: lake, **self.owned}
+        roots = [root for root in stores if uri.startswith(f"{root}/")]
+        return stores[max(roots, key=len)] if roots else None
+
 
 @dataclass(frozen=True, slots=True)
 class KeptObject:
-    """An object in a landing zone of the lake's own that was to be deleted, and is not what was registered."""
+    """An object in a landing zone of the lake that was scheduled for deletion, and is not the registered one."""
 
     uri: str
     why: str
@@ -61,12 +66,12 @@ class KeptObject:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What became of the files that waited to be deleted. URIs."""
+    """The results for files that were scheduled for deletion. URIs."""
 
     deleted: tuple[str, ...] = ()
-    kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again: forgotten, never deleted
-    unreachable: tuple[str, ...] = ()  # in no storage of the config: they wait on
-    others: tuple[KeptObject, ...] = ()  # forgotten too, and never deleted
+    kept: tuple[str, ...] = ()  # in a landing zone, or named by a snapshot again; no longer scheduled
+    unreachable: tuple[str, ...] = ()  # in no storage of the config; they remain scheduled
+    others: tuple[KeptObject, ...] = ()  # no longer scheduled, and never deleted
 
     def __add__(self, more: "Cleaned") -> "Cleaned":
         return Cleaned(
@@ -78,19 +83,19 @@ class Cleaned:
 
 
 def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool = False) -> tuple[int, ...]:
-    """Let the snapshots of before that time be queried no more; the newest always stays.
+    """Expire the snapshots from before that time; the newest snapshot always remains.
 
-    No younger one lies before them: where the clocks of two writers differ, a snapshot waits for those before it.
+    If the clocks of writers differ, a snapshot expires only together with all snapshots before it.
 
     Returns:
-        Their ids.
+        The snapshots' ids.
 
     Raises:
         CatalogError: the catalog refuses.
     """
 
     def expire() -> list[int]:
-        # By their ids: `older_than` compares texts on a SQLite catalog, and lets a whole day expire too early.
+        # By ids: on a SQLite catalog `older_than` compares texts, so that snapshots of a whole day expire too early.
         old = [
             int(snapshot)
             for (snapshot,) in session.rows(
@@ -111,38 +116,37 @@ def expire_snapshots(session: LakeSession, before: dt.datetime, *, dry_run: bool
 def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run: bool = False) -> Cleaned:
     """Delete the files whose last snapshot expired before that time.
 
-    A file of a landing zone is never deleted, unless the stream says that the lake owns it, and it still is what was
-    registered: the catalog forgets it instead. Nor is one that a snapshot names again.
+    A file that a snapshot names again is kept. So is a file in a landing zone, unless the lake owns the landing zone
+    and the file is still the one that was registered. The catalog forgets that a kept file was scheduled.
 
     Raises:
-        StorageError: the store is unreachable or refuses; what was not deleted waits on.
+        StorageError: the store is unreachable or refuses; files that were not deleted remain scheduled.
         CatalogError: the catalog refuses.
     """
     cleaned = Cleaned()
-    for some in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before]):
-        clean = partial(_clean_up_some, session, roots, some, dry_run=dry_run)
+    for files in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before]):
+        clean = partial(_clean_up, session, roots, files, dry_run=dry_run)
         cleaned += under_lock(session, clean, "the list of files to be deleted")
     return cleaned
 
 
-def _clean_up_some(session: LakeSession, roots: Roots, some: Sequence[ScheduledFile], *, dry_run: bool) -> Cleaned:
+def _clean_up(session: LakeSession, roots: Roots, files: Sequence[ScheduledFile], *, dry_run: bool) -> Cleaned:
     lake = Store(session.config.own_storage)
     needed = needed_files(session)
-    spared = [f for f in some if f.uri in needed or roots.is_protected(f.uri)]
-    rest = [f for f in some if f not in spared]
-    homes = {f.uri: _home(f.uri, lake, roots) for f in rest}
-    doomed = [f for f in rest if homes[f.uri] is not None]
-    landed = {f.uri: home for f in doomed if (home := homes[f.uri]) and roots.is_landed(f.uri)}
+    kept = [file for file in files if file.uri in needed or roots.is_protected(file.uri)]
+    stores = {file.uri: roots.store_of(file.uri, lake) for file in files if file not in kept}
+    doomed = {uri: store for uri, store in stores.items() if store is not None}
+    landed = {uri: store for uri, store in doomed.items() if roots.is_landed(uri)}
     others = _delete_landed(session, landed, dry_run=dry_run)
     if not dry_run:
-        _delete((home, f.uri) for f in doomed if (home := homes[f.uri]) and f.uri not in landed)
-        # After the files: if this process dies between, the next one finds them gone, which is no error.
-        forget_scheduled(session, [f.file_id for f in (*spared, *doomed)])
-    left = {one.uri for one in others}
+        _delete((store, uri) for uri, store in doomed.items() if uri not in landed)
+        # After the files: if the process is killed in between, the next one finds no file, which is no error.
+        forget_scheduled(session, [file.file_id for file in files if file in kept or file.uri in doomed])
+    left = {other.uri for other in others}
     return Cleaned(
-        tuple(f.uri for f in doomed if f.uri not in left),
-        tuple(f.uri for f in spared),
-        tuple(f.uri for f in rest if homes[f.uri] is None),
+        tuple(uri for uri in doomed if uri not in left),
+        tuple(file.uri for file in kept),
+        tuple(uri for uri in stores if uri not in doomed),
         tuple(others),
     )
 
@@ -150,16 +154,16 @@ def _clean_up_some(session: LakeSession, roots: Roots, some: Sequence[ScheduledF
 def delete_orphans(
     session: LakeSession, roots: Roots, objects: Sequence[LandedObject], before: dt.datetime, *, dry_run: bool = False
 ) -> tuple[LandedObject, ...]:
-    """Delete the data files of before that time, in the folders of the lake's tables, that no snapshot names.
+    """Delete old data files in the folders of the lake's tables that no snapshot names.
 
-    They are what runs left that failed, or whose commit lost: a run writes its files before it commits, so `before`
-    must lie further back than any run began that may still be at work.
+    Such files remain after a run was killed or its commit failed. A run writes its files before it commits, so `before`
+    must be earlier than the start of any active run.
 
     Args:
         session: an open lake.
-        roots: whose files are whose.
-        objects: a listing of the lake's storage, made before this is called.
-        before: only what was last written before.
+        roots: the owners of files.
+        objects: a listing of the lake's storage, made before this call.
+        before: only files last modified before this time.
         dry_run: delete nothing.
 
     Raises:
@@ -169,48 +173,43 @@ def delete_orphans(
     store = Store(session.config.own_storage)
     folders = tuple(table_folders(session))
     old = [
-        o
-        for o in objects
-        if o.last_modified < before
-        and o.key.endswith(".parquet")
-        and o.uri.startswith(folders)
-        and not roots.is_protected(o.uri)
-        and not roots.is_landed(o.uri)  # it may have landed, and not be registered yet
-        and not roots.is_foreign(o.uri)
+        stored
+        for stored in objects
+        if stored.last_modified < before
+        and stored.key.endswith(".parquet")
+        and stored.uri.startswith(folders)
+        and not roots.is_protected(stored.uri)
+        and not roots.is_landed(stored.uri)  # it may have landed without being registered yet
+        and not roots.is_foreign(stored.uri)
     ]
-    found: list[LandedObject] = []
-    for some in _chunks(old):
+    deleted: list[LandedObject] = []
+    for chunk in _chunks(old):
         with session.commit_lock():
             named = needed_files(session) | {file.uri for file in scheduled_files(session)}
-            # By name too, however the catalog writes the folder: no two files of ours have the same.
+            # By name too, because the catalog may write the folder differently; names of data files are unique.
             names = {uri.rpartition("/")[2] for uri in named}
-            orphans = [o for o in some if o.uri not in named and o.key.rpartition("/")[2] not in names]
+            orphans = [
+                stored for stored in chunk if stored.uri not in named and stored.key.rpartition("/")[2] not in names
+            ]
             if not dry_run:
-                _delete((store, o.uri) for o in orphans)
-        found += orphans
-    return tuple(found)
-
-
-def _home(uri: str, lake: Store, roots: Roots) -> Store | None:
-    """The store that a file lies in; None for one in no storage that the config knows."""
-    homes = {lake.root: lake, **roots.owned}
-    inside = [root for root in homes if uri.startswith(f"{root}/")]
-    return homes[max(inside, key=len)] if inside else None
+                _delete((store, orphan.uri) for orphan in orphans)
+        deleted += orphans
+    return tuple(deleted)
 
 
 def _delete(files: Iterable[tuple[Store, str]]) -> None:
     keys: defaultdict[Store, list[str]] = defaultdict(list)
     for store, uri in files:
         keys[store].append(uri.removeprefix(f"{store.root}/"))
-    for store, doomed in keys.items():
-        store.delete(tuple(doomed))
+    for store, of_store in keys.items():
+        store.delete(tuple(of_store))
 
 
 def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run: bool) -> list[KeptObject]:
-    """Delete landed objects that are still what was registered; returns the others."""
+    """Delete landed objects that are still the registered ones; returns the others."""
     registered = registered_objects(session, list(landed))
 
-    def one(uri: str) -> KeptObject | None:
+    def delete(uri: str) -> KeptObject | None:
         store, before = landed[uri], registered.get(uri)
         key = uri.removeprefix(f"{store.root}/")
         if dry_run or before is None:
@@ -221,23 +220,21 @@ def _delete_landed(session: LakeSession, landed: Mapping[str, Store], *, dry_run
         return None if is_gone else KeptObject(uri, _why_kept(before))
 
     with ThreadPoolExecutor(DELETIONS) as pool:
-        return [kept for kept in pool.map(one, landed) if kept is not None]
+        return [kept for kept in pool.map(delete, landed) if kept is not None]
 
 
 def _why_kept(before: KnownObject | None) -> str:
     if before is None:
-        return "nothing tells whether it is what was registered"
+        return "it is unknown whether it is the object that was registered"
     if before.has_ended:
-        return "it is there again, after it had vanished and was taken out of the table"
-    return "it is another than the one that was registered"
+        return "it exists again after it vanished and was removed from the table"
+    return "it is not the object that was registered"
 
 
 def _longest(uri: str, roots: Iterable[str]) -> int:
-    """The length of the longest root that holds the file; 0 where none does."""
+    """The length of the longest root of the file; 0 if there is none."""
     return max((len(root) for root in roots if uri.startswith(f"{root}/")), default=0)
 
 
-def _chunks(files: Sequence[File]) -> Iterator[list[File]]:
-    iterator = iter(files)
-    while chunk := list(islice(iterator, CHUNK)):
-        yield chunk
+def _chunks(files: Sequence[File]) -> Iterator[Sequence[File]]:
+    return (files[start : start + CHUNK] for start in range(0, len(files), CHUNK))

@@ -1,7 +1,4 @@
-"""Maintenance of a lake: snapshots expire, files that nobody needs are deleted, partitions are compacted.
-
-Called by the command line and by Dagster alike.
-"""
+"""Maintenance of a lake, for the command line and Dagster: expiry, clean-up, orphans, flush and compaction."""
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
@@ -22,25 +19,26 @@ from lake_assets.streams.stream import OpenStream, open_streams
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What was done, or in a dry run would be."""
+    """The results of a maintenance run; of a dry run, those that a run would have."""
 
     lake: str
     expired: tuple[int, ...]  # snapshots
     cleaned: Cleaned
-    orphans: tuple[LandedObject, ...]  # and staged files that runs left which were killed
+    orphans: tuple[LandedObject, ...]  # with staged files of killed runs
     compacted: tuple[Compacted, ...]
-    flushed: int  # rows of ledger and manifest that went from the catalog into files
-    sizes: Mapping[str, int]  # bytes of the lake's files before, by URI
+    flushed: int  # rows of ledger and manifest that were moved from the catalog into files
+    sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
 
     @property
     def bytes_deleted(self) -> int:
-        """Bytes of the files that were deleted, as far as they are known: not those of landing zones."""
-        return sum(self.sizes.get(uri, 0) for uri in self.cleaned.deleted) + sum(o.size for o in self.orphans)
+        """Bytes of the deleted files, without those in landing zones, whose sizes are unknown."""
+        deleted = sum(self.sizes.get(uri, 0) for uri in self.cleaned.deleted)
+        return deleted + sum(orphan.size for orphan in self.orphans)
 
     @property
     def left(self) -> tuple[Compacted, ...]:
         """Partitions that could not be compacted."""
-        return tuple(one for one in self.compacted if one.why is not None)
+        return tuple(result for result in self.compacted if result.why is not None)
 
 
 def maintain(
@@ -52,26 +50,25 @@ def maintain(
     now: dt.datetime | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Maintained:
-    """Tidy up a lake by the rules of its config; where it has none, by the defaults.
+    """Maintain a lake by the rules of its config, or by the defaults.
 
-    Whatever happens, the newest snapshot stays whole, older ones until they have expired, and objects of landing zones
-    are not deleted, but those that were registered where the stream says `owns_source: true`.
+    All files of the newest snapshot and of snapshots that have not expired remain. Objects in landing zones are deleted
+    only if they were registered by a stream with `owns_source: true`.
 
     Args:
-        config: the whole config: what belongs to other lakes and landing zones is told from it.
+        config: the whole config, which also names other lakes and landing zones.
         lake: the lake's name.
-        sessions: gives the Spark session; called only where there is something to compact.
-        dry_run: change nothing, and say what would be done. Files whose snapshots a run itself lets expire are
-            not among those that it would delete.
-        now: the moment from which ages are counted, with a time zone; the present when None.
-        checkpoint: called between steps; what it raises ends the run.
+        sessions: gives the Spark session; called only if there is a partition to compact.
+        dry_run: change nothing. The result leaves out files of snapshots that the run itself would expire.
+        now: the time from which ages are counted, with a time zone; the present when None.
+        checkpoint: called between steps; an exception that it raises ends the run.
 
     Raises:
         NoLakeError: there is no lake yet.
-        SpecificationError: the catalog is of a version of DuckLake's specification that is not known here.
-        StorageError: a store is unreachable or refuses; what was done is done, and the next run does the rest.
+        SpecificationError: the version of DuckLake's specification in the catalog is unknown.
+        StorageError: a store is unreachable or refuses; the next run continues.
         CatalogError: the catalog is unreachable or refuses.
-        SparkUnavailableError: something is to be compacted, and Spark does not start; all else is done.
+        SparkUnavailableError: there is a partition to compact, and Spark does not start; all else is done.
     """
     if lake not in config.lakes:
         raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
@@ -80,59 +77,60 @@ def maintain(
     roots = roots_of(config, lake)
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     if config.lakes[lake].is_managed:
-        return Maintained(lake, (), Cleaned(), staged, (), 0, {})  # MotherDuck keeps its files itself
+        return Maintained(lake, (), Cleaned(), staged, (), 0, {})  # MotherDuck maintains its files
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
-        if (why := session.unknown_specification) is not None:
-            # Files are deleted by what the catalog's tables say.
+        if (reason := session.unknown_specification) is not None:
+            # The catalog's tables decide which files are deleted.
             raise SpecificationError(
-                f"the lake {lake} is not maintained, for {why}:", "use a version of lake_assets that knows it."
+                f"the lake {lake} is not maintained: {reason}:", "use a version of lake_assets that knows it."
             )
         expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
         checkpoint()
         objects = Store(config.lakes[lake].own_storage).list(files="*.parquet")
         cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
         checkpoint()
-        waited = {*cleaned.deleted, *cleaned.unreachable}
-        others = [o for o in objects if o.uri not in waited]
+        scheduled = {*cleaned.deleted, *cleaned.unreachable}
+        others = [stored for stored in objects if stored.uri not in scheduled]
         orphans = delete_orphans(session, roots, others, _before(now, rules.orphans_older_than), dry_run=dry_run)
         checkpoint()
         flushed = flush_ledger(session, dry_run=dry_run)
     checkpoint()
     compacted: list[Compacted] = []
-    for stream in streams if rules.compact is not None else ():
-        assert rules.compact is not None  # noqa: S101 - by the line above
-        if dry_run:
-            compacted += _would_compact(stream, rules.compact)
-        else:
-            compacted += compact(stream, rules.compact, sessions, checkpoint=checkpoint)
-    sizes = {o.uri: o.size for o in objects}
+    if (at_least := rules.compact) is not None:
+        for stream in streams:
+            compacted += (
+                _would_compact(stream, at_least)
+                if dry_run
+                else compact(stream, at_least, sessions, checkpoint=checkpoint)
+            )
+    sizes = {stored.uri: stored.size for stored in objects}
     return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, sizes)
 
 
 def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:
-    """Delete the staged files of before that time: those of runs that were killed, which nobody can read any more."""
+    """Delete staged files from before that time, which killed runs left and nobody can read."""
     if not lake.inserts_only:
         return ()
-    left = tuple(o for o in leftovers(lake.staging_storage, before) if not roots.is_protected(o.uri))
+    staged = tuple(file for file in leftovers(lake.staging_storage, before) if not roots.is_protected(file.uri))
     if not dry_run:
-        Store(lake.staging_storage).delete(tuple(o.key for o in left))
-    return left
+        Store(lake.staging_storage).delete(tuple(file.key for file in staged))
+    return staged
 
 
 def roots_of(config: LakeConfig, lake: str) -> Roots:
-    """Whose a file is, as the config says it: the one place that decides what maintenance may delete.
+    """The owners of files by the config: only this decides which files maintenance may delete.
 
-    Every stream's source is a landing zone, and so is every place that `lake-assets land` writes to. They are their
-    writers', whatever the stream's mode is or was, unless the stream says `owns_source: true`.
+    Every stream's source is a landing zone, and so is every storage that `lake-assets land` writes to. They are
+    protected in every mode, unless the stream has `owns_source: true`.
     """
     protected: list[str] = []
     owned: dict[str, Store] = {}
     for name, stream in config.streams.items():
         landings = [stream.source, *(stream.landing.outputs if stream.landing else ())]
         is_owned = stream.owns_source and config.lake_name(name) == lake
-        protected += [place.root for place in landings if not (is_owned and place.root == stream.source.root)]
+        protected += [landing.root for landing in landings if not (is_owned and landing.root == stream.source.root)]
         if is_owned:
             owned[stream.source.root] = Store(stream.source)
     return Roots(
@@ -144,16 +142,13 @@ def roots_of(config: LakeConfig, lake: str) -> Roots:
 
 
 def _root(lake: Lake) -> str:
-    """Where a lake's files are; of a managed one, where they are staged."""
+    """The root of a lake's files; of a managed lake, of its staged files."""
     return (lake.storage or lake.staging_storage).root
 
 
 def _would_compact(stream: OpenStream, at_least: int) -> Sequence[Compacted]:
     with stream.lake.open(read_only=True) as session:
-        return [
-            Compacted(stream.name, one.partition, len(one.files), one.size)
-            for one in candidates(stream, session, at_least)
-        ]
+        return [Compacted.of(stream, candidate) for candidate in candidates(stream, session, at_least)]
 
 
 def _before(now: dt.datetime, days: float) -> dt.datetime:

@@ -104,10 +104,10 @@ def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local
     run()  # the snapshots expire
     dry, dry_json, done = run("--dry-run"), run("--dry-run", "--json"), run("--json")
 
-    assert f"kept       {other}: it is another than the one that was registered" in dry.output
+    assert f"kept       {other}: it is not the object that was registered" in dry.output
     (told,), (was,) = json.loads(dry_json.output), json.loads(done.output)
     assert told == was | {"dry_run": True}
-    assert was["kept"] == [{"uri": other, "why": "it is another than the one that was registered"}]
+    assert was["kept"] == [{"uri": other, "why": "it is not the object that was registered"}]
     assert (was["lake"], was["deleted"], was["orphans"], was["waiting"]) == ("test", [gone], [], [])
     assert (Path(other).exists(), Path(gone).exists()) == (True, False)
     assert run().exit_code == 0

@@ -12,7 +12,7 @@ from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageError, StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.session import translated
+from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.assets import PASSING
 from lake_assets.storage.manifest import Manifest

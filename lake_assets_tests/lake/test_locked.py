@@ -197,7 +197,7 @@ def test_maintenance_waits_for_the_list_of_files_too(known: World, monkeypatch: 
 
 
 def test_a_catalog_that_stays_locked_is_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.lake.conflicts.BUSY", 0.2)
+    monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.2)
     with (
         known.stream.lake.open() as lake,
         locked(known, monkeypatch, tries=10**6),

@@ -11,7 +11,7 @@ import pytest
 
 from lake_assets.errors import CatalogLockedError, SourceError
 from lake_assets.lake import session as ducklake
-from lake_assets.lake.conflicts import is_locked
+from lake_assets.lake.failures import is_locked
 from lake_assets.lake.locks import commit_lock
 from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales

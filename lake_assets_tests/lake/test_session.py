@@ -89,7 +89,7 @@ def test_a_lock_that_cannot_be_taken_is_named(world: World) -> None:
     lock.unlink(missing_ok=True)
     lock.mkdir()
 
-    with pytest.raises(CatalogError, match=r"catalog\.duckdb\.lock cannot be taken"), world.stream.lake.open():
+    with pytest.raises(CatalogError, match=r"catalog\.duckdb\.lock cannot be acquired"), world.stream.lake.open():
         pytest.fail("opened")
 
 

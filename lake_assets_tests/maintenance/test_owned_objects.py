@@ -21,9 +21,9 @@ __all__ = ["strategy"]
 WORLDS = pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )
-ANOTHER = "it is another than the one that was registered"
-BACK = "it is there again, after it had vanished and was taken out of the table"
-UNKNOWN = "nothing tells whether it is what was registered"
+ANOTHER = "it is not the object that was registered"
+BACK = "it exists again after it vanished and was removed from the table"
+UNKNOWN = "it is unknown whether it is the object that was registered"
 
 
 def owning(world: World) -> World:

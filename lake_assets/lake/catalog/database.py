@@ -1,4 +1,4 @@
-"""The catalog's database behind its own driver: one transaction over DuckLake's metadata tables."""
+"""A transaction over DuckLake's metadata tables by the driver of the catalog's database."""
 
 import datetime as dt
 import sqlite3
@@ -11,10 +11,9 @@ import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import CatalogError
-from lake_assets.lake.conflicts import BUSY, is_locked, locked
-from lake_assets.lake.postgres import connect, unreachable
-from lake_assets.lake.session import LakeSession, catalog_location, translated
+from lake_assets.lake.failures import BUSY, catalog_error, translated
+from lake_assets.lake.postgres import connect
+from lake_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
     import psycopg
@@ -23,11 +22,11 @@ Row = tuple[Any, ...]
 
 
 class NotDirectError(Exception):
-    """This commit is not for the direct strategy; nothing has been written. The text says why."""
+    """The direct strategy does not support this commit; nothing was written. The text is the reason."""
 
 
 class CatalogDatabase(ABC):
-    """An open transaction. Statements mark parameters by `?`, and hold no other question mark nor percent sign."""
+    """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign."""
 
     @abstractmethod
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -47,7 +46,7 @@ class CatalogDatabase(ABC):
 
     @abstractmethod
     def inlined(self, value: object) -> object:
-        """A text, integer, time or None as this catalog holds it in a table of inlined rows."""
+        """A text, integer, time or None as this catalog stores it in a table of inlined rows."""
 
 
 def _insert_statement(table: str, columns: Sequence[str]) -> str:
@@ -148,7 +147,7 @@ class _Duckdb(CatalogDatabase):
 
 @contextmanager
 def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
-    """All statements inside are committed when the block ends, or none when it raises.
+    """A transaction that is committed when the block ends, and rolled back when the block raises.
 
     Raises:
         CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
@@ -157,8 +156,8 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
     catalog = session.config.catalog
-    if (why := session.unknown_specification) is not None:
-        raise NotDirectError(why)
+    if (reason := session.unknown_specification) is not None:
+        raise NotDirectError(reason)
     if session.config.inserts_only:
         raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
     if isinstance(catalog, SqliteCatalog):
@@ -168,17 +167,17 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     elif isinstance(catalog, DuckdbCatalog):
         opened = _duckdb(session)
     else:
-        raise NotDirectError(f"a catalog of type {catalog.type} is reached by the extension only")
+        raise NotDirectError(f"only the extension can reach a catalog of type {catalog.type}")
     try:
         with opened as database:
             yield database
     except _driver_errors(catalog) as error:
-        raise _failure(error, session) from error
+        raise catalog_error(error, session.config) from error
 
 
 @contextmanager
 def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
-    """The catalog's tables through DuckDB, whatever the catalog is: to be read only, each statement for itself.
+    """The tables of any catalog through DuckDB, for reading only, without a transaction.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -186,16 +185,6 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
         yield _Duckdb(connection)
-
-
-def _failure(error: Exception, session: LakeSession) -> CatalogError:
-    catalog, place = session.config.catalog, catalog_location(session.config)
-    if isinstance(catalog, PostgresCatalog) and (away := unreachable(catalog, error)):
-        return away
-    if is_locked(error):
-        return locked(place, str(error))
-    said = " ".join(str(error).split())[:1000].rstrip(".")
-    return CatalogError(f"the catalog {place} says: {said}:", "check that the catalog is reachable and may be written.")
 
 
 def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:
@@ -209,7 +198,7 @@ def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:
 @contextmanager
 def _sqlite(catalog: SqliteCatalog) -> Iterator[CatalogDatabase]:
     with closing(sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None)) as connection:
-        # Taken at once: a read that becomes a write later loses to whoever wrote in between.
+        # IMMEDIATE: a transaction that reads first and writes later fails if another writer committed in between.
         connection.execute("BEGIN IMMEDIATE")
         try:
             yield _Sqlite(connection)
@@ -249,4 +238,4 @@ def _roll_back(connection: duckdb.DuckDBPyConnection) -> None:
     try:
         connection.execute("ROLLBACK")
     except duckdb.TransactionException:
-        return  # a failed COMMIT has ended the transaction already
+        return  # a failed COMMIT has already ended the transaction

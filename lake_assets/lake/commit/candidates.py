@@ -20,9 +20,10 @@ from lake_assets.lake.catalog.footers import FileFacts, Footer, file_facts, open
 from lake_assets.lake.catalog.table import Partitioning, Table
 from lake_assets.lake.commit.direct.opened import open_table
 from lake_assets.lake.commit.registration import LandedFile
+from lake_assets.lake.failures import is_refusal, one_line, storage_failed, translated, without_statement
 from lake_assets.lake.schema.fitting import FileChecker, Keys, SchemaOf, View
 from lake_assets.lake.schema.tables import data_schema
-from lake_assets.lake.session import LakeSession, TableName, is_refusal, storage_failed, translated
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.failures import refused_object
 from lake_assets.storage.store import LandedObject
@@ -156,8 +157,7 @@ def _read(
         mask_error(error, *session.config.indexed)
         if refused := _refused(session, uris[0], error):
             return [], {uris[0]: refused}
-        # Below its sentence DuckDB quotes a piece of the statement.
-        text = " ".join(str(error).split("\n\nLINE ")[0].split())[:500].rstrip(".")
+        text = one_line(without_statement(error), 500)
         return [], {uris[0]: _unread(uris[0], text) if storage_failed(error) else _damaged(uris[0], text)}
 
 

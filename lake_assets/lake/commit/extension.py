@@ -15,9 +15,9 @@ from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.commit.replacement import Replacement, add_files_statement, delete_statement, where
-from lake_assets.lake.conflicts import is_conflict
-from lake_assets.lake.ledger.tables import LedgerRow, claim, insert_ledger_rows, insert_manifest_rows
-from lake_assets.lake.session import AUTHOR, LakeSession, TableName, translated
+from lake_assets.lake.failures import is_conflict, translated
+from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
+from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionValue
 
 _LOG = logging.getLogger(__name__)
@@ -76,8 +76,7 @@ def _record(
 ) -> list[LedgerRow]:
     """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
     rows = change.committed(rows_before, snapshot_id)
-    insert_manifest_rows(session, change.manifest_rows())
-    insert_ledger_rows(session, rows)
+    append_records(session, rows, change.manifest_rows())
     session.sign(AUTHOR, change.message, change.extra_info)
     return rows
 

@@ -16,9 +16,10 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.commit.extension import replace_in_transaction
 from lake_assets.lake.commit.replacement import Replacement, Staged, Statement, where
+from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.last_runs import committed_fingerprints
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.session import LakeSession, TableName, translated
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, StagingKey

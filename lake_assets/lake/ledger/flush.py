@@ -1,7 +1,7 @@
-"""Rows of ledger and manifest that the catalog itself holds become files of the lake, once they are many.
+"""The flush of inlined rows of ledger and manifest from the catalog into files of the lake.
 
-A commit leaves a few rows, for which a file each would be waste. But a year of them is some hundred thousand, and from
-a catalog they are read one by one, which takes three times as long as from a file, and more.
+A commit adds a few rows, too few for a file. But a year of commits adds some hundred thousand rows, and the catalog
+reads them one by one, which takes at least three times as long as from a file.
 """
 
 from lake_assets.lake.catalog.table_files import inlined_rows
@@ -13,16 +13,14 @@ MANY = 10_000  # rows of a table
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
-    """Let DuckLake write the rows of these two tables as files, of each that has many of them in the catalog.
-
-    The tables are the same before and after, at every snapshot.
+    """Flush each of the two tables that has `MANY` inlined rows. The rows are the same at every snapshot.
 
     Returns:
-        How many rows.
+        The number of flushed rows.
 
     Raises:
         CatalogError: the catalog refuses.
-        StorageError: the lake's storage does.
+        StorageError: the lake's storage refuses.
     """
     flushed = 0
     for table in (ledger_table(session.config), manifest_table(session.config)):
@@ -33,7 +31,7 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
 
 
 def _flush(session: LakeSession, table: TableName) -> int:
-    done = under_lock(
+    counts = under_lock(
         session,
         lambda: session.rows(
             "SELECT rows_flushed FROM ducklake_flush_inlined_data(?, schema_name => ?, table_name => ?)",
@@ -41,4 +39,4 @@ def _flush(session: LakeSession, table: TableName) -> int:
         ),
         f"the flush of {table}",
     )
-    return sum(int(rows) for (rows,) in done)
+    return sum(int(rows) for (rows,) in counts)

@@ -1,4 +1,4 @@
-"""What the ledger says: of each partition of a table its newest run and commit, and of all runs how many."""
+"""Queries of the ledger: the newest run and commit of each partition, and figures of all runs."""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -16,19 +16,18 @@ class LastRuns:
 
     status: Status  # of the newest run
     finished_at: dt.datetime | None  # of the newest run
-    error: str | None  # of the newest run, if that failed
+    error: str | None  # of the newest run, if it failed
     fingerprint: str | None  # of the newest run that committed, or found nothing to commit
-    committed_at: dt.datetime | None  # of the newest commit; None if there never was one
+    committed_at: dt.datetime | None  # of the newest commit; None if there is none
     rows: int | None  # of the newest commit
     snapshot: int | None  # of the newest commit
 
 
 def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
-    """The newest runs of every partition of a table, by the partition's path; nothing where there is no ledger.
+    """The newest runs of each partition of a table, by the partition's path; empty if there is no ledger.
 
-    Compactions are left out: they change no row, and whether the newest ingest failed is the same after them. Runs that
-    were cancelled are left out too: they say nothing about the partition. So are
-    commits to a table that had the name before, which somebody has dropped.
+    Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
+    partition. If a table was dropped and recreated, its earlier commits are ignored.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -36,14 +35,14 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
         return {}
-    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = session.rows(
         "SELECT load_partition, "  # noqa: S608 - a quoted name
         "arg_max(struct_pack(status, finished_at, error), moment), "
-        # What was skipped as unchanged is what was committed, and no more than that.
+        # A run that was skipped as unchanged has the fingerprint of the commit before it.
         "arg_max(struct_pack(moment, source_fingerprint), moment) "
         "FILTER (status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), "
-        # By the snapshots, for the clocks of two writers differ.
+        # By the snapshots, because the clocks of two writers differ.
         "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
         "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (is_commit) "
         "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, "
@@ -72,15 +71,15 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
 def committed_fingerprints(
     session: LakeSession, table: TableName, load_partitions: Sequence[str]
 ) -> dict[str, str | None]:
-    """The fingerprint of what each partition was last committed from; those that never were are left out.
+    """The fingerprint of each partition's newest commit; a partition without a commit is left out.
 
-    So are those that were committed to a table which had the name before: of that nothing is there any more.
+    If a table was dropped and recreated, its earlier commits are ignored.
 
     Raises:
         CatalogError: the ledger cannot be read.
     """
-    # Conditions that DuckLake could use to pass over files make it read the statistics of all files of all tables
-    # from a SQLite catalog. These it cannot use.
+    # On a SQLite catalog, a condition by which DuckLake prunes files makes it read the statistics of all files of all
+    # tables. It cannot prune by these conditions.
     return dict(
         session.rows(
             "SELECT load_partition, arg_max(source_fingerprint, snapshot_id) AS fingerprint FROM "  # noqa: S608
@@ -93,7 +92,7 @@ def committed_fingerprints(
 
 
 def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
-    """The paths of all partitions of a table that any run has a row of, in any status.
+    """The paths of all partitions of a table that have a row in the ledger, with any status.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -101,18 +100,18 @@ def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
         return set()
-    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
-    found = session.rows(
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
+    rows = session.rows(
         "SELECT DISTINCT load_partition FROM (SELECT load_partition, destination_table = ? AS wanted "  # noqa: S608
         f"FROM {ledger.sql}) WHERE wanted IS TRUE",
         [str(table)],
     )
-    return {path for (path,) in found}
+    return {path for (path,) in rows}
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerFigures:
-    """The ledger in numbers."""
+    """Figures of the ledger."""
 
     rows: int
     committed: int
@@ -124,7 +123,7 @@ class LedgerFigures:
 
 
 def ledger_figures(session: LakeSession) -> LedgerFigures | None:
-    """The ledger in numbers; None where there is none yet.
+    """Figures of the ledger; None if there is none yet.
 
     Raises:
         CatalogError: the ledger cannot be read.

@@ -1,4 +1,4 @@
-"""What the manifest table knows of landed objects."""
+"""Queries of the manifest table: the landed objects that runs have noted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lake_assets.lake.session import LakeSession, TableName
 
 @dataclass(frozen=True, slots=True)
 class KnownObject:
-    """An object as the last run that noted it saw it."""
+    """An object at the last run that noted it."""
 
     uri: str
     load_partition: str  # as the path has it
@@ -19,33 +19,32 @@ class KnownObject:
 
     @property
     def has_ended(self) -> bool:
-        """Whether a repair took it out of the table, because it was there no more."""
+        """Whether a repair removed it from the table, because it had vanished."""
         return not self.etag and not self.size
 
     def is_now(self, etag: str, size: int) -> bool:
-        """Whether it is still the same."""
+        """Whether an object with this ETag and size is unchanged."""
         return (self.etag, self.size) == (etag, size)
 
 
 def known_objects(
     session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
 ) -> dict[str, KnownObject]:
-    """The objects of a stream that its table took note of and has not let go since, by URI.
+    """The objects of the newest commits of a stream, by URI.
 
-    What a table of the same name had that was dropped is not among them. What a replacement of the partition did not
-    read any more it let go. What a repair took out is still here, and is no object that there can be: its path must not
-    be registered again.
+    Objects of a dropped table of the same name are left out, and objects that a later replacement of the partition did
+    not read. Objects that a repair removed are included, because their path must not be registered again.
 
     Args:
         session: an open lake.
-        stream: whose objects.
-        table: the stream's.
-        load_partitions: of these partitions only, in the path's form.
+        stream: the stream.
+        table: the stream's table.
+        load_partitions: only these partitions, in the path's form.
 
     Raises:
         CatalogError: the manifest or the ledger cannot be read.
     """
-    # As in the ledger, no condition that DuckLake could use to pass over files: it would read the statistics of all.
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
     parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
     rows = session.rows(
@@ -57,7 +56,7 @@ def known_objects(
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
         f"FROM (SELECT rowid AS number, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
         "LEFT JOIN runs USING (run_id, load_partition) LEFT JOIN latest USING (load_partition) "
-        # Where the ledger has been emptied, nothing says that the lake let the object go.
+        # If the ledger was emptied, an object counts as known.
         "WHERE wanted IS TRUE AND coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
         [stream, *parameters, named_since(session, table)],
     )
@@ -65,14 +64,14 @@ def known_objects(
 
 
 def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, KnownObject]:
-    """What was last registered in the lake under these URIs, by an index or a repair of any stream.
+    """The objects last registered under these URIs, by an index or a repair of any stream.
 
-    Left out are those of which nothing tells: the manifest has no such row, or the ledger none of its run. So are those
-    whose partition was replaced since, for the rows of an object that lies there are then none of a registration's.
+    Left out are URIs without a row in the manifest or whose run has no row in the ledger, and URIs whose partition was
+    replaced later, because that partition's rows are not those of the registration.
 
     Args:
         session: an open lake.
-        uris: of landed objects.
+        uris: URIs of landed objects.
 
     Raises:
         CatalogError: the manifest or the ledger cannot be read.
@@ -80,7 +79,7 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     ledger, manifest = ledger_table(session.config), manifest_table(session.config)
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
         return {}
-    # As above, no condition that DuckLake could use to pass over files.
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = session.rows(
         "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
         "bool_or(mode IN ('index', 'repair')) AS registers, "

@@ -1,4 +1,4 @@
-"""The ledger (one row a run and partition) and the manifest table: tables of the same lake."""
+"""The run ledger (a row for each run and partition) and the manifest table, in the lake itself."""
 
 import dataclasses
 import datetime as dt
@@ -17,9 +17,9 @@ from lake_assets.storage.manifest import Manifest
 Status = Literal["committed", "skipped", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
-COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes none of its rows
+COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
 
-# Rows a transaction may insert without writing a Parquet file for them: a ledger row, and a manifest of this many.
+# Up to this many rows of a transaction are inlined in the catalog, without a Parquet file.
 INLINED_ROWS = 1000
 
 _SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
@@ -27,7 +27,7 @@ _SQL_TYPES = {str: "VARCHAR", int: "BIGINT", dt.datetime: "TIMESTAMPTZ"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow:
-    """What became of one partition in one run; the columns of the ledger, in their order."""
+    """The result of one run for one partition; the fields are the columns of the ledger, in their order."""
 
     run_id: str
     run_at: dt.datetime
@@ -38,7 +38,7 @@ class LedgerRow:
     load_partition: str  # as the path has it: region=NW/date=2026-02-11
     mode: str
     status: Status
-    on_empty: str | None = None  # the policy that was applied, where the source had no objects
+    on_empty: str | None = None  # the policy that was applied, if the source had no objects
     row_count: int | None = None
     rows_before: int | None = None
     source_files: int | None = None
@@ -52,7 +52,7 @@ class LedgerRow:
     error: str | None = None
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
-        """The row of a run that commits now, as part of a snapshot."""
+        """The row of a run that commits now, with its snapshot."""
         return dataclasses.replace(
             self, rows_before=rows_before, snapshot_id=snapshot_id, finished_at=dt.datetime.now(dt.UTC)
         )
@@ -62,7 +62,7 @@ def _sql_type(field: "dataclasses.Field[object]") -> str:
     for python_type, sql in _SQL_TYPES.items():
         if field.type in (python_type, python_type | None):
             return sql
-    return "VARCHAR"  # the closed sets of words
+    return "VARCHAR"  # a Literal
 
 
 LEDGER_COLUMNS: dict[str, str] = {field.name: _sql_type(field) for field in dataclasses.fields(LedgerRow)}
@@ -89,17 +89,17 @@ def manifest_table(config: Lake) -> TableName:
 
 
 def claim_table(config: Lake) -> TableName:
-    """The name of the table of one row that every commit to a managed lake updates."""
+    """The name of the table whose one row every commit to a managed lake updates."""
     return TableName(config.ledger_schema, config.claim, alias(config))
 
 
 def claim(session: LakeSession, row: LedgerRow) -> None:
-    """Let the open transaction be refused if another one that claims commits before it."""
+    """Make the open transaction fail if another one that claims commits first."""
     session.rows(f"UPDATE {claim_table(session.config).sql} SET run_id = ?", [row.run_id])  # noqa: S608 - quoted
 
 
 def create_ledger(session: LakeSession) -> None:
-    """Make the ledger and the manifest table where they do not exist.
+    """Create the ledger and the manifest table if they do not exist.
 
     Raises:
         CatalogError: the catalog refuses.
@@ -124,18 +124,13 @@ def create_ledger(session: LakeSession) -> None:
             if claims in tables:
                 session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
         for table in tables:
-            set_inlining(session, table, INLINED_ROWS)
+            set_option(session, table, "data_inlining_row_limit", INLINED_ROWS)
 
     under_lock(session, create, "the ledger's tables")
 
 
-def set_inlining(session: LakeSession, table: TableName, rows: int) -> None:
-    """Set up to how many rows of one transaction the catalog itself holds for this table."""
-    set_option(session, table, "data_inlining_row_limit", rows)
-
-
 def set_option(session: LakeSession, table: TableName, option: str, value: object) -> None:
-    """Set an option of DuckLake's for this table; where MotherDuck manages the lake, the options are its own."""
+    """Set a DuckLake option of this table, unless MotherDuck manages the lake and its options."""
     if not session.config.is_managed:
         session.rows(
             f"CALL {identifier(session.alias)}.set_option(?, ?, schema => ?, table_name => ?)",
@@ -148,18 +143,26 @@ def ledger_values(row: LedgerRow) -> tuple[object, ...]:
     return tuple(getattr(row, name) for name in LEDGER_COLUMNS)
 
 
-def insert_ledger_rows(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
-    """Append the rows, in the transaction that is open."""
-    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
-    lists = ", ".join(f"unnest(?::{sql}[])" for sql in LEDGER_COLUMNS.values())
-    session.rows(
-        f"INSERT INTO {ledger_table(session.config).sql} ({names}) SELECT {lists}",
-        [list(values) for values in zip(*map(ledger_values, rows), strict=True)],
-    )
+def append_records(
+    session: LakeSession, rows: Sequence[LedgerRow], manifest: Sequence[tuple[object, ...]] = ()
+) -> None:
+    """Append ledger rows, and manifest rows of `manifest_values`, in the open transaction."""
+    config = session.config
+    for table, columns, values in (
+        (manifest_table(config), MANIFEST_COLUMNS, manifest),
+        (ledger_table(config), LEDGER_COLUMNS, list(map(ledger_values, rows))),
+    ):
+        if values:
+            names = ", ".join(map(identifier, columns))
+            lists = ", ".join(f"unnest(?::{sql}[])" for sql in columns.values())
+            session.rows(
+                f"INSERT INTO {table.sql} ({names}) SELECT {lists}",
+                [list(column) for column in zip(*values, strict=True)],
+            )
 
 
 def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
-    """Append rows in a transaction of their own, for partitions that a run did not change: skipped or failed.
+    """Append rows in a separate transaction, for partitions that a run skipped or that failed.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
@@ -169,7 +172,7 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
 
     def insert() -> None:
         with session.transaction():
-            insert_ledger_rows(session, rows)
+            append_records(session, rows)
 
     under_lock(session, insert, f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger")
 
@@ -177,29 +180,14 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
     """A row for each object that the run of this ledger row read, in the order of `MANIFEST_COLUMNS`."""
     return [
-        (row.run_id, row.stream, row.load_partition, o.uri, o.etag, o.size, o.last_modified) for o in manifest.objects
+        (row.run_id, row.stream, row.load_partition, landed.uri, landed.etag, landed.size, landed.last_modified)
+        for landed in manifest.objects
     ]
 
 
 def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
-    """The manifest's row for an object that this run took out of the table: without ETag and size, as no object is."""
+    """The manifest's row for an object that this run removed from the table; its ETag and size are empty."""
     return (row.run_id, row.stream, row.load_partition, uri, "", 0, None)
-
-
-def insert_manifest(session: LakeSession, row: LedgerRow, manifest: Manifest) -> None:
-    """Append the manifest's rows, in the transaction that is open."""
-    insert_manifest_rows(session, manifest_values(row, manifest))
-
-
-def insert_manifest_rows(session: LakeSession, rows: Sequence[tuple[object, ...]]) -> None:
-    """Append rows that `manifest_values` made, in the transaction that is open."""
-    if not rows:
-        return
-    lists = ", ".join(f"unnest(?::{sql}[])" for sql in MANIFEST_COLUMNS.values())
-    session.rows(
-        f"INSERT INTO {manifest_table(session.config).sql} SELECT {lists}",
-        [list(values) for values in zip(*rows, strict=True)],
-    )
 
 
 def read_ledger(
@@ -215,8 +203,8 @@ def read_ledger(
         session: an open lake.
         stream: only this stream's.
         load_partition: only this partition's, in the path's form.
-        limit: at most so many.
-        statuses: only rows with one of these.
+        limit: the largest number of rows.
+        statuses: only rows with one of these statuses.
 
     Raises:
         CatalogError: there is no ledger, or it cannot be read.

@@ -9,9 +9,10 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import SchemaError
 from lake_assets.lake.catalog.footers import Footer
 from lake_assets.lake.catalog.mapping import Folders
+from lake_assets.lake.failures import translated
 from lake_assets.lake.schema.paths import is_in_path
 from lake_assets.lake.schema.types import PARTITION_ARROW_TYPES, is_read_as
-from lake_assets.lake.session import LakeSession, translated
+from lake_assets.lake.session import LakeSession
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template

@@ -9,10 +9,11 @@ from lake_assets.config.streams import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.unfilled import is_unfilled
+from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.types import PARTITION_TYPES, arrow_type, check_columns, sql_type
-from lake_assets.lake.session import LakeSession, TableName, translated
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
 
 _MAKER = "lake_assets tables"  # the author of snapshots that bring no rows, and so are no runs'

@@ -137,7 +137,7 @@ def test_the_extension_strategy_refuses_such_a_folder(local_world: World, strate
 
     (one,) = index(local_world).values()
 
-    assert "says arrival_date by a folder date=…, and DuckLake's extension reads arrival_date=… alone" in str(one.error)
+    assert "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…" in str(one.error)
     assert strategy == "extension"
 
 

@@ -6,8 +6,9 @@ from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
 from lake_assets.lake.commit.direct.opened import open_table
 from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets.lake.session import LakeSession, translated
+from lake_assets.lake.session import LakeSession
 
 
 def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRow:

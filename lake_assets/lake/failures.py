@@ -1,0 +1,110 @@
+"""Errors of DuckDB and of the catalogs' drivers, as errors of this package."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+
+import duckdb
+
+from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
+from lake_assets.config.models import Lake
+from lake_assets.config.secrets import mask_error
+from lake_assets.errors import CatalogError, CatalogLockedError, LakeUnreachableError
+from lake_assets.lake import postgres
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.vendor_errors import Meaning, matches, texts
+
+BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
+
+WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
+
+
+def catalog_location(config: Lake) -> str:
+    """A catalog's location for messages, without secrets."""
+    catalog = config.catalog
+    if isinstance(catalog, PostgresCatalog):
+        return postgres.location(catalog)
+    if isinstance(catalog, MotherDuckCatalog):
+        return f"md:{catalog.database}"
+    return f"{catalog.type}:{catalog.path}"
+
+
+def storage_location(config: Lake) -> str:
+    """A storage's location for messages: the root of its files, or that MotherDuck manages them."""
+    return "managed by MotherDuck" if config.is_managed else data_path(config)
+
+
+def is_conflict(error: BaseException) -> bool:
+    """Whether the error, or the driver's error that caused it, is a conflict between writers."""
+    cause = error.__cause__ if isinstance(error, CatalogError) else error
+    known = isinstance(error, (CatalogError, duckdb.Error)) and cause is not None
+    return known and (matches(cause, Meaning.CONFLICT) or matches(cause, Meaning.LOCKED))
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether another process has locked the catalog's file, or a table of the catalog."""
+    return matches(error.__cause__ or error, Meaning.LOCKED)
+
+
+def storage_failed(error: duckdb.Error) -> bool:
+    """Whether the storage failed, also after DuckDB's own retries, in a way that may pass."""
+    status = getattr(error, "status_code", None)  # of an HTTPException
+    if status is not None:
+        return int(status) == HTTPStatus.TOO_MANY_REQUESTS or int(status) >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(error, duckdb.IOException) and matches(error, Meaning.NO_ANSWER)
+
+
+def is_refusal(error: duckdb.Error) -> bool:
+    """Whether a storage refused access to its key."""
+    return getattr(error, "status_code", None) in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+
+@contextmanager
+def translated(config: Lake) -> Iterator[None]:
+    """Raise DuckDB's errors as `CatalogError`, in one paragraph and without the secrets of the config."""
+    try:
+        yield
+    except duckdb.Error as error:
+        error.args = (without_statement(error),)
+        mask_error(error, config.catalog, *config.storages)
+        if storage_failed(error):
+            raise LakeUnreachableError(
+                f"a storage of the lake cannot be reached or fails: {one_line(str(error))}:",
+                "check endpoint and network, and run it again.",
+            ) from error
+        if is_refusal(error):
+            raise CatalogError(
+                f"a storage of the lake refuses access: {one_line(str(error))}:",
+                "grant its key the right to read and write there (of S3: s3:GetObject, s3:PutObject), or correct it.",
+            ) from error
+        raise catalog_error(error, config) from error
+
+
+def catalog_error(error: Exception, config: Lake) -> CatalogError:
+    """The error for what DuckDB or a driver says of a catalog, with the hint that fits it."""
+    text, location = str(error), catalog_location(config)
+    if isinstance(config.catalog, PostgresCatalog) and (unreachable := postgres.unreachable(config.catalog, error)):
+        return unreachable
+    if is_locked(error):
+        return CatalogLockedError(
+            f"the catalog {location} is locked by another process, and says: {one_line(text)}:", WHO_LOCKS
+        )
+    for rejection in texts(Meaning.REJECTED):
+        if match := re.search(rejection.pattern, text):
+            # The rest of the text may be a statement with thousands of columns.
+            return CatalogError(f"the catalog {location} says: {one_line(match[0])}:", rejection.advice)
+    return CatalogError(
+        f"the catalog {location} says: {one_line(text)}:",
+        "check that catalog and storage are reachable and may be written, and that the statement fits the lake.",
+    )
+
+
+def without_statement(error: duckdb.Error) -> str:
+    """The text of an error without the part of the statement that DuckDB quotes, which may contain a secret."""
+    return str(error).split("\n\nLINE ")[0]
+
+
+def one_line(text: str, limit: int = 1000) -> str:
+    """The text in one line of at most `limit` characters, without a full stop."""
+    return " ".join(text.split())[:limit].rstrip(".")
