@@ -1,1 +1,1 @@
-"""Whether a stream's table is what landing zone, ledger and catalog say it is. `run.py` has the list of checks."""
+"""Checks of a stream's table against landing zone, ledger and catalog. `run.py` lists them."""

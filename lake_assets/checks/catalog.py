@@ -1,4 +1,7 @@
-"""Checks of the catalog against the ledger and against the files in the storage."""
+"""Checks of the catalog against the ledger and against the files in the storage.
+
+Every check raises LakeAssetsError if the lake or its storage cannot be read.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -25,9 +28,6 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
     oldest existing one have expired, and are only counted. A registration in place adds rows to the rows before it. A
     repair changes the figures of all snapshots, so earlier registrations of its partition are not compared.
-
-    Raises:
-        CatalogError: the lake cannot be read.
     """
     with stream.lake.open(read_only=True) as lake:
         committed = _committed(lake, stream)
@@ -62,9 +62,6 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
     """Whether every data file that a snapshot names exists, by a listing of the table's folder.
 
     A renamed table also has files in the folder of its old name.
-
-    Raises:
-        LakeAssetsError: the lake or its storage cannot be read.
     """
     with stream.lake.open(read_only=True) as lake:
         files = all_files(lake, stream.table)

@@ -1,4 +1,7 @@
-"""Checks of a table's rows and columns."""
+"""Checks of a table's rows and columns.
+
+Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,34 +19,27 @@ from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import OpenStream
 
-NEWEST = 200  # partitions that are looked at where no run says which
-SINGLY = 20  # partitions that are counted by a query each; of more, all of the table's are counted by one
-READERS = 16  # side by side: a footer is a wait for the store
+NEWEST = 200  # partitions that are checked without a run
+SINGLY = 20  # partitions that are counted by a query each; more are counted by one query of the whole table
+READERS = 16  # threads; reading a footer is mostly latency
 
 
 def row_counts(stream: OpenStream, scope: Scope) -> CheckResult:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
-    If the stream has a transform, or takes only some of the landed rows, the number in the ledger is compared instead.
-    A partition whose objects have changed since is not compared: the check `landing_zone` names it.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read.
+    If the stream has a transform or selects rows, the number in the ledger is compared instead. A partition whose
+    objects have changed since its commit is not compared: the check `landing_zone` names it.
     """
     return _of_counts(_counts(stream, scope))
 
 
 def row_counts_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """The same for each partition of a run by itself.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read.
-    """
+    """The check of each partition of a run."""
     return {partition: _of_counts({partition: counts}) for partition, counts in _counts(stream, scope).items()}
 
 
 _Counts = tuple[int, int | None]
-"""The rows in the lake, and those that there should be; None where that is not known."""
+"""The rows in the lake, and the expected rows; None if that number is unknown."""
 
 
 def _counts(stream: OpenStream, scope: Scope) -> dict[Partition, _Counts]:
@@ -62,34 +58,32 @@ def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
         if rows is not None and rows != counted
     ]
     compared = sum(rows is not None for _, rows in counts.values())
-    return CheckResult(
+    return CheckResult.of_findings(
         "row_counts",
-        not wrong,
-        "The rows are not those of the landed objects; ingest these partitions with --force."
-        if wrong
-        else f"{compared:,} partitions have the rows of their landed objects.",
+        wrong,
+        failure="The rows are not those of the landed objects; ingest these partitions with --force.",
+        success=f"{compared:,} partitions have the rows of their landed objects.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
-        named=wrong[:NAMED],
     )
 
 
 def _committed(stream: OpenStream, scope: Scope, runs: dict[str, LastRuns]) -> dict[Partition, LastRuns]:
-    """The partitions to look at that are in the lake, the newest commit first."""
+    """The partitions to check that are in the lake, the newest commit first."""
     every = (partition for path in runs if (partition := stream.config.partition_at(path)))
     partitions: Iterable[Partition] = every if scope.partitions is None else scope.partitions
-    found = {p: runs[p.path] for p in partitions if p.path in runs and runs[p.path].snapshot is not None}
-    newest = sorted(found, key=lambda p: found[p].snapshot or 0, reverse=True)
-    return {p: found[p] for p in (newest if scope.partitions is not None else newest[:NEWEST])}
+    committed = {p: runs[p.path] for p in partitions if p.path in runs and runs[p.path].snapshot is not None}
+    newest = sorted(committed, key=lambda p: committed[p].snapshot or 0, reverse=True)
+    return {p: committed[p] for p in (newest if scope.partitions is not None else newest[:NEWEST])}
 
 
 def _count(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
-    """The rows of each partition in the lake."""
+    """The number of rows of each partition in the lake."""
     if len(partitions) > SINGLY:
         columns = ", ".join(identifier(column.name) for column in stream.config.columns)
         with all_threads(lake.connection):
-            counted = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
-        found = {row[:-1]: row[-1] for row in counted}
-        return {partition: found.get(partition.values, 0) for partition in partitions}
+            rows = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
+        counts = {row[:-1]: row[-1] for row in rows}
+        return {partition: counts.get(partition.values, 0) for partition in partitions}
     return {partition: count_partition(lake, stream.table, partition) for partition in partitions}
 
 
@@ -103,20 +97,16 @@ def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int |
     try:
         rows = sum(count_rows(store, landed.key) for landed in manifest.objects)
     except SourceError:
-        # It was read once. So its writer is at work again, or it is damaged now.
+        # It was read by the ingest, so it was changed or damaged since.
         if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:
             return None
         raise
-    # Of a source without rows the stream's policy said what the lake has, and the ledger what that came to.
+    # For a source without rows the stream's policy decided what the lake has, and the ledger has the number.
     return last.rows if rows == 0 and stream.config.mode == "replace" else rows
 
 
 def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - a NULL is in no partition of a run
-    """Whether every row has a value in every partition column.
-
-    Raises:
-        CatalogError: the lake cannot be read.
-    """
+    """Whether every row has a value in every partition column."""
     condition = " OR ".join(f"{identifier(column.name)} IS NULL" for column in stream.config.columns)
     with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
         ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}")  # noqa: S608
@@ -130,29 +120,23 @@ def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa:
 
 
 def schema(stream: OpenStream, scope: Scope) -> CheckResult:
-    """Whether the table has the columns that it had after the run before.
-
-    Raises:
-        CatalogError: the lake cannot be read.
-    """
+    """Whether the table has the same columns as after the previous run."""
     with stream.lake.open(read_only=True) as lake:
         before = _columns_before(lake, stream, scope)
         now = lake.rows(f"DESCRIBE {stream.table.sql}")
     if before is None:
-        return CheckResult("schema", True, "There is no run before to compare with.", "warn")
-    old, new = ({name: kind for name, kind, *_ in found} for found in (before, now))
+        return CheckResult("schema", True, "There is no previous run to compare with.", "warn")
+    old, new = ({name: kind for name, kind, *_ in columns} for columns in (before, now))
     changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
     changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
     changes += [f"{name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]]
-    return CheckResult(
+    return CheckResult.of_findings(
         "schema",
-        not changes,
-        f"The columns have changed since the run before: {'; '.join(changes[:NAMED])}."
-        if changes
-        else f"The {len(new):,} columns are those of the run before.",
-        "warn",
-        {"columns": len(new), "changes": len(changes)},
-        changes[:NAMED],
+        changes,
+        failure=f"The columns have changed since the previous run: {'; '.join(changes[:NAMED])}.",
+        success=f"The {len(new):,} columns are those of the previous run.",
+        numbers={"columns": len(new), "changes": len(changes)},
+        severity="warn",
     )
 
 
@@ -170,5 +154,5 @@ def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequ
         return None
     if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
         return None
-    # A number of the ledger's, which no statement takes as a parameter here.
+    # DuckDB accepts no parameter here; the number is the ledger's.
     return lake.rows(f"DESCRIBE SELECT * FROM {stream.table.sql} AT (VERSION => {int(snapshot)})")  # noqa: S608

@@ -28,6 +28,7 @@ _BUILT_IN: Mapping[str, Check] = {
     "schema": schema,
     "ledger": ledger,
     "data_files": data_files,
+    "indexed_objects": indexed_objects,
 }
 
 _BY_PARTITION: Mapping[str, PartitionCheck] = {
@@ -40,30 +41,29 @@ _WARNINGS = frozenset({"landing_zone", "schema"})
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
-    """The checks of a stream: those of the package that its config does not skip, then its own."""
+    """The checks of a stream: the built-in checks that its config does not skip, then its own."""
     config = stream.config.checks
-    found = {name: check for name, check in _BUILT_IN.items() if name not in config.skip}
+    left_out = set(config.skip)
     if stream.lake_config.is_managed:
-        # They look into DuckLake's own tables and at the files, both of which are MotherDuck's.
-        found = {name: check for name, check in found.items() if name not in ("ledger", "data_files")}
-    if stream.config.mode == "index" and "indexed_objects" not in config.skip:
-        found["indexed_objects"] = indexed_objects
-    return found | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
+        left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
+    if stream.config.mode != "index":
+        left_out.add("indexed_objects")
+    checks = {name: check for name, check in _BUILT_IN.items() if name not in left_out}
+    return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
 
 def describe(name: str, stream: OpenStream) -> str:
-    """What a check holds, in a sentence."""
-    built_in = {**_BUILT_IN, "indexed_objects": indexed_objects}.get(name)
-    if built_in is None:
-        return f"No row is returned by: {stream.config.checks.sql[name]}"
-    return (built_in.__doc__ or "").split("\n", 1)[0]
+    """One sentence about what a check checks."""
+    if (built_in := _BUILT_IN.get(name)) is not None:
+        return (built_in.__doc__ or "").split("\n", 1)[0]
+    return f"This query returns no row: {stream.config.checks.sql[name]}"
 
 
 def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
     """Run one check.
 
     Args:
-        stream: whose table is looked at.
+        stream: the stream of the table.
         name: one of `checks_of`.
         scope: which partitions.
 
@@ -77,31 +77,31 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
 
 
 def severity_of(name: str) -> Severity:
-    """How bad it is if a check does not pass."""
+    """The severity of a check that does not pass."""
     return "warn" if name in _WARNINGS else "error"
 
 
 def is_by_partition(stream: OpenStream, name: str) -> bool:
-    """Whether a check looks at each partition by itself, so that `run_check_by_partition` can run it."""
+    """Whether `run_check_by_partition` can run a check."""
     return _partition_check(stream, name) is not None
 
 
 def run_check_by_partition(stream: OpenStream, name: str, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """Run one check on each partition of a run by itself.
+    """Run one check on each partition of a run.
 
     Args:
-        stream: whose table is looked at.
-        name: one of `checks_of`, of which `is_by_partition` holds.
-        scope: a run's; without partitions, of all that the check looks at.
+        stream: the stream of the table.
+        name: one of `checks_of` for which `is_by_partition` is true.
+        scope: of a run; without partitions, the check runs on all of its partitions.
 
     Returns:
-        A result for each partition that there is something to say of.
+        The results by partition.
 
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
     """
     check = _partition_check(stream, name)
-    assert check is not None  # noqa: S101 - as the docstring asks
+    assert check is not None  # noqa: S101 - the caller has called is_by_partition
     if name != "landing_zone" and not _has_table(stream):
         return {}
     return check(stream, scope)
@@ -115,27 +115,27 @@ def _partition_check(stream: OpenStream, name: str) -> PartitionCheck | None:
 
 
 def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
-    """The partitions that a run committed or found unchanged, and those that failed; none, if it is unknown.
+    """The partitions that a run committed or found unchanged, and those that failed; empty for an unknown run.
 
     Raises:
         CatalogError: the lake cannot be read.
     """
     with stream.lake.open_if_exists() as lake:
         ended = {} if lake is None else _ended(lake, stream, run_id)
-    found = {p: is_done for path, is_done in ended.items() if (p := stream.config.partition_at(path))}
+    partitions = {p: is_done for path, is_done in ended.items() if (p := stream.config.partition_at(path))}
     return Scope(
         run_id,
-        tuple(partition for partition, is_done in found.items() if is_done),
-        tuple(partition for partition, is_done in found.items() if not is_done),
+        tuple(partition for partition, is_done in partitions.items() if is_done),
+        tuple(partition for partition, is_done in partitions.items() if not is_done),
     )
 
 
 def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> dict[str, bool]:
-    """The paths of a run's partitions, and whether the last try of each committed it or found it unchanged."""
+    """The paths of a run's partitions, and whether the last try committed the partition or found it unchanged."""
     ledger = ledger_table(lake.config)
     if not lake.exists(ledger):
         return {}
-    # As in `committed_fingerprints`: no condition that DuckLake could use to pass over files.
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = lake.rows(
         "SELECT load_partition, arg_max(status IN ('committed', 'skipped'), coalesce(finished_at, started_at)) "  # noqa: S608
         "FROM (SELECT *, run_id = ? AND stream = ? AS wanted "

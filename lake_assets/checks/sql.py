@@ -1,4 +1,7 @@
-"""Checks that the user wrote: a query that returns what is wrong."""
+"""Checks of the user: queries that return the rows that are wrong.
+
+Every check raises CatalogError if its query fails.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +21,7 @@ _REFRESHED = re.compile(r"\brefreshed\b", re.IGNORECASE)
 
 
 def is_of_run(sql: str) -> bool:
-    """Whether the query looks at the view `refreshed`, and so at single partitions; else it looks at whole tables."""
+    """Whether the query reads the view `refreshed`, so that it can check single partitions."""
     return _REFRESHED.search(sql) is not None
 
 
@@ -27,9 +30,6 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
 
     The lake is the current database and cannot be written. The view `refreshed` has the table's rows in the
     partitions of the run, or all its rows.
-
-    Raises:
-        CatalogError: the query fails.
     """
     with _session(stream, name) as lake:
         if scope.partitions is None:
@@ -40,29 +40,25 @@ def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResul
 
 
 def run_sql_by_partition(stream: OpenStream, scope: Scope, name: str, sql: str) -> Mapping[Partition, CheckResult]:
-    """The same for each partition by itself, of which the view `refreshed` has the rows; without a run, for all.
-
-    Raises:
-        CatalogError: the query fails.
-    """
-    found = {}
+    """The check of each partition, whose rows are in the view `refreshed`; without a run, of all partitions."""
+    results = {}
     with _session(stream, name) as lake:
         for partition in _committed(lake, stream) if scope.partitions is None else scope.partitions:
             _view_of_one(lake, stream, partition)
-            found[partition] = _result(lake, name, sql)
-    return found
+            results[partition] = _result(lake, name, sql)
+    return results
 
 
 @contextmanager
 def _session(stream: OpenStream, name: str) -> Iterator[LakeSession]:
-    """The open lake as the current database; afterwards nothing of the check is left in its engine."""
+    """The open lake as the current database; the check's views are dropped from the engine at the end."""
     with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
         lake.rows(f"USE {identifier(lake.alias)}")
         try:
             yield lake
         except duckdb.Error as error:
-            first = str(error).splitlines()[0]
-            raise CatalogError(f"check {name} of stream {stream.name}: {first}:", "correct its SQL.") from error
+            sentence = str(error).splitlines()[0]
+            raise CatalogError(f"check {name} of stream {stream.name}: {sentence}:", "correct its SQL.") from error
         finally:
             lake.rows("USE memory")
             lake.rows("DROP VIEW IF EXISTS temp.refreshed")
@@ -89,7 +85,7 @@ def _committed(lake: LakeSession, stream: OpenStream) -> Iterator[Partition]:
 
 
 def _view_of_one(lake: LakeSession, stream: OpenStream, partition: Partition) -> None:
-    """A view has no parameters, but variables, which are values for the planner: files are pruned by them."""
+    """Create the view. A view has no parameters, so it uses variables, by which DuckDB prunes files too."""
     conditions = []
     for number, (column, value) in enumerate(zip(partition.columns, partition.values, strict=True)):
         if value is None:

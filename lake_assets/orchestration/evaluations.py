@@ -111,7 +111,7 @@ class Evaluator:
         The results are marked as blocking, because *Re-execute from asset failure* finds the partitions of a run that
         committed only some of them by this mark alone.
         """
-        text = "The run did not take the partition into the lake; refresh it."
+        text = "The run did not commit the partition; refresh it."
         results = {partition: CheckResult("landing_zone", False, text, "warn") for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 

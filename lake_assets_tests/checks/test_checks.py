@@ -177,7 +177,7 @@ def test_columns_that_changed_since_the_run_before_are_told(filled: World) -> No
 def test_columns_of_another_destination_are_none_of_the_run_before(filled: World) -> None:
     filled.options |= {"destination": {"table": "other"}}
     filled.ingest(NW)
-    assert check(filled, "schema").description == "There is no run before to compare with."
+    assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
 def test_commits_to_a_table_that_was_dropped_are_not_held_against_the_new_one(filled: World) -> None:
@@ -238,7 +238,7 @@ def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None
     newest = max(row.snapshot_id or 0 for row in filled.ledger())
     sql(filled, f"CALL ducklake_expire_snapshots('lake', versions => range(0, {newest})::BIGINT[])")
     assert check(filled, "ledger").numbers == {"commits": 3, "expired": 2, "wrong": 0}
-    assert check(filled, "schema").description == "There is no run before to compare with."
+    assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
 def test_a_data_file_that_is_gone_is_named(filled: World) -> None:

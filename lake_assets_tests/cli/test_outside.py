@@ -84,10 +84,10 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     assert "2 rows in the lake" in told
     check = run("check", "--only", "landing_zone")
     assert check.output.startswith("warning")
-    assert "1 partitions outside the config have objects that no refresh takes in" in check.output
+    assert "1 partitions outside the config have objects that no refresh reads" in check.output
     assert "region=NW/date=2020-01-01: partition value date=2020-01-01 lies before start" in check.output
     named = run("check", "--only", "landing_zone", "--outside", "--partition", XX)
-    assert (named.exit_code, "All that has landed in 1 partitions is in the lake." in named.output) == (0, True)
+    assert (named.exit_code, "All landed objects of 1 partitions are in the lake." in named.output) == (0, True)
 
 
 def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run) -> None:

@@ -294,7 +294,7 @@ def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_worl
     assert found == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
     (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
     assert wrong.severity == dg.AssetCheckSeverity.WARN
-    assert wrong.description == "The run did not take the partition into the lake; refresh it."
+    assert wrong.description == "The run did not commit the partition; refresh it."
     assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
 
 

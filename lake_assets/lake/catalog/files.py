@@ -1,6 +1,6 @@
-"""The files that a lake's catalog names in any snapshot, and those that it lets go.
+"""Queries of the catalog's tables about the files of all snapshots, and the files that are scheduled for deletion.
 
-Read from the catalog's own tables by the specification of DuckLake 1.0, as is what `table_files` tells of one table.
+Every function raises CatalogError if the catalog cannot be read or refuses.
 """
 
 import datetime as dt
@@ -28,11 +28,7 @@ class ScheduledFile:
 
 
 def table_folders(session: LakeSession) -> list[str]:
-    """The folder of every table that a snapshot knows, as URIs ending in a slash.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The folder of every table that a snapshot knows, as URIs ending in a slash."""
     return [
         folder if folder.endswith("/") else f"{folder}/"
         for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])
@@ -43,9 +39,6 @@ def needed_files(session: LakeSession) -> set[str]:
     """The URI of every file that a snapshot names.
 
     Of a file whose table no snapshot knows any more only the name is told, without its folder.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     return {
         uri
@@ -64,9 +57,6 @@ def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
     Args:
         session: an open lake.
         roots: URIs ending in a slash.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     outside = " AND ".join(["NOT starts_with(path, ?)"] * len(roots))
     return {
@@ -81,20 +71,12 @@ def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
 
 
 def snapshot_ids(session: LakeSession) -> set[int]:
-    """The numbers of all snapshots that there are.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The numbers of all snapshots that there are."""
     return {number for (number,) in session.rows(f"SELECT snapshot_id FROM {session.metadata}.{spec.SNAPSHOT}")}
 
 
 def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
-    """The files that wait to be deleted.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The files that wait to be deleted."""
     rows = session.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "
         f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION}",
@@ -104,11 +86,7 @@ def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
 
 
 def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
-    """Let these files wait no longer: they are deleted, or shall stay.
-
-    Raises:
-        CatalogError: the catalog refuses.
-    """
+    """Let these files wait no longer: they are deleted, or shall stay."""
     session.rows(
         f"DELETE FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION} WHERE list_contains(?, data_file_id)",
         [file_ids],

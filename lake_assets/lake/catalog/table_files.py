@@ -1,4 +1,7 @@
-"""The data files of one table as the catalog's own tables have them, by the specification of DuckLake 1.0."""
+"""Queries of the catalog's tables about one table of the lake, by the specification of DuckLake 1.0.
+
+Every function raises CatalogError if the catalog cannot be read.
+"""
 
 from dataclasses import dataclass
 
@@ -33,29 +36,17 @@ class Deletes:
 
 
 def live_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
-    """The data files of a table's newest snapshot, in the order of their ids; none where there is no table.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The data files of a table's newest snapshot, in the order of their ids; none where there is no table."""
     return _files(session, table, "AND f.end_snapshot IS NULL")
 
 
 def all_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
-    """The data files of a table in all snapshots that there are, in the order of their ids.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The data files of a table in all snapshots that there are, in the order of their ids."""
     return _files(session, table, "")
 
 
 def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Deletes]]:
-    """What delete files of any snapshot take away of a table's data files, by the data file's id.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """What delete files of any snapshot take away of a table's data files, by the data file's id."""
     found: dict[int, list[Deletes]] = {}
     for file_id, *facts in session.rows(
         "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
@@ -70,9 +61,6 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
     """The columns of all partitionings that a table has had, in lower case, by partitioning and index of the key.
 
     A column that was renamed has the name that it has now.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     rows = session.rows(
         "SELECT k.partition_id, k.partition_key_index, lower(c.column_name) "
@@ -85,11 +73,7 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
 
 
 def columns_changed_at(session: LakeSession, table: TableName) -> int:
-    """The snapshot with which a table got the columns that it has.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The snapshot with which a table got the columns that it has."""
     ((changed,),) = session.rows(
         "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "
         f"FROM {session.metadata}.{spec.COLUMN} WHERE table_id = ?",
@@ -103,9 +87,6 @@ def named_since(session: LakeSession, table: TableName) -> int:
 
     What the ledger tells of before is of a table that was dropped or renamed since. 0 where there is no table, and
     where the catalog's own tables cannot be used.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
     """
     if session.unknown_specification is not None:
         return 0
@@ -120,11 +101,7 @@ def named_since(session: LakeSession, table: TableName) -> int:
 
 
 def inlined_rows(session: LakeSession, table: TableName) -> int:
-    """How many rows of a table the catalog itself holds.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """How many rows of a table the catalog itself holds."""
     names = session.rows(
         f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
         [live_table_id(session, table)],
@@ -164,11 +141,7 @@ def _files(session: LakeSession, table: TableName, condition: str) -> list[Catal
 
 
 def live_table_id(session: LakeSession, table: TableName) -> int | None:
-    """The id of the table that has this name now; None where there is none.
-
-    Raises:
-        CatalogError: the catalog cannot be read.
-    """
+    """The id of the table that has this name now; None where there is none."""
     found = session.rows(
         f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table]
     )

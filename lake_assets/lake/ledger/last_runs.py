@@ -1,4 +1,7 @@
-"""Queries of the ledger: the newest run and commit of each partition, and figures of all runs."""
+"""Queries of the ledger: the newest run and commit of each partition, and figures of all runs.
+
+Every function raises CatalogError if the ledger cannot be read.
+"""
 
 import datetime as dt
 from collections.abc import Sequence
@@ -28,9 +31,6 @@ def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
 
     Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
     partition. If a table was dropped and recreated, its earlier commits are ignored.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
     """
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
@@ -74,9 +74,6 @@ def committed_fingerprints(
     """The fingerprint of each partition's newest commit; a partition without a commit is left out.
 
     If a table was dropped and recreated, its earlier commits are ignored.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
     """
     # On a SQLite catalog, a condition by which DuckLake prunes files makes it read the statistics of all files of all
     # tables. It cannot prune by these conditions.
@@ -92,11 +89,7 @@ def committed_fingerprints(
 
 
 def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
-    """The paths of all partitions of a table that have a row in the ledger, with any status.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
+    """The paths of all partitions of a table that have a row in the ledger, with any status."""
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
         return set()
@@ -123,11 +116,7 @@ class LedgerFigures:
 
 
 def ledger_figures(session: LakeSession) -> LedgerFigures | None:
-    """Figures of the ledger; None if there is none yet.
-
-    Raises:
-        CatalogError: the ledger cannot be read.
-    """
+    """Figures of the ledger; None if there is none yet."""
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
         return None

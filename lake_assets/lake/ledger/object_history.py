@@ -1,4 +1,7 @@
-"""Queries of the manifest table: the landed objects that runs have noted."""
+"""Queries of the manifest table: the landed objects that runs have noted.
+
+Every function raises CatalogError if the manifest or the ledger cannot be read.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,9 +43,6 @@ def known_objects(
         stream: the stream.
         table: the stream's table.
         load_partitions: only these partitions, in the path's form.
-
-    Raises:
-        CatalogError: the manifest or the ledger cannot be read.
     """
     # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
@@ -72,9 +72,6 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     Args:
         session: an open lake.
         uris: URIs of landed objects.
-
-    Raises:
-        CatalogError: the manifest or the ledger cannot be read.
     """
     ledger, manifest = ledger_table(session.config), manifest_table(session.config)
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
