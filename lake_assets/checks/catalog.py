@@ -11,7 +11,7 @@ from lake_assets.lake.catalog.table_files import (
     CatalogFile,
     Deletes,
     all_deletes,
-    all_files,
+    catalog_files,
     named_since,
     partition_columns,
 )
@@ -34,7 +34,7 @@ def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - e
         snapshots = snapshot_ids(lake)
         columns = partition_columns(lake, stream.table)
         deletes = all_deletes(lake, stream.table)
-        files = all_files(lake, stream.table)
+        files = catalog_files(lake, stream.table, all_snapshots=True)
     by_partition = _by_partition(files, columns, [column.name.lower() for column in stream.config.columns])
     oldest = min(snapshots)
     expired = [row for row in committed if row[0] < oldest]
@@ -64,7 +64,7 @@ def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001
     A renamed table also has files in the folder of its old name.
     """
     with stream.lake.open(read_only=True) as lake:
-        files = all_files(lake, stream.table)
+        files = catalog_files(lake, stream.table, all_snapshots=True)
     existing: set[str] = set()
     elsewhere = 0
     storage = Store(stream.lake_config.own_storage)

@@ -31,7 +31,7 @@ from lake_assets.errors import (
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.table import Partitioning, read_folder, read_partitioning
-from lake_assets.lake.catalog.table_files import CatalogFile, columns_changed_at, live_files
+from lake_assets.lake.catalog.table_files import CatalogFile, catalog_files, columns_changed_at
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.insert import rewrite_by_insert
 from lake_assets.lake.commit.replacement import Replacement
@@ -101,7 +101,7 @@ def candidates(stream: OpenStream, session: LakeSession, at_least: int) -> list[
     """
     if stream.lake_config.is_managed:
         return []  # MotherDuck compacts its lakes
-    files = live_files(session, stream.table)
+    files = catalog_files(session, stream.table)
     partitioning = _partitioning(session, stream.table) if files else None
     if partitioning is None:
         return []

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.ingest.api import ingest_all
-from lake_assets.lake.catalog.table_files import live_files
+from lake_assets.lake.catalog.table_files import catalog_files
 from lake_assets.maintenance.compaction import Compacted, compact
 from lake_assets.maintenance.run import maintain
 from lake_assets.report.state import read_state
@@ -31,7 +31,7 @@ def scatter(world: World, text: str, files: int) -> None:
 
 def files_of(world: World) -> list[str]:
     with world.stream.lake.open() as lake:
-        return [file.uri for file in live_files(lake, world.stream.table)]
+        return [file.uri for file in catalog_files(lake, world.stream.table)]
 
 
 def compacted(world: World, at_least: int = 3, **options: Any) -> list[Compacted]:

@@ -1,7 +1,7 @@
-"""The least and the greatest of values that stand as text, in the order of their type.
+"""The least and greatest of values that are given as text, in the order of their type.
 
-DuckLake keeps the bounds of every column as DuckDB's text for them. Comparing such texts would put 10 before 9, so
-DuckDB compares the values and writes the text; but for whole numbers and for strings, whose order Python shares.
+DuckLake stores the bounds of a column as DuckDB's texts. A comparison of texts would put 10 before 9, so DuckDB
+compares the values, except whole numbers and strings, which Python orders in the same way.
 """
 
 import re
@@ -15,8 +15,8 @@ _DECIMAL = re.compile(r"decimal\(\d+,\s*\d+\)")
 
 Key = TypeVar("Key", bound=Hashable)
 
-# DuckLake's names for types, and DuckDB's; decimals are written alike. What is not here has no order that a file's
-# statistics could give (nested types), or statistics of another kind (variant, geometry).
+# DuckLake's and DuckDB's names of types; those of decimals are the same. Nested types have no order, and the statistics
+# of variants and geometries are of another kind.
 ORDERED_TYPES = {
     "boolean": "BOOLEAN",
     "int8": "TINYINT",
@@ -42,8 +42,8 @@ ORDERED_TYPES = {
 }
 
 
-# A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB orders strings by their
-# bytes in UTF-8, which is the order of their code points, and so Python's.
+# A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB and Python both order
+# strings by their code points.
 _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
     "VARCHAR": str,
     **{name: int for name in ORDERED_TYPES.values() if "INT" in name},
@@ -51,7 +51,7 @@ _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value as text; both None where they are not known, or where there is no value."""
+    """The least and the greatest value as text; both None if they are unknown or there is no value."""
 
     least: str | None
     greatest: str | None
@@ -63,12 +63,12 @@ def duckdb_type(ducklake_type: str) -> str | None:
 
 
 def beyond(bounds: Bounds) -> Bounds:
-    """The bounds of single-precision numbers, the next such number farther out each.
+    """The bounds of single-precision numbers, each moved outward to the next such number.
 
-    Where DuckLake looks for a number among the files, it compares the bounds with the number's text as one of double
-    precision, which may lie on the other side of the number itself. So a bound that is exact loses rows.
+    DuckLake compares bounds with a number's text in double precision, which may be greater or less than the number
+    itself. So DuckLake would skip files with exact bounds.
     """
-    with np.errstate(over="ignore", under="ignore"):  # beyond the greatest number lies infinity, as it should
+    with np.errstate(over="ignore", under="ignore"):  # the number after the greatest is infinity
         least, greatest = (
             None if text is None else str(np.nextafter(np.float32(text), np.float32(end)))
             for text, end in zip(bounds, ("-inf", "inf"), strict=True)
@@ -77,11 +77,11 @@ def beyond(bounds: Bounds) -> Bounds:
 
 
 def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tuple[Key, Bounds]]) -> dict[Key, Bounds]:
-    """The bounds of all that is given for each key; what has no bounds is passed over.
+    """The bounds of all pairs of each key; unknown bounds are ignored.
 
     Args:
-        engine: compares.
-        sql_type: the values' type, one of those that `duckdb_type` gives.
+        engine: compares the values.
+        sql_type: the values' type, as `duckdb_type` gives it.
         pairs: bounds, any number for each key.
 
     Raises:
@@ -90,14 +90,14 @@ def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tup
     groups: dict[Key, set[Bounds]] = {}
     for key, bounds in pairs:
         groups.setdefault(key, set()).add(bounds)
-    result = {key: next(iter(found)) for key, found in groups.items() if len(found) == 1}
-    many = {key: found for key, found in groups.items() if len(found) > 1}
+    result = {key: next(iter(group)) for key, group in groups.items() if len(group) == 1}
+    many = {key: group for key, group in groups.items() if len(group) > 1}
     if not many:
         return result
     order = _SHARED_ORDERS.get(sql_type)
     if order is not None:
-        return result | {key: _extremes(found, order) for key, found in many.items()}
-    flat = [(number, b.least, b.greatest) for number, found in enumerate(many.values()) for b in found]
+        return result | {key: _extremes(group, order) for key, group in many.items()}
+    flat = [(number, b.least, b.greatest) for number, group in enumerate(many.values()) for b in group]
     numbers, least, greatest = (list(column) for column in zip(*flat, strict=True))
     rows = engine.execute(
         f"SELECT key, min(least::{sql_type})::VARCHAR, max(greatest::{sql_type})::VARCHAR FROM "
@@ -108,7 +108,7 @@ def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tup
     return result | {key: Bounds(low, high) for key, (_, low, high) in zip(many, rows, strict=True)}
 
 
-def _extremes(found: Iterable[Bounds], order: Callable[[str], Any]) -> Bounds:
-    least = [bounds.least for bounds in found if bounds.least is not None]
-    greatest = [bounds.greatest for bounds in found if bounds.greatest is not None]
+def _extremes(group: Iterable[Bounds], order: Callable[[str], Any]) -> Bounds:
+    least = [bounds.least for bounds in group if bounds.least is not None]
+    greatest = [bounds.greatest for bounds in group if bounds.greatest is not None]
     return Bounds(min(least, key=order, default=None), max(greatest, key=order, default=None))

@@ -28,13 +28,21 @@ class NotDirectError(Exception):
 class CatalogDatabase(ABC):
     """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign."""
 
-    @abstractmethod
+    def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of the driver
+        self._connection = connection
+
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """The rows that a query returns."""
+        rows: list[Row] = self._cursor(sql, parameters).fetchall()
+        return rows
 
-    @abstractmethod
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Run a statement that returns nothing."""
+        self._cursor(sql, parameters)
+
+    @abstractmethod
+    def _cursor(self, sql: str, parameters: Sequence[object]) -> Any:  # noqa: ANN401 - of the driver
+        """The driver's cursor after a statement."""
 
     @abstractmethod
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -49,14 +57,12 @@ class CatalogDatabase(ABC):
         """A text, integer, time or None as this catalog stores it in a table of inlined rows."""
 
 
-def _insert_statement(table: str, columns: Sequence[str]) -> str:
-    names = ", ".join(identifier(column) for column in columns)
-    marks = ", ".join("?" for _ in columns)
-    return f"INSERT INTO {identifier(table)} ({names}) VALUES ({marks})"
+def _names(columns: Sequence[str]) -> str:
+    return ", ".join(map(identifier, columns))
 
 
 def _time_text(value: object) -> object:
-    """A time as the text from which DuckDB reads a TIMESTAMPTZ; other values as they are."""
+    """A time as the text from which DuckDB reads a TIMESTAMPTZ; other values unchanged."""
     if isinstance(value, dt.datetime):
         return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00")
     return value
@@ -67,18 +73,16 @@ def _has_time(values: Iterable[object]) -> bool:
 
 
 class _Sqlite(CatalogDatabase):
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        return self._connection.execute(sql, [_time_text(p) for p in parameters]).fetchall()
-
-    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
-        self._connection.execute(sql, [_time_text(p) for p in parameters])
+    def _cursor(self, sql: str, parameters: Sequence[object]) -> sqlite3.Cursor:
+        cursor: sqlite3.Cursor = self._connection.execute(sql, [_time_text(p) for p in parameters])
+        return cursor
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+        marks = ", ".join("?" for _ in columns)
         columnwise = [list(map(_time_text, c)) if _has_time(c) else c for c in zip(*rows, strict=True)]
-        self._connection.executemany(_insert_statement(table, columns), zip(*columnwise, strict=True))
+        self._connection.executemany(
+            f"INSERT INTO {identifier(table)} ({_names(columns)}) VALUES ({marks})", zip(*columnwise, strict=True)
+        )
 
     def has_table(self, name: str) -> bool:
         return bool(self.rows("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [name]))
@@ -88,21 +92,13 @@ class _Sqlite(CatalogDatabase):
 
 
 class _Postgres(CatalogDatabase):
-    def __init__(self, connection: "psycopg.Connection[Row]") -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        return self._connection.execute(sql.replace("?", "%s").encode(), parameters).fetchall()
-
-    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
-        self._connection.execute(sql.replace("?", "%s").encode(), parameters)
+    def _cursor(self, sql: str, parameters: Sequence[object]) -> "psycopg.Cursor[Row]":
+        cursor: psycopg.Cursor[Row] = self._connection.execute(sql.replace("?", "%s").encode(), parameters)
+        return cursor
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        names = ", ".join(identifier(column) for column in columns)
-        with (
-            self._connection.cursor() as cursor,
-            cursor.copy(f"COPY {identifier(table)} ({names}) FROM STDIN".encode()) as copy,
-        ):
+        statement = f"COPY {identifier(table)} ({_names(columns)}) FROM STDIN"
+        with self._connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -110,33 +106,27 @@ class _Postgres(CatalogDatabase):
         return bool(self.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ?", [name]))
 
     def inlined(self, value: object) -> object:
-        # DuckLake keeps text as bytes here, since PostgreSQL's own text cannot hold a NUL.
+        # DuckLake stores text as bytes here, because PostgreSQL's text cannot contain a zero byte.
         return value.encode() if isinstance(value, str) else _time_text(value)
 
 
 class _Duckdb(CatalogDatabase):
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
-
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-        return self._connection.execute(sql, parameters).fetchall()
-
-    def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
-        self._connection.execute(sql, parameters)
+    def _cursor(self, sql: str, parameters: Sequence[object]) -> duckdb.DuckDBPyConnection:
+        cursor: duckdb.DuckDBPyConnection = self._connection.execute(sql, parameters)
+        return cursor
 
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        # A list for each column: DuckDB runs a statement for each row otherwise, which takes a hundred times as long.
-        names = ", ".join(identifier(column) for column in columns)
-        marks = ", ".join("unnest(?)" for _ in columns)
-        self._connection.execute(
-            f"INSERT INTO {identifier(table)} ({names}) SELECT {marks}",
+        # A list for each column: with `executemany` DuckDB runs a statement for each row, a hundred times slower.
+        lists = ", ".join("unnest(?)" for _ in columns)
+        self.execute(
+            f"INSERT INTO {identifier(table)} ({_names(columns)}) SELECT {lists}",
             [list(values) for values in zip(*rows, strict=True)],
         )
 
     def has_table(self, name: str) -> bool:
-        # DuckLake hides this database from duckdb_tables() and its like.
+        # DuckLake hides this database from duckdb_tables() and similar functions.
         try:
-            self._connection.execute(f"SELECT 1 FROM {identifier(name)} LIMIT 0")
+            self.execute(f"SELECT 1 FROM {identifier(name)} LIMIT 0")
         except duckdb.CatalogException:
             return False
         return True

@@ -11,7 +11,7 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.session import LakeSession
 
-# A path is relative to its table's, that to its schema's, and that to the lake's; each of them may be whole instead.
+# A file's path is relative to its table's path, that to the schema's, and that to the lake's; each may be absolute.
 FOLDER = (
     "CASE WHEN NOT t.path_is_relative::BOOLEAN THEN t.path "
     "WHEN NOT s.path_is_relative::BOOLEAN THEN s.path || t.path ELSE ? || s.path || t.path END"
@@ -20,7 +20,7 @@ FOLDER = (
 
 @dataclass(frozen=True, slots=True)
 class ScheduledFile:
-    """A file that no snapshot needs any more, as DuckLake notes it when snapshots expire."""
+    """A file that no snapshot needs, as DuckLake notes it when snapshots expire."""
 
     file_id: int
     uri: str
@@ -28,7 +28,7 @@ class ScheduledFile:
 
 
 def table_folders(session: LakeSession) -> list[str]:
-    """The folder of every table that a snapshot knows, as URIs ending in a slash."""
+    """The folders of the tables of all snapshots, as URIs ending in a slash."""
     return [
         folder if folder.endswith("/") else f"{folder}/"
         for (folder,) in session.rows(f"SELECT folder FROM ({_tables(session)})", [data_path(session.config)])
@@ -36,10 +36,7 @@ def table_folders(session: LakeSession) -> list[str]:
 
 
 def needed_files(session: LakeSession) -> set[str]:
-    """The URI of every file that a snapshot names.
-
-    Of a file whose table no snapshot knows any more only the name is told, without its folder.
-    """
+    """The URIs of the files of all snapshots; if no snapshot has a file's table, only the path in its folder."""
     return {
         uri
         for table in (spec.DATA_FILE, spec.DELETE_FILE)
@@ -52,7 +49,7 @@ def needed_files(session: LakeSession) -> set[str]:
 
 
 def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
-    """The folders of files that are named by their whole URI, and lie below none of these.
+    """The folders of files with an absolute path that lie below none of these roots.
 
     Args:
         session: an open lake.
@@ -71,12 +68,12 @@ def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
 
 
 def snapshot_ids(session: LakeSession) -> set[int]:
-    """The numbers of all snapshots that there are."""
+    """The ids of all snapshots."""
     return {number for (number,) in session.rows(f"SELECT snapshot_id FROM {session.metadata}.{spec.SNAPSHOT}")}
 
 
 def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
-    """The files that wait to be deleted."""
+    """The files that are scheduled for deletion."""
     rows = session.rows(
         "SELECT data_file_id, CASE WHEN path_is_relative::BOOLEAN THEN ? || path ELSE path END, "
         f"schedule_start::TIMESTAMPTZ FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION}",
@@ -86,7 +83,7 @@ def scheduled_files(session: LakeSession) -> list[ScheduledFile]:
 
 
 def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
-    """Let these files wait no longer: they are deleted, or shall stay."""
+    """Remove these files from the scheduled files, because they are deleted or must be kept."""
     session.rows(
         f"DELETE FROM {session.metadata}.{spec.FILES_SCHEDULED_FOR_DELETION} WHERE list_contains(?, data_file_id)",
         [file_ids],
@@ -94,7 +91,7 @@ def forget_scheduled(session: LakeSession, file_ids: list[int]) -> None:
 
 
 def _tables(session: LakeSession) -> str:
-    """A query of the id and folder of every table that a snapshot knows; its parameter is the lake's data path."""
+    """A query of the ids and folders of the tables of all snapshots; its parameter is the lake's data path."""
     return (
         f"SELECT DISTINCT t.table_id, {FOLDER} AS folder FROM {session.metadata}.{spec.TABLE} t "
         f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id"

@@ -1,4 +1,4 @@
-"""The statistics that DuckLake itself writes of single-precision columns, corrected."""
+"""Corrects the statistics of single-precision columns that DuckLake itself has written."""
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.table_files import live_table_id
@@ -6,7 +6,7 @@ from lake_assets.lake.session import LakeSession, TableName
 
 
 def widen_float_bounds(session: LakeSession, table: TableName, snapshot_id: int | None) -> None:
-    """Move the bounds of single-precision columns of a snapshot's new files outward, as `bounds.beyond` does.
+    """Move the bounds of single-precision columns of a snapshot's new files outward; see `bounds.beyond`.
 
     Raises:
         CatalogError: the catalog refuses.

@@ -1,18 +1,17 @@
-"""What the catalog knows already of files that are to be registered, and of the partitions that they go to.
+"""Queries of the catalog about files to be registered, and about their partitions.
 
-DuckLake deletes the file of a path that has ended once no snapshot needs it, whoever registered the path again
-meanwhile. So a path is registered once, in one table, and never again.
+DuckLake deletes the file of an ended path once no snapshot needs it, even if the path was registered again. So a path
+is registered only once, in one table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Literal
 
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import Row
 
 PathState = Literal["live", "ended", "elsewhere"]
-"""Of a path that the catalog has: in this table now, in no table any more, in another table."""
+"""The state of a registered path: live in this table, ended in all tables, or live in another table."""
 
 Query = Callable[[str, Sequence[object]], list[Row]]
 """Runs a query over the catalog's tables."""
@@ -21,57 +20,57 @@ _AT_ONCE = 1000  # paths in one statement
 
 
 def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, PathState]:
-    """Those of the files that the catalog has, and how it has them.
+    """The states of those of the files that the catalog has.
 
     Args:
         query: runs the statements.
         table_id: the table that the files are for.
-        folder: URI of its folder, ending in a slash; paths of files in there are relative to it.
+        folder: URI of its folder, ending in a slash; paths of files in it are relative.
         uris: the files.
     """
-    found: dict[str, PathState] = {}
+    states: dict[str, PathState] = {}
     names = {uri: uri for uri in uris} | {u.removeprefix(folder): u for u in uris if u.startswith(folder)}
-    for some in _chunks(list(names)):
-        marks = ", ".join("?" for _ in some)
+    for paths in _chunks(list(names)):
+        marks = ", ".join("?" for _ in paths)
         for path, owner, end, is_relative in query(
             f"SELECT path, table_id, end_snapshot, path_is_relative FROM {spec.DATA_FILE} WHERE path IN ({marks})",
-            some,
+            paths,
         ):
             if is_relative and owner != table_id:
                 continue  # another table's file of the same name
             state: PathState = "ended" if end is not None else "live" if owner == table_id else "elsewhere"
-            if found.get(names[path], "ended") == "ended":
-                found[names[path]] = state
+            if states.get(names[path], "ended") == "ended":
+                states[names[path]] = state
         for (path,) in query(
             f"SELECT path FROM {spec.FILES_SCHEDULED_FOR_DELETION} WHERE path IN ({marks})",
-            some,
+            paths,
         ):
-            found.setdefault(names[path], "ended")
-    return found
+            states.setdefault(names[path], "ended")
+    return states
 
 
 def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, int]:
-    """The ids of those of the files that are the table's now."""
-    found: dict[str, int] = {}
+    """The ids of those of the files that are live in the table."""
+    ids: dict[str, int] = {}
     names = {uri.removeprefix(folder): uri for uri in uris}
-    for some in _chunks(list(names)):
-        marks = ", ".join("?" for _ in some)
+    for paths in _chunks(list(names)):
+        marks = ", ".join("?" for _ in paths)
         for file_id, path in query(
             f"SELECT data_file_id, path FROM {spec.DATA_FILE} "
             f"WHERE table_id = ? AND end_snapshot IS NULL AND path IN ({marks})",
-            [table_id, *some],
+            [table_id, *paths],
         ):
-            found[names[path]] = file_id
-    return found
+            ids[names[path]] = file_id
+    return ids
 
 
 def partition_rows(query: Query, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
-    """How many rows each partition's files have, without those that were deleted from them.
+    """The number of rows of each partition's files, without deleted rows.
 
     Args:
         query: runs the statement.
-        table_id: whose.
-        keys: by how many columns the table is partitioned.
+        table_id: the table.
+        keys: the number of partition columns.
     """
     values = ", ".join(f"p{key}.partition_value" for key in range(keys))
     joins = " ".join(
@@ -89,7 +88,5 @@ def partition_rows(query: Query, table_id: int, keys: int) -> dict[tuple[str | N
     return {tuple(texts): int(count) for *texts, count in rows}
 
 
-def _chunks(values: Sequence[str]) -> Iterator[list[str]]:
-    rest = iter(values)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
+def _chunks(values: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

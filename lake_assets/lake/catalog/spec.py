@@ -1,8 +1,8 @@
 """DuckLake's specification: the versions that this package knows, and the names of the catalog's own tables.
 
-The source is https://ducklake.select/docs/stable/specification/tables/overview. A catalog says its version in
-`ducklake_metadata`. Of another version nothing is read from these tables, and nothing is written to them: a commit is
-made by DuckLake's extension, and maintenance is refused.
+The source is https://ducklake.select/docs/stable/specification/tables/overview. The table `ducklake_metadata` has a
+catalog's version. The tables of an unknown version are not read or written: DuckLake's extension makes the commits, and
+maintenance is refused.
 """
 
 from lake_assets.duckdb_engine import identifier
@@ -32,12 +32,12 @@ VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
 
 
 def live_table(prefix: str = "") -> str:
-    """What follows `FROM` to read the one table of a name that has not ended, as `t`, and its schema, as `s`.
+    """The SQL after `FROM` that reads the live table of a name as `t`, and its schema as `s`.
 
     The parameters are the names of schema and table. A condition may follow.
 
     Args:
-        prefix: `database` and a dot, where a statement has to name the database of the catalog's tables.
+        prefix: the result of `database` and a dot, if the statement must name the catalog's database.
     """
     return (
         f"{prefix}{TABLE} t JOIN {prefix}{SCHEMA} s ON s.schema_id = t.schema_id "
@@ -47,22 +47,22 @@ def live_table(prefix: str = "") -> str:
 
 
 def inlined_deletes(table_id: int) -> str:
-    """The table of the rows that were deleted from a table's files and are noted in the catalog; made when needed."""
+    """The catalog's table of inlined deletes of a table; DuckLake creates it when it needs it."""
     return f"ducklake_inlined_delete_{table_id}"
 
 
 def database(alias: str, schema: str | None) -> str:
-    """How a statement names the catalog's tables where DuckDB has attached a lake: their database and schema.
+    """The SQL name of the database and schema of the catalog's tables of an attached lake.
 
     Args:
-        alias: the name under which the lake is attached.
-        schema: of the tables; that of the connection when None.
+        alias: the name of the attached lake.
+        schema: of the tables; the connection's schema when None.
     """
     return ".".join(map(identifier, [f"__ducklake_metadata_{alias}", *([schema] if schema else [])]))
 
 
 def motherduck_database(lake: str) -> str:
-    """The name that MotherDuck gives the database of the catalog of one of its lakes."""
+    """MotherDuck's name of the database of a lake's catalog."""
     return f"__ducklake_metadata_{lake}"
 
 
@@ -70,7 +70,7 @@ def unknown(version: str | None) -> str | None:
     """Why the tables of a catalog of this version cannot be used; None if they can.
 
     Args:
-        version: as the catalog says it; None if it does not.
+        version: the catalog's version; None if the catalog has none.
     """
     if version in VERSIONS:
         return None

@@ -21,40 +21,58 @@ class CatalogFile:
     rows: int
     size: int  # bytes
     begin_snapshot: int
-    end_snapshot: int | None  # None: of the newest snapshot
-    partition_id: int | None  # of the partitioning that it was written under
+    end_snapshot: int | None  # None: in the newest snapshot
+    partition_id: int | None  # of the partitioning under which it was written
     values: dict[int, str | None]  # of its partition, by the key's index in that partitioning
 
 
 @dataclass(frozen=True, slots=True)
 class Deletes:
-    """Rows of a data file that are deleted."""
+    """Deleted rows of a data file."""
 
     rows: int
     begin_snapshot: int
     end_snapshot: int | None
 
 
-def live_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
-    """The data files of a table's newest snapshot, in the order of their ids; none where there is no table."""
-    return _files(session, table, "AND f.end_snapshot IS NULL")
-
-
-def all_files(session: LakeSession, table: TableName) -> list[CatalogFile]:
-    """The data files of a table in all snapshots that there are, in the order of their ids."""
-    return _files(session, table, "")
+def catalog_files(session: LakeSession, table: TableName, *, all_snapshots: bool = False) -> list[CatalogFile]:
+    """The data files of a table's newest snapshot, or of all snapshots, by id; empty if there is no table."""
+    table_id = live_table_id(session, table)
+    if table_id is None:
+        return []
+    values: dict[int, dict[int, str | None]] = {}
+    for file_id, index, value in session.rows(
+        "SELECT data_file_id, partition_key_index, partition_value "
+        f"FROM {session.metadata}.{spec.FILE_PARTITION_VALUE} WHERE table_id = ?",
+        [table_id],
+    ):
+        values.setdefault(file_id, {})[index] = value
+    rows = session.rows(
+        f"SELECT f.data_file_id, CASE WHEN f.path_is_relative::BOOLEAN THEN {FOLDER} || f.path ELSE f.path END, "
+        "f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, f.partition_id "
+        f"FROM {session.metadata}.{spec.DATA_FILE} f "
+        f"JOIN {session.metadata}.{spec.TABLE} t ON t.table_id = f.table_id "
+        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
+        f"WHERE f.table_id = ? AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL "
+        f"{'' if all_snapshots else 'AND f.end_snapshot IS NULL'} ORDER BY f.data_file_id",
+        [data_path(session.config), table_id],
+    )
+    return [
+        CatalogFile(file_id, uri, count, size, begin, end, partitioning, values.get(file_id, {}))
+        for file_id, uri, count, size, begin, end, partitioning in rows
+    ]
 
 
 def all_deletes(session: LakeSession, table: TableName) -> dict[int, list[Deletes]]:
-    """What delete files of any snapshot take away of a table's data files, by the data file's id."""
-    found: dict[int, list[Deletes]] = {}
-    for file_id, *facts in session.rows(
+    """The deleted rows of a table's data files in all snapshots, by the data file's id."""
+    result: dict[int, list[Deletes]] = {}
+    for file_id, *values in session.rows(
         "SELECT data_file_id, delete_count, begin_snapshot, end_snapshot "
         f"FROM {session.metadata}.{spec.DELETE_FILE} WHERE table_id = ?",
         [live_table_id(session, table)],
     ):
-        found.setdefault(file_id, []).append(Deletes(*facts))
-    return found
+        result.setdefault(file_id, []).append(Deletes(*values))
+    return result
 
 
 def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int, int], str]:
@@ -73,7 +91,7 @@ def partition_columns(session: LakeSession, table: TableName) -> dict[tuple[int,
 
 
 def columns_changed_at(session: LakeSession, table: TableName) -> int:
-    """The snapshot with which a table got the columns that it has."""
+    """The snapshot that last changed a table's columns."""
     ((changed,),) = session.rows(
         "SELECT max(greatest(begin_snapshot, coalesce(end_snapshot, 0))) "
         f"FROM {session.metadata}.{spec.COLUMN} WHERE table_id = ?",
@@ -83,10 +101,10 @@ def columns_changed_at(session: LakeSession, table: TableName) -> int:
 
 
 def named_since(session: LakeSession, table: TableName) -> int:
-    """The snapshot with which the table that has this name now got it.
+    """The snapshot that gave this name to the table that has it now.
 
-    What the ledger tells of before is of a table that was dropped or renamed since. 0 where there is no table, and
-    where the catalog's own tables cannot be used.
+    Earlier ledger rows are those of a table that was dropped or renamed. 0 if there is no table, or if the catalog's
+    tables cannot be used.
     """
     if session.unknown_specification is not None:
         return 0
@@ -101,7 +119,7 @@ def named_since(session: LakeSession, table: TableName) -> int:
 
 
 def inlined_rows(session: LakeSession, table: TableName) -> int:
-    """How many rows of a table the catalog itself holds."""
+    """The number of inlined rows of a table."""
     names = session.rows(
         f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
         [live_table_id(session, table)],
@@ -113,36 +131,7 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
     return sum(int(count) for ((count,),) in counts)
 
 
-def _files(session: LakeSession, table: TableName, condition: str) -> list[CatalogFile]:
-    table_id = live_table_id(session, table)
-    if table_id is None:
-        return []
-    values: dict[int, dict[int, str | None]] = {}
-    for file_id, index, value in session.rows(
-        "SELECT data_file_id, partition_key_index, partition_value "
-        f"FROM {session.metadata}.{spec.FILE_PARTITION_VALUE} WHERE table_id = ?",
-        [table_id],
-    ):
-        values.setdefault(file_id, {})[index] = value
-    rows = session.rows(
-        f"SELECT f.data_file_id, CASE WHEN f.path_is_relative::BOOLEAN THEN {FOLDER} || f.path ELSE f.path END, "
-        "f.record_count, f.file_size_bytes, f.begin_snapshot, f.end_snapshot, f.partition_id "
-        f"FROM {session.metadata}.{spec.DATA_FILE} f "
-        f"JOIN {session.metadata}.{spec.TABLE} t ON t.table_id = f.table_id "
-        f"JOIN {session.metadata}.{spec.SCHEMA} s ON s.schema_id = t.schema_id "
-        f"WHERE f.table_id = ? AND t.end_snapshot IS NULL AND s.end_snapshot IS NULL {condition} "
-        "ORDER BY f.data_file_id",
-        [data_path(session.config), table_id],
-    )
-    return [
-        CatalogFile(file_id, uri, count, size, begin, end, partitioning, values.get(file_id, {}))
-        for file_id, uri, count, size, begin, end, partitioning in rows
-    ]
-
-
 def live_table_id(session: LakeSession, table: TableName) -> int | None:
-    """The id of the table that has this name now; None where there is none."""
-    found = session.rows(
-        f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table]
-    )
-    return found[0][0] if found else None
+    """The id of the table that has this name now; None if there is none."""
+    ids = session.rows(f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table])
+    return ids[0][0] if ids else None

@@ -1,4 +1,4 @@
-"""The data files of a partition, where the partition consists of whole files."""
+"""The data files of a partition that consists of whole files."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,10 +11,10 @@ from lake_assets.lake.catalog.table import Partitioning, Table
 def whole_files(
     database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
 ) -> dict[int, int]:
-    """The rows of each data file of the partition, by the file's id.
+    """The number of rows of each data file of the partition, by the file's id.
 
     Raises:
-        NotDirectError: rows of the partition may lie elsewhere too, or not all rows of its files are live.
+        NotDirectError: the partition may have rows in other files, or deleted rows.
     """
     if database.rows(
         f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
@@ -22,11 +22,11 @@ def whole_files(
         [table.table_id, partitioning.partition_id],
     ):
         raise NotDirectError("the table has files of another partitioning")
-    for (home,) in database.rows(
+    for (inlined_table,) in database.rows(
         f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table.table_id]
     ):
-        if database.rows(f"SELECT 1 FROM {identifier(home)} WHERE end_snapshot IS NULL LIMIT 1"):
-            raise NotDirectError("the catalog itself holds rows of the table")
+        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} WHERE end_snapshot IS NULL LIMIT 1"):
+            raise NotDirectError("the table has inlined rows")
     conditions: list[str] = []
     parameters: list[object] = [table.table_id]
     for index, value in enumerate(values):
@@ -48,7 +48,7 @@ def whole_files(
 
 
 def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
-    """Refuse data files of which not all rows are live.
+    """Refuse data files with deleted rows.
 
     Raises:
         NotDirectError: rows were deleted from one of them.
@@ -65,6 +65,6 @@ def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection
 
 
 def _has_inlined_deletes(database: CatalogDatabase, table: Table) -> bool:
-    # The extension makes this table when it is first needed.
-    home = spec.inlined_deletes(table.table_id)
-    return database.has_table(home) and bool(database.rows(f"SELECT 1 FROM {identifier(home)} LIMIT 1"))
+    # The extension creates this table when it needs it.
+    name = spec.inlined_deletes(table.table_id)
+    return database.has_table(name) and bool(database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"))

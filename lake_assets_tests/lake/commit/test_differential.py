@@ -151,7 +151,7 @@ def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) ->
     direct.replace(NW, [row(1)], strategy=replace_by_extension)
     direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
     direct.execute("INSERT INTO lake.t (i64, region, date) VALUES (1, 'NW', DATE '2026-02-11')")
-    refused(direct, "the catalog itself holds rows")
+    refused(direct, "the table has inlined rows")
     direct.execute("CALL ducklake_flush_inlined_data('lake')")
     direct.replace(NW, [row(1)])
     direct.execute("ALTER TABLE lake.t SET PARTITIONED BY (date)")
