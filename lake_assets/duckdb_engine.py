@@ -1,6 +1,6 @@
-"""DuckDB as an engine, of lakes and of files on their way there, with the extensions of the installed packages.
+"""DuckDB engines with the extensions of the installed wheels.
 
-Nothing is downloaded at run time: `LOAD` takes the extension file of the wheel, and DuckDB's own installing is off.
+Nothing is downloaded at run time: `LOAD` reads the extension file of the wheel, and DuckDB's own installation is off.
 """
 
 import importlib.util
@@ -18,17 +18,17 @@ _HINTS = {"motherduck": "Let this machine reach api.motherduck.com: the extensio
 
 
 def identifier(name: str) -> str:
-    """The name quoted for a statement, whatever it holds."""
+    """Any name, quoted for a statement."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """The text as a string literal, for the statements that take no bound parameters (ATTACH, CREATE SECRET)."""
+    """The text as a string literal, for statements without bound parameters (ATTACH, CREATE SECRET)."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def glob_literal(path: str) -> str:
-    """The path as a glob that matches it alone: DuckDB takes every file name as a pattern."""
+    """The path as a glob that matches only this path, because DuckDB reads every file name as a pattern."""
     return re.sub(r"[\[*?]", lambda m: f"[{m[0]}]", path)
 
 
@@ -52,11 +52,11 @@ def extension_file(name: str) -> Path:
 
 
 def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
-    """A new in-memory instance with these extensions, that installs nothing and reads no Python variables.
+    """A new in-memory engine with these extensions, which installs nothing and reads no Python variables.
 
-    It has one thread. Nearly all statements here are small ones on a catalog, each of which takes DuckLake a dozen more
-    inside; with two threads they wait for each other so often that each takes 1.4 times as long, and twice the
-    processor's time on a busy machine. Those of many rows are executed in `all_threads`.
+    It has one thread. Nearly all statements are small queries of a catalog, for each of which DuckLake runs a dozen
+    others. With two threads each takes 1.4 times as long, and twice the processor time on a busy machine, because the
+    threads wait for each other. Statements of many rows are executed in `all_threads`.
 
     Raises:
         CatalogError: an extension is not installed or does not load.
@@ -74,9 +74,9 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
         except duckdb.Error as error:
             raise CatalogError(f"DuckDB's extension {name} does not load: {error}.", _HINTS.get(name, "")) from error
     if "httpfs" in extensions:
-        # A store that is away for some seconds fails nothing: DuckDB waits for 0.25, 0.5, 1, 2 and 4 seconds.
+        # DuckDB retries after 0.25, 0.5, 1, 2 and 4 seconds, while a store is unreachable.
         for setting in (f"http_retries = {_TRIES}", "http_retry_wait_ms = 250", "http_retry_backoff = 2"):
-            connection.execute(f"SET GLOBAL {setting}")  # of this connection alone, cursors would not have it
+            connection.execute(f"SET GLOBAL {setting}")  # without GLOBAL, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection
@@ -89,5 +89,5 @@ def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(duckdb.FatalException):  # of a broken engine the statement that broke it tells
+        with suppress(duckdb.FatalException):  # the statement that broke the engine has raised its error
             engine.execute("SET threads = 1")

@@ -40,7 +40,7 @@ _EXTENSIONS: dict[type, tuple[str, ...]] = {
 
 
 def alias(lake: Lake) -> str:
-    """The name under which a session has the lake; a database of MotherDuck's own can have no other than its own."""
+    """The name of the attached lake; a managed database of MotherDuck keeps its own name."""
     if lake.is_managed and isinstance(lake.catalog, MotherDuckCatalog):
         return lake.catalog.database
     return ALIAS
@@ -50,13 +50,13 @@ def extensions(lake: Lake) -> tuple[str, ...]:
     """The DuckDB extensions that this lake needs."""
     needed = [name for storage in lake.storages for name in _EXTENSIONS[type(storage)]]
     if lake.inserts_only:
-        needed.append("httpfs")  # has the cryptography with which DuckDB writes
-    chain = ["aws"] if any(_asks_chain(storage) for storage in lake.storages) else []
+        needed.append("httpfs")  # contains DuckDB's cryptography
+    chain = ["aws"] if any(_uses_chain(storage) for storage in lake.storages) else []
     return tuple(dict.fromkeys(("ducklake", *_EXTENSIONS[type(lake.catalog)], *needed, *chain)))
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:
-    """The statements that give an engine the secrets of catalog and storage; for that reason they are never logged.
+    """The statements that create the secrets of catalog and storages; they must never be logged.
 
     Raises:
         ConfigError: the lake is MotherDuck's, and the environment has no token.
@@ -68,22 +68,23 @@ def secret_statements(lake: Lake) -> tuple[str, ...]:
         statements.append(f"SET motherduck_token = {literal(motherduck_token())}")
     if lake.storage is not None and not isinstance(lake.storage, LocalStorage):
         statements.append(_create_secret("lake_storage", storage_secret(lake.storage)))
-    if lake.staging is not None and not isinstance(lake.staging, LocalStorage):
-        scope = {"SCOPE": literal(f"{lake.staging.root}/")}
-        statements.append(_create_secret("lake_staging", storage_secret(lake.staging) | scope))
-    for number, source in enumerate(lake.indexed):
-        # Where the lake lies below the source, the lake's own secret is that of both: the source's might not write.
-        if not isinstance(source, LocalStorage) and not data_path(lake).startswith(f"{source.root}/"):
-            # DuckDB takes the secret with the longest scope, so this one holds for the source alone.
-            scope = {"SCOPE": literal(f"{source.root}/")}
-            statements.append(_create_secret(f"source_{number}", storage_secret(source) | scope))
+    sources = ((f"source_{number}", source) for number, source in enumerate(lake.indexed))
+    for name, storage in (("lake_staging", lake.staging), *sources):
+        if storage is None or isinstance(storage, LocalStorage):
+            continue
+        # If the lake lies below a source, the lake's secret is used for both: the source's key may be read-only.
+        if storage is not lake.staging and data_path(lake).startswith(f"{storage.root}/"):
+            continue
+        # DuckDB uses the secret with the longest scope, so this one is used for the storage only.
+        scope = {"SCOPE": literal(f"{storage.root}/")}
+        statements.append(_create_secret(name, storage_secret(storage) | scope))
     return tuple(statements)
 
 
 def create_statements(lake: Lake) -> tuple[str, ...]:
-    """What must be executed before the lake is attached for the first time; may hold secrets, so never logged."""
+    """The statements before the first ATTACH of a lake; they may contain secrets and must never be logged."""
     if not isinstance(lake.catalog, MotherDuckCatalog):
-        return ()  # ATTACH itself makes the lake
+        return ()  # ATTACH itself creates the lake
     database = identifier(lake.catalog.database)
     if lake.is_managed:
         return ("ATTACH 'md:'", f"CREATE DATABASE IF NOT EXISTS {database} (TYPE DUCKLAKE)")
@@ -99,9 +100,8 @@ def create_statements(lake: Lake) -> tuple[str, ...]:
 def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     """The `ATTACH` statement.
 
-    The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes files that are
-    live under an absolute path. A lake that MotherDuck manages is one of its databases: it takes no options, and
-    DuckLake's extension is at work on the server.
+    The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes live files that have an
+    absolute path. A lake that MotherDuck manages is a database of the server, and has no options.
     """
     if lake.is_managed:
         return f"ATTACH IF NOT EXISTS {literal(f'md:{alias(lake)}')}"
@@ -109,7 +109,7 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     if isinstance(lake.catalog, PostgresCatalog):
         options["META_SECRET"] = literal("lake_catalog")
     if isinstance(lake.catalog, SqliteCatalog) and not read_only:
-        # Otherwise a reader's open transaction keeps every commit out. The mode stays with the file.
+        # Otherwise a reader's open transaction blocks every commit. The file keeps the mode.
         options["META_JOURNAL_MODE"] = literal("WAL")
     if read_only:
         options["READ_ONLY"] = "true"
@@ -128,7 +128,7 @@ def data_path(lake: Lake) -> str:
 
 
 def motherduck_token() -> str:
-    """MotherDuck's token, which is the environment's alone.
+    """MotherDuck's token from the environment.
 
     Raises:
         ConfigError: there is none.
@@ -140,10 +140,10 @@ def motherduck_token() -> str:
 
 
 def storage_secret(storage: AnyStorage) -> dict[str, str]:
-    """The options of `CREATE SECRET` for a storage that is no folder, each value as it stands in the statement."""
+    """The options of `CREATE SECRET` for a storage that is not local; each value is SQL."""
     if isinstance(storage, S3Storage | R2Storage):
-        # Of type s3 for R2 too, as its URIs are S3's: DuckDB asks all secrets of type s3 before those of type r2, so
-        # one that the user has stored for other buckets would come before it.
+        # Type s3 for R2 too, because its URIs are S3's: DuckDB prefers any secret of type s3 to one of type r2, also a
+        # secret that the user has stored for other buckets.
         options = {"TYPE": "s3", "SCOPE": literal(f"s3://{storage.bucket}"), **_keys(storage), **_service(storage)}
         if storage.session_token is not None:
             options["SESSION_TOKEN"] = literal(storage.session_token.get_secret_value())
@@ -156,7 +156,7 @@ def storage_secret(storage: AnyStorage) -> dict[str, str]:
 
 
 def _metadata(catalog: Catalog) -> str:
-    """The catalog's database, as it follows `ducklake:`."""
+    """The catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):
         return "postgres:"
     if isinstance(catalog, MotherDuckCatalog):
@@ -178,8 +178,8 @@ def _postgres(catalog: PostgresCatalog) -> dict[str, str]:
     return options
 
 
-def _asks_chain(storage: AnyStorage) -> bool:
-    """Whether DuckDB asks AWS's credential chain for the storage's keys."""
+def _uses_chain(storage: AnyStorage) -> bool:
+    """Whether DuckDB uses AWS's credential chain for the storage's keys."""
     return isinstance(storage, KeyedStorage) and storage.key_id is None and not _is_anonymous(storage)
 
 
@@ -191,7 +191,7 @@ def _keys(storage: KeyedStorage) -> dict[str, str]:
     if _is_anonymous(storage):
         return {}
     if storage.key_id is None or storage.secret is None:
-        # Found again when they have expired: an engine may live longer than a role's keys.
+        # Refreshed when they have expired: an engine may live longer than a role's keys.
         return {"PROVIDER": "credential_chain", "REFRESH": "auto"}
     return {"KEY_ID": literal(storage.key_id), "SECRET": literal(storage.secret.get_secret_value())}
 

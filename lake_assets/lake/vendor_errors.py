@@ -1,6 +1,6 @@
-"""What the databases of a catalog say, a table a vendor: every text that tells one error from another.
+"""The error texts of catalogs' databases by which errors are distinguished, one table for each vendor.
 
-Each text is provoked on the real vendor by `lake/test_vendor_errors.py`, unless the table says that it is not.
+`lake/test_vendor_errors.py` provokes each text on the real vendor, unless the table says otherwise.
 """
 
 import re
@@ -11,16 +11,16 @@ from functools import cache
 
 
 class Meaning(Enum):
-    """What a text says of the catalog."""
+    """The meaning of an error text."""
 
-    LOCKED = auto()  # another process has the catalog, or a table of it, to itself for now
+    LOCKED = auto()  # another process has locked the catalog or a table of it
     CONFLICT = auto()  # another writer was faster
     ABSENT = auto()  # there is no lake
-    ENCRYPTION = auto()  # the lake was made with the other setting of `encrypted`
+    ENCRYPTION = auto()  # the lake was created with the other setting of `encrypted`
     NO_ANSWER = auto()  # a storage of the lake cannot be reached
-    AWAY = auto()  # the catalog's server is away, or takes no connections for now
+    AWAY = auto()  # the catalog's server is unreachable, or accepts no connections for now
     LOST = auto()  # the connection to the catalog's server was lost
-    REFUSED = auto()  # the catalog's server has answered, and refuses for good
+    REFUSED = auto()  # the catalog's server refuses for good
     REJECTED = auto()  # the catalog refuses a statement for a reason that `advice` resolves
 
 
@@ -29,11 +29,11 @@ class Text:
     """A text of a vendor.
 
     Attributes:
-        pattern: a regular expression that finds it; upper and lower case count, but in LOCKED and CONFLICT.
-        means: what it says.
-        when: the vendor says it.
+        pattern: a regular expression; it is case-sensitive, except for LOCKED and CONFLICT.
+        means: the meaning.
+        when: the situation in which the vendor raises it.
         is_provoked: whether a test provokes it.
-        advice: how to fix it, of REJECTED alone.
+        advice: how to fix it, for REJECTED only.
     """
 
     pattern: str
@@ -43,9 +43,7 @@ class Text:
     advice: str = ""
 
 
-_NOT_INLINED = (
-    "set attach_options: {data_inlining_row_limit: 0}, with which DuckLake makes no such table beside each one"
-)
+_NOT_INLINED = "set attach_options: {data_inlining_row_limit: 0}, so that DuckLake creates no table of inlined rows"
 _FEWER_COLUMNS = f"leave columns out in a transform; or {_NOT_INLINED}."
 
 SQLITE = (
@@ -69,12 +67,12 @@ DUCKDB = (
 
 DUCKLAKE = (
     Text("transaction conflict", Meaning.CONFLICT, "another writer has changed the same table"),
-    Text("does not exist", Meaning.ABSENT, "the catalog's database has no lake, and none is to be made"),
-    Text("Failed to set encryption", Meaning.ENCRYPTION, "the lake was made with the other setting"),
+    Text("does not exist", Meaning.ABSENT, "the catalog's database has no lake, and none is to be created"),
+    Text("Failed to set encryption", Meaning.ENCRYPTION, "the lake was created with the other setting"),
     Text(
         r"DATA_PATH parameter .* does not match existing data path in the catalog [^\n]*",
         Meaning.REJECTED,
-        "the lake was made with another storage",
+        "the lake was created with another storage",
         advice="correct `storage`; if the lake's files were moved there, set attach_options: "
         "{override_data_path: true}.",
     ),
@@ -88,14 +86,14 @@ DUCKLAKE = (
     Text(
         r"Column name .* is reserved by DuckLake for internal use",
         Meaning.REJECTED,
-        "a column has the name of one that DuckLake adds to its tables of inlined rows",
+        "a column has a name that DuckLake uses in its tables of inlined rows",
         advice=f"rename the column where it is written or in a transform, or {_NOT_INLINED}.",
     ),
 )
 
 _BY_THE_NETWORK = "the network of the client or the server fails so"
-_BY_TLS = "as the one before, on an encrypted connection"
-_BY_TIME = "the server is at it for a moment only"
+_BY_TLS = "as the text before, on an encrypted connection"
+_BY_TIME = "the server is in that state only for a moment"
 
 POSTGRES = (
     Text("lock timeout", Meaning.LOCKED, "another session holds a table for longer than lock_timeout"),
@@ -105,7 +103,7 @@ POSTGRES = (
     Text(
         "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
     ),
-    # the client's words
+    # texts of the client
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
     Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),
     Text("timeout expired", Meaning.AWAY, "the server does not answer within connect_timeout"),
@@ -123,13 +121,13 @@ POSTGRES = (
     Text("could not (?:receive data from|send data to) server", Meaning.AWAY, _BY_THE_NETWORK, False),
     # the server's
     Text("terminating connection", Meaning.AWAY, "an administrator ends the session, or the server stops"),
-    Text("the database system is shutting down", Meaning.AWAY, "the server lets its sessions end, and takes no more"),
+    Text("the database system is shutting down", Meaning.AWAY, "the server ends its sessions and accepts no more"),
     Text("the database system is (?:starting up|not yet accepting|in recovery mode)", Meaning.AWAY, _BY_TIME, False),
     Text("too many clients already", Meaning.AWAY, "max_connections is reached"),
     Text("too many connections for", Meaning.AWAY, "the limit of the role or of the database is reached"),
     Text("remaining connection slots are reserved", Meaning.AWAY, "only superusers may still connect"),
     Text("authentication failed", Meaning.REFUSED, "the password is wrong"),
-    Text("no password supplied", Meaning.REFUSED, "the server wants a password, and the config has none"),
+    Text("no password supplied", Meaning.REFUSED, "the server requires a password, and the config has none"),
     Text(r"no pg_hba\.conf entry", Meaning.REFUSED, "the server does not admit the host, user or database"),
     Text(r"(?:role|database) \"[^\"]*\" does not exist", Meaning.REFUSED, "the server has no such role or database"),
 )
@@ -146,16 +144,16 @@ VENDORS: dict[str, Sequence[Text]] = {
 
 
 def texts(means: Meaning) -> tuple[Text, ...]:
-    """The texts of all vendors that say this."""
+    """The texts of all vendors with this meaning."""
     return tuple(text for vendor in VENDORS.values() for text in vendor if text.means is means)
 
 
 def matches(error: object, means: Meaning) -> bool:
-    """Whether the text of an error says this."""
+    """Whether the text of an error has this meaning."""
     return _pattern(means).search(str(error)) is not None
 
 
 @cache
 def _pattern(means: Meaning) -> re.Pattern[str]:
-    found = "|".join(f"(?:{text.pattern})" for text in texts(means))
-    return re.compile(found, re.IGNORECASE if means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
+    pattern = "|".join(f"(?:{text.pattern})" for text in texts(means))
+    return re.compile(pattern, re.IGNORECASE if means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)

@@ -1,7 +1,7 @@
-"""The change of a table to columns that landed: added ones, and numbers that became wider. Nothing is ever removed.
+"""The evolution of a table: added columns and wider numbers. Columns are never removed.
 
-A change is a snapshot of its own, made before the data files are written that need it. Rows of before have NULL in an
-added column; readers of an older snapshot see the table as it was.
+A change is a separate snapshot before the data files that need it are written. Earlier rows have NULL in an added
+column, and readers of an earlier snapshot see the earlier columns.
 """
 
 import json
@@ -21,11 +21,11 @@ from lake_assets.parquet.schema_fit import refused, widens, wider
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """What becomes of one column."""
+    """A change of one column."""
 
-    column: str  # as the table has it, or the files where it is new
-    type: str  # its DuckLake type from now on
-    before: str | None  # its type until now; None where it is new
+    column: str  # its name in the table; in the files if it is new
+    type: str  # its new DuckLake type
+    before: str | None  # its earlier type; None if it is new
 
     def __str__(self) -> str:
         if self.before is None:
@@ -41,23 +41,23 @@ class ColumnChange:
 
 
 def column_changes(
-    schema: pa.Schema, found: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
+    schema: pa.Schema, landed: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
 ) -> list[ColumnChange]:
-    """The changes after which a table can hold the rows of all that was found.
+    """The changes after which a table can hold the rows of the landed schemas.
 
     Args:
         schema: of the table, without its partition columns.
-        found: where each schema comes from, for errors, and the schema.
+        landed: where each schema comes from, for errors, and the schema.
         partition_columns: of the stream; they never change.
 
     Raises:
-        SchemaError: a type is none that the table's column can be widened to, or a new column has a name or type
-            that the lake cannot hold.
+        SchemaError: the table's column cannot be widened to a type, or a new column has a name or type that the lake
+            cannot hold.
     """
     by_path = {column.name.lower() for column in partition_columns}
     before = {field.name.lower(): field for field in schema}
     after = dict(before)
-    for origin, given in found:
+    for origin, given in landed:
         check_columns(given, origin)
         for field in given:
             key = field.name.lower()
@@ -86,23 +86,23 @@ def _plain(field: pa.Field) -> pa.Field:
 def evolve_table(
     session: LakeSession,
     table: TableName,
-    found: Sequence[tuple[str, pa.Schema]],
+    landed: Sequence[tuple[str, pa.Schema]],
     partition_columns: Sequence[PartitionColumn],
     run_id: str,
 ) -> list[ColumnChange]:
-    """Change the table so that it can hold what was found, in one transaction, tried again after a conflict.
+    """Change the table so that it can hold the landed columns, in one transaction with retries after a conflict.
 
-    Of two runs that add the same column, the second finds it there and changes nothing.
+    If two runs add the same column, the second one finds the column and changes nothing.
 
     Args:
         session: an open lake.
-        table: which exists.
-        found: as for `column_changes`.
+        table: it exists.
+        landed: as for `column_changes`.
         partition_columns: of the stream.
-        run_id: stands in the snapshot's message.
+        run_id: for the snapshot's message.
 
     Returns:
-        What was changed.
+        The changes.
 
     Raises:
         SchemaError: as `column_changes`; nothing has changed.
@@ -111,10 +111,10 @@ def evolve_table(
     """
 
     def change() -> list[ColumnChange]:
-        # A conflict must end the try: DuckLake's own would be made on what was read before.
+        # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
-            changes = column_changes(data_schema(session, table, partition_columns), found, partition_columns)
+            changes = column_changes(data_schema(session, table, partition_columns), landed, partition_columns)
             _apply(session, table, changes, run_id)
         return changes
 
@@ -126,6 +126,6 @@ def _apply(session: LakeSession, table: TableName, changes: Sequence[ColumnChang
         return
     for change in changes:
         session.rows(change.statement(table))
-    told = [str(change) for change in changes]
-    extra_info = json.dumps({"run_id": run_id, "changes": told})
-    session.sign(AUTHOR, f"{table}: {', '.join(told)} by run {run_id}", extra_info)
+    texts = [str(change) for change in changes]
+    extra_info = json.dumps({"run_id": run_id, "changes": texts})
+    session.sign(AUTHOR, f"{table}: {', '.join(texts)} by run {run_id}", extra_info)

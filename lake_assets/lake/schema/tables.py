@@ -1,4 +1,4 @@
-"""The destination table: made from the source's schema on the first run, checked on the later ones."""
+"""The destination table: the first run creates it from the source's schema, later runs check it."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from lake_assets.lake.schema.types import PARTITION_TYPES, arrow_type, check_col
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
 
-_MAKER = "lake_assets tables"  # the author of snapshots that bring no rows, and so are no runs'
+_MAKER = "lake_assets tables"  # the author of snapshots without rows, which are not those of a run
 
 
 def create_table(
@@ -26,13 +26,13 @@ def create_table(
     partition_columns: Sequence[PartitionColumn],
     origin: str | None = None,
 ) -> None:
-    """Make the table, partitioned, where it does not exist, or was made so and never filled, with other columns.
+    """Create the partitioned table if it does not exist, or recreate it if it never had rows and has other columns.
 
     Args:
         session: an open lake.
         table: its name.
-        schema: the columns of the rows; partition columns in it are given their configured type.
-        partition_columns: they come last, in this order.
+        schema: the columns of the rows; partition columns in it get their configured type.
+        partition_columns: the last columns, in this order.
         origin: where the schema comes from, for errors.
 
     Raises:
@@ -47,14 +47,14 @@ def create_table(
     columns |= {column.name: PARTITION_TYPES[column.type] for column in partition_columns}
 
     nulls = ", ".join(f"NULL::{sql} AS {identifier(name)}" for name, sql in columns.items())
-    wanted = _types(session, f"SELECT {nulls}")
+    wanted = _columns(session, f"SELECT {nulls}")
 
     def create() -> None:
         never_filled = is_never_filled(session, table)
         with session.transaction():
             session.rows(f"CREATE SCHEMA IF NOT EXISTS {identifier(table.lake)}.{identifier(table.schema)}")
             if session.exists(table):
-                if not never_filled or _types(session, f"SELECT * FROM {table.sql}") == wanted:  # noqa: S608 - quoted
+                if not never_filled or _columns(session, f"SELECT * FROM {table.sql}") == wanted:  # noqa: S608 - quoted
                     return
                 session.rows(f"DROP TABLE {table.sql}")
             listed = ", ".join(f"{identifier(name)} {sql}" for name, sql in columns.items())
@@ -67,10 +67,10 @@ def create_table(
 
 
 def is_never_filled(session: LakeSession, table: TableName) -> bool:
-    """Whether `create_table` made the table and nobody has written to it or changed it since.
+    """Whether `create_table` created the table, and nobody has written to it or changed it since.
 
-    Its columns are then those of files of which no row was committed: they bind nobody. It may have been made for a
-    job that failed, or that is still at work.
+    Its columns are then those of files without a committed row, so they may be replaced. The job that created it may
+    have failed or may still run.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -84,33 +84,26 @@ def _message(table: TableName) -> str:
     return f"the table {table} is made"
 
 
-def _types(session: LakeSession, query: str) -> list[tuple[str, str]]:
-    """The names and types of a query's columns."""
-    with translated(session.config):
-        relation = session.connection.sql(query)
-    return [(name, str(kind)) for name, kind in zip(relation.columns, relation.types, strict=True)]
-
-
 def prepare_table(session: LakeSession, table: TableName, compression: Compression = "zstd") -> None:
-    """Make a table, ours or one that was there before us, fit for commits: the catalog holds no rows of it.
+    """Set the options of a table that commits need: its rows are not inlined in the catalog.
 
     Args:
         session: an open lake.
-        table: which.
-        compression: of the files that DuckLake itself writes, in a lake that takes rows by INSERT only.
+        table: the table, created by this package or by another client.
+        compression: of the files that DuckLake itself writes, in a lake that accepts rows by INSERT only.
 
     Raises:
         CatalogError: the lake is encrypted, and the config does not say so; or the catalog refuses.
     """
     if session.config.is_managed:
-        return  # its options are MotherDuck's
+        return  # MotherDuck manages its options
     known = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options(?)", [session.alias])
     if not session.config.is_encrypted and ("encrypted", "true") in {(name, value) for name, value, *_ in known}:
         raise CatalogError(
             "the lake is encrypted, and files that tasks write cannot be registered in it:",
-            "say so in the config by attach_options: {encrypted: true}.",
+            "set attach_options: {encrypted: true} in the config.",
         )
-    # With inlining on, a delete of a small file becomes a row of the catalog, and the file stays.
+    # With inlining, a delete of a small file becomes a row in the catalog, and the file remains.
     wanted = {"data_inlining_row_limit": "0"}
     if session.config.inserts_only:
         wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
@@ -125,31 +118,32 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
 
 
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
-    """The schema that a data file of this table must have: its columns but for the partition's.
+    """The schema that a data file of this table must have: its columns except the partition columns.
 
     Raises:
         SchemaError: the table lacks a partition column, has it with another type, or has a column of a type for
             which no file can be registered.
         CatalogError: the table cannot be read.
     """
-    columns = dict(_columns(session, table))
+    columns = dict(_columns(session, f"SELECT * FROM {table.sql} LIMIT 0"))  # noqa: S608 - a quoted name
     for column in partition_columns:
-        found = next((name for name in columns if name.lower() == column.name.lower()), None)
-        if found is None:
+        name = next((name for name in columns if name.lower() == column.name.lower()), None)
+        if name is None:
             raise SchemaError(
                 f"table {table} has no column {column.name!r}, which is a partition column of its stream:",
                 "choose another table, or correct `partitions` in the config.",
             )
-        if str(columns[found]) != PARTITION_TYPES[column.type]:
+        if str(columns[name]) != PARTITION_TYPES[column.type]:
             raise SchemaError(
-                f"column {found!r} of table {table} is {columns[found]}, and the config says {column.type}:",
+                f"column {name!r} of table {table} is {columns[name]}, and the config says {column.type}:",
                 "correct the type of this partition column in the config.",
             )
-        del columns[found]
+        del columns[name]
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
 
 
-def _columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
+def _columns(session: LakeSession, query: str) -> list[tuple[str, DuckDBPyType]]:
+    """The names and types of a query's columns."""
     with translated(session.config):
-        relation = session.connection.sql(f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+        relation = session.connection.sql(query)
     return list(zip(relation.columns, relation.types, strict=True))

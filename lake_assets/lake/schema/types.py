@@ -1,7 +1,7 @@
-"""Which DuckLake type a column gets, by the Arrow type that its Parquet file has.
+"""The DuckLake type of a column, by the Arrow type of its Parquet file.
 
-The table of `SIMPLE` is the whole of it, with lists, structs, maps and dictionaries of those. Where Parquet can hold
-more than DuckLake, the nearest type that loses nothing is taken; where there is none, the column is refused by name.
+If Parquet has a type that DuckLake lacks, the column gets the nearest type that holds all values. If there is none, the
+column is refused by name. Lists, structs, maps and dictionaries are mapped by the types in them.
 
 | Arrow (Parquet)                     | DuckLake                                                      |
 |-------------------------------------|---------------------------------------------------------------|
@@ -45,40 +45,38 @@ PARTITION_TYPES: dict[PartitionType, str] = {
     "hour": "VARCHAR",
 }
 
-SIMPLE: dict[pa.DataType, str] = {
-    pa.null(): "INTEGER",
-    pa.bool_(): "BOOLEAN",
-    pa.int8(): "TINYINT",
-    pa.int16(): "SMALLINT",
-    pa.int32(): "INTEGER",
-    pa.int64(): "BIGINT",
-    pa.uint8(): "UTINYINT",
-    pa.uint16(): "USMALLINT",
-    pa.uint32(): "UINTEGER",
-    pa.uint64(): "UBIGINT",
-    pa.float16(): "FLOAT",
-    pa.float32(): "FLOAT",
-    pa.float64(): "DOUBLE",
-    pa.string(): "VARCHAR",
-    pa.large_string(): "VARCHAR",
-    pa.string_view(): "VARCHAR",
-    pa.binary(): "BLOB",
-    pa.large_binary(): "BLOB",
-    pa.binary_view(): "BLOB",
-    pa.date32(): "DATE",
-    pa.date64(): "DATE",
-    pa.time32("s"): "TIME",
-    pa.time32("ms"): "TIME",
-    pa.time64("us"): "TIME",
-    pa.time64("ns"): "TIME",
-    pa.timestamp("s"): "TIMESTAMP",
-    pa.timestamp("ms"): "TIMESTAMP",
-    pa.timestamp("us"): "TIMESTAMP",
-    pa.timestamp("ns"): "TIMESTAMP_NS",
-    pa.uuid(): "UUID",
-    pa.json_(): "VARCHAR",
-    pa.bool8(): "TINYINT",
+_ARROW_TYPES: dict[str, tuple[pa.DataType, ...]] = {
+    "BOOLEAN": (pa.bool_(),),
+    "TINYINT": (pa.int8(), pa.bool8()),
+    "SMALLINT": (pa.int16(),),
+    "INTEGER": (pa.int32(), pa.null()),
+    "BIGINT": (pa.int64(),),
+    "UTINYINT": (pa.uint8(),),
+    "USMALLINT": (pa.uint16(),),
+    "UINTEGER": (pa.uint32(),),
+    "UBIGINT": (pa.uint64(),),
+    "FLOAT": (pa.float32(), pa.float16()),
+    "DOUBLE": (pa.float64(),),
+    "VARCHAR": (pa.string(), pa.large_string(), pa.string_view(), pa.json_()),
+    "BLOB": (pa.binary(), pa.large_binary(), pa.binary_view()),
+    "DATE": (pa.date32(), pa.date64()),
+    "TIME": (pa.time64("us"), pa.time64("ns"), pa.time32("s"), pa.time32("ms")),
+    "TIMESTAMP": (pa.timestamp("us"), pa.timestamp("s"), pa.timestamp("ms")),
+    "TIMESTAMP_NS": (pa.timestamp("ns"),),
+    "UUID": (pa.uuid(),),
 }
+"""The Arrow types whose values a DuckLake type holds; the lake's own files have the first one."""
+
+SIMPLE: dict[pa.DataType, str] = {arrow: sql for sql, arrows in _ARROW_TYPES.items() for arrow in arrows}
+
+# With the types of columns that others have created.
+_ARROW: dict[str, pa.DataType] = {sql: arrows[0] for sql, arrows in _ARROW_TYPES.items()} | {
+    "TIMESTAMP_S": pa.timestamp("s"),
+    "TIMESTAMP_MS": pa.timestamp("ms"),
+    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
+}
+
+PARTITION_ARROW_TYPES: dict[PartitionType, pa.DataType] = {name: _ARROW[sql] for name, sql in PARTITION_TYPES.items()}
 
 _RENAME = "rename one where it is written, or in a transform."
 
@@ -117,7 +115,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
 
 
 def check_columns(schema: pa.Schema, origin: str) -> None:
-    """Refuse names that cannot be columns, or fields of structs.
+    """Refuse invalid names of columns and of fields of structs.
 
     Args:
         schema: a file's or a result's schema.
@@ -134,10 +132,10 @@ def _check_names(fields: Sequence[pa.Field], where: str, kind: str) -> None:
     for field in fields:
         name = field.name
         if not name or "\0" in name:
-            raise SchemaError(f"{where} a {kind} of the name {name!r}, which SQL cannot have:", _RENAME)
+            raise SchemaError(f"{where} a {kind} with the name {name!r}, which is not valid in SQL:", _RENAME)
         if name.lower() in seen:
             raise SchemaError(
-                f"{where} the {kind}s {seen[name.lower()]!r} and {name!r}, which SQL cannot tell apart:", _RENAME
+                f"{where} the {kind}s {seen[name.lower()]!r} and {name!r}, which are the same name in SQL:", _RENAME
             )
         seen[name.lower()] = name
         if structs := _structs(field.type):
@@ -146,7 +144,7 @@ def _check_names(fields: Sequence[pa.Field], where: str, kind: str) -> None:
 
 
 def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
-    """The fields of the structs that a type begins with, through lists and maps."""
+    """The fields of the outermost structs of a type, also within lists and maps."""
     if t.is_struct(data_type):
         return [list(data_type)]
     if t.is_map(data_type):
@@ -154,38 +152,10 @@ def _structs(data_type: pa.DataType) -> list[list[pa.Field]]:
     return _structs(data_type.value_type) if is_list(data_type) else []
 
 
-_ARROW = {
-    "BOOLEAN": pa.bool_(),
-    "TINYINT": pa.int8(),
-    "SMALLINT": pa.int16(),
-    "INTEGER": pa.int32(),
-    "BIGINT": pa.int64(),
-    "UTINYINT": pa.uint8(),
-    "USMALLINT": pa.uint16(),
-    "UINTEGER": pa.uint32(),
-    "UBIGINT": pa.uint64(),
-    "FLOAT": pa.float32(),
-    "DOUBLE": pa.float64(),
-    "VARCHAR": pa.string(),
-    "BLOB": pa.binary(),
-    "DATE": pa.date32(),
-    "TIME": pa.time64("us"),
-    "TIMESTAMP": pa.timestamp("us"),
-    "TIMESTAMP_S": pa.timestamp("s"),
-    "TIMESTAMP_MS": pa.timestamp("ms"),
-    "TIMESTAMP_NS": pa.timestamp("ns"),
-    "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", "UTC"),
-    "UUID": pa.uuid(),
-}
-
-
-PARTITION_ARROW_TYPES: dict[PartitionType, pa.DataType] = {name: _ARROW[sql] for name, sql in PARTITION_TYPES.items()}
-
-
 def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a file's column that widens to a table's may be registered as it is: DuckLake casts it at each read.
+    """Whether DuckLake reads a file's column as the table's type without loss, by a cast at each read.
 
-    What DuckLake 1.0 refuses, or would read to the microsecond only, is not.
+    DuckLake 1.0 refuses some casts, and reads some types only to the microsecond.
 
     Args:
         source: the type in the file.
@@ -211,10 +181,10 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def arrow_type(sql: DuckDBPyType, column: str) -> pa.DataType:
-    """The Arrow type that a file must have to be registered for a column of this type: the way back of `sql_type`.
+    """The Arrow type that a file must have to be registered for a column of this type; the inverse of `sql_type`.
 
     Raises:
-        SchemaError: no Parquet file of pyarrow's can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
+        SchemaError: no Parquet file of pyarrow can be registered for it (HUGEINT, INTERVAL, TIMETZ, VARIANT, …).
     """
     if sql.id in {"list", "struct", "map"}:
         children = [
