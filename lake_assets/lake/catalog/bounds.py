@@ -76,20 +76,30 @@ def beyond(bounds: Bounds) -> Bounds:
     return Bounds(least, greatest)
 
 
-def merged(engine: duckdb.DuckDBPyConnection, sql_type: str, pairs: Iterable[tuple[Key, Bounds]]) -> dict[Key, Bounds]:
-    """The bounds of all pairs of each key; unknown bounds are ignored.
+def merged(engine: duckdb.DuckDBPyConnection, values: Iterable[tuple[Key, str, Bounds]]) -> dict[Key, Bounds]:
+    """The common bounds of each key; unknown bounds are ignored.
 
     Args:
         engine: compares the values.
-        sql_type: the values' type, as `duckdb_type` gives it.
-        pairs: bounds, any number for each key.
+        values: any number of bounds for each key, each with DuckLake's name of the values' type.
 
     Raises:
         duckdb.Error: a text is not of the type.
     """
-    groups: dict[Key, set[Bounds]] = {}
-    for key, bounds in pairs:
-        groups.setdefault(key, set()).add(bounds)
+    by_type: dict[str, dict[Key, set[Bounds]]] = {}
+    for key, ducklake_type, bounds in values:
+        sql_type = duckdb_type(ducklake_type)
+        assert sql_type is not None  # noqa: S101 - read_table refuses others
+        by_type.setdefault(sql_type, {}).setdefault(key, set()).add(bounds)
+    result: dict[Key, Bounds] = {}
+    for sql_type, groups in by_type.items():
+        result |= _merged_of_type(engine, sql_type, groups)
+    return result
+
+
+def _merged_of_type(
+    engine: duckdb.DuckDBPyConnection, sql_type: str, groups: Mapping[Key, set[Bounds]]
+) -> dict[Key, Bounds]:
     result = {key: next(iter(group)) for key, group in groups.items() if len(group) == 1}
     many = {key: group for key, group in groups.items() if len(group) > 1}
     if not many:

@@ -49,12 +49,7 @@ def needed_files(session: LakeSession) -> set[str]:
 
 
 def folders_outside(session: LakeSession, roots: Sequence[str]) -> set[str]:
-    """The folders of files with an absolute path that lie below none of these roots.
-
-    Args:
-        session: an open lake.
-        roots: URIs ending in a slash.
-    """
+    """The folders of files with an absolute path that lie below none of these roots, which end in a slash."""
     outside = " AND ".join(["NOT starts_with(path, ?)"] * len(roots))
     return {
         folder

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import duckdb
 
 from lake_assets.duckdb_engine import all_threads, glob_literal
-from lake_assets.lake.catalog.bounds import Bounds, duckdb_type, merged
+from lake_assets.lake.catalog.bounds import Bounds, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column
 
@@ -112,12 +112,7 @@ class Footer:
 def read_footers(
     engine: duckdb.DuckDBPyConnection, uris: Sequence[str], leaves: Mapping[str, Column]
 ) -> list[FileFacts]:
-    """The facts of these files, in their order.
-
-    Args:
-        engine: has the extension and the secret for the files' store.
-        uris: the files.
-        leaves: the columns that each file must have, by Parquet's path.
+    """The facts of these files, in their order. Each must have the columns `leaves`, by Parquet's path.
 
     Raises:
         NotDirectError: a file has other columns.
@@ -157,13 +152,7 @@ def _storable(chunk: _Chunk) -> _Chunk:
 def file_facts(
     engine: duckdb.DuckDBPyConnection, footers: Sequence[Footer], leaves: Mapping[str, Column]
 ) -> list[FileFacts]:
-    """The facts that the catalog keeps of these files.
-
-    Args:
-        engine: compares values.
-        footers: of files without an `unsupported_reason`.
-        leaves: the columns that each file has, by Parquet's path.
-    """
+    """The facts that the catalog keeps of files without an `unsupported_reason`, by the same `leaves`."""
     chunks: dict[tuple[str, str], Sequence[_Chunk]] = {}
     for footer in footers:
         for path, column in leaves.items():
@@ -192,10 +181,14 @@ def _columns(
     """The facts of all row groups together, by file and path."""
     result = {}
     several = {key: of_column for key, of_column in chunks.items() if len(of_column) > 1}
-    bounds: dict[tuple[str, str], Bounds] = {}
-    for sql_type, paths in _by_type(leaves).items():
-        of_type = ((key, Bounds(c.least, c.greatest)) for key in several if key[1] in paths for c in several[key])
-        bounds |= merged(engine, sql_type, of_type)
+    bounds = merged(
+        engine,
+        (
+            (key, leaves[key[1]].type, Bounds(chunk.least, chunk.greatest))
+            for key, of_column in several.items()
+            for chunk in of_column
+        ),
+    )
     for key, of_column in chunks.items():
         facts = [_facts(chunk) for chunk in of_column]
         if key not in several:
@@ -222,13 +215,3 @@ def _sum(counts: Iterable[int | None]) -> int | None:
     """The sum; None if a count is unknown."""
     known = list(counts)
     return None if None in known else sum(count or 0 for count in known)
-
-
-def _by_type(leaves: Mapping[str, Column]) -> dict[str, set[str]]:
-    """The paths of the columns of each of DuckDB's types."""
-    result: dict[str, set[str]] = {}
-    for path, column in leaves.items():
-        sql_type = duckdb_type(column.type)
-        assert sql_type is not None  # noqa: S101 - read_table refuses others
-        result.setdefault(sql_type, set()).add(path)
-    return result

@@ -22,11 +22,7 @@ _AT_ONCE = 1000  # paths in one statement
 def registered_before(query: Query, table_id: int, folder: str, uris: Sequence[str]) -> dict[str, PathState]:
     """The states of those of the files that the catalog has.
 
-    Args:
-        query: runs the statements.
-        table_id: the table that the files are for.
-        folder: URI of its folder, ending in a slash; paths of files in it are relative.
-        uris: the files.
+    `folder` is the URI of the table's folder, ending in a slash; the paths of files in it are relative.
     """
     states: dict[str, PathState] = {}
     names = {uri: uri for uri in uris} | {u.removeprefix(folder): u for u in uris if u.startswith(folder)}
@@ -65,13 +61,7 @@ def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str])
 
 
 def partition_rows(query: Query, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
-    """The number of rows of each partition's files, without deleted rows.
-
-    Args:
-        query: runs the statement.
-        table_id: the table.
-        keys: the number of partition columns.
-    """
+    """The number of rows of each partition's files, without deleted rows, in a table with so many partition columns."""
     values = ", ".join(f"p{key}.partition_value" for key in range(keys))
     joins = " ".join(
         f"JOIN {spec.FILE_PARTITION_VALUE} p{key} "

@@ -52,12 +52,7 @@ def inlined_deletes(table_id: int) -> str:
 
 
 def database(alias: str, schema: str | None) -> str:
-    """The SQL name of the database and schema of the catalog's tables of an attached lake.
-
-    Args:
-        alias: the name of the attached lake.
-        schema: of the tables; the connection's schema when None.
-    """
+    """The SQL name of the database and schema of an attached lake's catalog; the connection's schema when None."""
     return ".".join(map(identifier, [f"__ducklake_metadata_{alias}", *([schema] if schema else [])]))
 
 
@@ -67,11 +62,7 @@ def motherduck_database(lake: str) -> str:
 
 
 def unknown(version: str | None) -> str | None:
-    """Why the tables of a catalog of this version cannot be used; None if they can.
-
-    Args:
-        version: the catalog's version; None if the catalog has none.
-    """
+    """Why the tables of a catalog of this version cannot be used; None if they can."""
     if version in VERSIONS:
         return None
     known = ", ".join(sorted(VERSIONS))

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import duckdb
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.bounds import Bounds, beyond, duckdb_type, merged
+from lake_assets.lake.catalog.bounds import Bounds, beyond, merged
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
@@ -50,12 +50,8 @@ class Transaction:
     ) -> None:
         """Add data files to the table.
 
-        Args:
-            table: the table.
-            partitioning: the table's partitioning.
-            mapping_id: the mapping of the files' columns to the table's.
-            folder: URI of the table's folder, ending in a slash; the path of a file outside it is the whole URI.
-            files: each with its partition's values, in the order of `partitioning.columns`.
+        Each file has its partition's values, in the order of `partitioning.columns`. `folder` is the URI of the table's
+        folder, ending in a slash; the path of a file outside it is the whole URI.
         """
         if not files:
             return
@@ -84,12 +80,7 @@ class Transaction:
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """Append rows to the catalog itself, as DuckLake's inlined data.
-
-        Args:
-            table: the table.
-            columns: names of all columns of the table, in the order of the rows' values.
-            rows: of texts, integers, times and None.
+        """Append rows of texts, integers, times and None to the catalog itself, as DuckLake's inlined data.
 
         Raises:
             NotDirectError: the table has other columns, or no inlined data.
@@ -141,10 +132,7 @@ class Transaction:
     ) -> None:
         """Replace the facts of data files whose objects changed. Their rows get new row ids.
 
-        Args:
-            table: the table.
-            partitioning: the table's partitioning.
-            files: the id of each data file, its mapping, the facts of its object, and its partition's values.
+        `files` has the id of each data file, its mapping, the facts of its object, and its partition's values.
         """
         if not files:
             return
@@ -231,17 +219,9 @@ class Transaction:
         self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], before: Mapping[int, Bounds]
     ) -> dict[int, Bounds]:
         """The bounds of each column's old and new values together."""
-        by_type: dict[str, list[tuple[int, Bounds]]] = {}
-        for column_id, of_column in added.items():
-            sql_type = duckdb_type(table.columns[column_id].type)
-            assert sql_type is not None  # noqa: S101 - read_table refuses others
-            pairs = by_type.setdefault(sql_type, [])
-            pairs += [(column_id, column.bounds) for column in of_column]
-            if column_id in before:
-                pairs.append((column_id, before[column_id]))
-        result: dict[int, Bounds] = {}
-        for sql_type, pairs in by_type.items():
-            result |= merged(self._engine, sql_type, pairs)
+        values = [(i, column.bounds) for i, of_column in added.items() for column in of_column]
+        values += [(column_id, before[column_id]) for column_id in added if column_id in before]
+        result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in values))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
         return result | dict.fromkeys(unknown, Bounds(None, None))
 

@@ -7,11 +7,7 @@ from lake_assets.lake.session import LakeSession, TableName
 def is_unfilled(session: LakeSession, table: TableName, *, author: str, message: str) -> bool:
     """Whether a snapshot created the table, and no later one has written to it or changed its columns or partitioning.
 
-    Args:
-        session: an open lake.
-        table: the table.
-        author: of the snapshot that must have created it.
-        message: of that snapshot.
+    The snapshot must have this author and message.
 
     Raises:
         CatalogError: the catalog cannot be read.

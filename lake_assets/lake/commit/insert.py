@@ -42,12 +42,8 @@ def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerR
 def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: int) -> LedgerRow:
     """Try once to rewrite the partition's rows as files of about the target size; returns the ledger row as written.
 
-    It is one transaction, so that another writer's commit in between is a conflict.
-
-    Args:
-        session: an open lake.
-        replacement: without files; its columns are the table's columns except the partition's.
-        target: bytes of a file.
+    It is one transaction, so that another writer's commit in between is a conflict. The replacement has no files, and
+    its columns are the table's columns except the partition's.
 
     Raises:
         PartitionMovedError: the partition's fingerprint is not that of the ledger row; nothing has changed.
@@ -65,16 +61,7 @@ def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: in
 def insert_statement(
     table: TableName, partition: Partition, names: Sequence[str], files: Sequence[str], key: object, lake: Lake
 ) -> Statement:
-    """The statement that inserts the rows of staged files, with the partition's values.
-
-    Args:
-        table: the table.
-        partition: the partition of the rows.
-        names: the columns of the files.
-        files: URIs.
-        key: of the encryption.
-        lake: the lake of the table.
-    """
+    """The statement that inserts the rows of staged files, which have these columns, with the partition's values."""
     columns = ", ".join(map(identifier, names))
     # MotherDuck's server would read a bucket itself, without permission.
     run_here = ", MD_RUN = LOCAL" if lake.is_managed and not isinstance(lake.staging_storage, LocalStorage) else ""

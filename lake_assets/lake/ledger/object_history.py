@@ -38,11 +38,7 @@ def known_objects(
     Objects of a dropped table of the same name are left out, and objects that a later replacement of the partition did
     not read. Objects that a repair removed are included, because their path must not be registered again.
 
-    Args:
-        session: an open lake.
-        stream: the stream.
-        table: the stream's table.
-        load_partitions: only these partitions, in the path's form.
+    `load_partitions` are partitions in the path's form, if not all are to be read.
     """
     # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
@@ -68,10 +64,6 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
 
     Left out are URIs without a row in the manifest or whose run has no row in the ledger, and URIs whose partition was
     replaced later, because that partition's rows are not those of the registration.
-
-    Args:
-        session: an open lake.
-        uris: URIs of landed objects.
     """
     ledger, manifest = ledger_table(session.config), manifest_table(session.config)
     if not uris or not (session.exists(ledger) and session.exists(manifest)):

@@ -197,14 +197,7 @@ def read_ledger(
     limit: int = 100,
     statuses: Sequence[Status] = STATUSES,
 ) -> list[LedgerRow]:
-    """The newest rows of the ledger, newest first.
-
-    Args:
-        session: an open lake.
-        stream: only this stream's.
-        load_partition: only this partition's, in the path's form.
-        limit: the largest number of rows.
-        statuses: only rows with one of these statuses.
+    """The newest rows of the ledger, of a stream, a partition in the path's form and statuses; newest first.
 
     Raises:
         CatalogError: there is no ledger, or it cannot be read.

@@ -94,15 +94,7 @@ def evolve_table(
 
     If two runs add the same column, the second one finds the column and changes nothing.
 
-    Args:
-        session: an open lake.
-        table: it exists.
-        landed: as for `column_changes`.
-        partition_columns: of the stream.
-        run_id: for the snapshot's message.
-
-    Returns:
-        The changes.
+    The snapshot's message has the run's id. The other arguments are those of `column_changes`.
 
     Raises:
         SchemaError: as `column_changes`; nothing has changed.

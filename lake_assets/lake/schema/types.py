@@ -82,11 +82,7 @@ _RENAME = "rename one where it is written, or in a transform."
 
 
 def sql_type(data_type: pa.DataType, column: str) -> str:
-    """The DuckLake type for an Arrow type.
-
-    Args:
-        data_type: the type as pyarrow reads it from the file.
-        column: the column's name, for the error.
+    """The DuckLake type for the Arrow type of a file's column; errors name the column.
 
     Raises:
         SchemaError: DuckLake has no type that holds all of its values.
@@ -115,11 +111,7 @@ def sql_type(data_type: pa.DataType, column: str) -> str:
 
 
 def check_columns(schema: pa.Schema, origin: str) -> None:
-    """Refuse invalid names of columns and of fields of structs.
-
-    Args:
-        schema: a file's or a result's schema.
-        origin: where it comes from, for the error.
+    """Refuse invalid names of columns and of fields of structs; errors name the origin of the schema.
 
     Raises:
         SchemaError: a name is empty or has a zero byte, or two differ only in the case of their letters.
