@@ -1,4 +1,4 @@
-"""Each check passes on a lake that is right, and says what is wrong with one that is not."""
+"""Each check passes on a correct lake, and reports what is wrong with another."""
 
 import pytest
 
@@ -39,13 +39,13 @@ def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # no
 
 
 def sql(world: World, *statements: str) -> None:
-    """What somebody else does to the lake."""
+    """A change of the lake by another client."""
     with world.stream.lake.open() as lake:
         for statement in statements:
             lake.rows(statement)
 
 
-def test_every_check_passes_on_a_lake_that_is_right(world: World) -> None:
+def test_every_check_passes_on_a_correct_lake(world: World) -> None:
     filled = fill(world)
     for scope in (Scope(), scope_of_run(filled.stream, "second")):
         found = {name: check(filled, name, scope) for name in checks_of(filled.stream)}
@@ -56,7 +56,7 @@ def test_every_check_passes_on_a_lake_that_is_right(world: World) -> None:
     assert check(filled, "data_files").numbers["files"] == 3  # one of them of an older snapshot
 
 
-def test_every_check_passes_where_there_is_nothing_yet(local_world: World) -> None:
+def test_every_check_passes_without_a_table(local_world: World) -> None:
     local_world.landing  # noqa: B018 - makes the folder
     assert all(check(local_world, name).passed for name in checks_of(local_world.stream))
 
@@ -67,7 +67,7 @@ def test_the_scope_of_a_run_is_its_partitions(filled: World) -> None:
     assert scope_of_run(filled.stream, "none").partitions == ()
 
 
-def test_rows_that_somebody_deleted_are_told(filled: World) -> None:
+def test_deleted_rows_are_reported(filled: World) -> None:
     sql(filled, "DELETE FROM lake.sales WHERE total = 2")
 
     found = check(filled, "row_counts")
@@ -80,7 +80,7 @@ def test_rows_that_somebody_deleted_are_told(filled: World) -> None:
     assert check(filled, "ledger").passed
 
 
-def test_many_partitions_are_counted_as_few_are(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_partitions_are_counted_like_few(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
     sql(filled, "DELETE FROM lake.sales WHERE total = 2")
     filled.land(NULL, sales(7))
     filled.ingest(NULL)
@@ -90,7 +90,7 @@ def test_many_partitions_are_counted_as_few_are(filled: World, monkeypatch: pyte
     assert few.numbers == {"partitions": 3, "wrong": 1, "changed_since": 0}
 
 
-def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -> None:
+def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: World) -> None:
     filled.land(NW, sales(9), "more.parquet")
 
     assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
@@ -101,7 +101,7 @@ def test_objects_that_changed_since_are_left_to_the_other_check(filled: World) -
     assert (of_run.passed, of_run.named) == (False, found.named)
 
 
-def test_objects_that_go_while_they_are_counted_are_left_to_the_other_check(
+def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landing_zone(
     filled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = OpenStream.manifest
@@ -121,7 +121,7 @@ def test_objects_that_go_while_they_are_counted_are_left_to_the_other_check(
 
 
 @pytest.mark.parametrize("policy", ["keep", "clear"])
-def test_a_partition_that_lost_its_objects_has_the_rows_that_the_policy_left(filled: World, policy: str) -> None:
+def test_a_partition_without_objects_has_the_rows_of_its_policy(filled: World, policy: str) -> None:
     filled.options |= {"on_empty": policy}
     filled.unland(SW)
     filled.ingest(SW)
@@ -131,12 +131,12 @@ def test_a_partition_that_lost_its_objects_has_the_rows_that_the_policy_left(fil
     assert not check(filled, "row_counts").passed
 
 
-def test_a_partition_that_never_came_into_the_lake_is_told(filled: World) -> None:
+def test_a_partition_that_was_never_ingested_is_reported(filled: World) -> None:
     filled.land("region=NE,date=2026-02-12", sales(9))
     assert check(filled, "landing_zone").named == ["region=NE/date=2026-02-12: missing"]
 
 
-def test_objects_that_a_failed_run_did_not_take_in_are_told(filled: World) -> None:
+def test_objects_of_a_failed_run_are_reported(filled: World) -> None:
     filled.land(NW, b"", "empty.parquet")
     with pytest.raises(SourceError):
         filled.ingest(NW, run_id="bad")
@@ -151,7 +151,7 @@ def test_objects_that_a_failed_run_did_not_take_in_are_told(filled: World) -> No
     assert check(filled, "landing_zone").passed
 
 
-def test_rows_of_a_transform_are_held_against_the_ledger(local_world: World) -> None:
+def test_rows_of_a_transform_are_compared_with_the_ledger(local_world: World) -> None:
     local_world.options = {"transform": {"sql": "SELECT * FROM source WHERE total > 1"}}
     local_world.land(NW, sales(1, 2, 3))
     local_world.ingest(NW)
@@ -160,27 +160,27 @@ def test_rows_of_a_transform_are_held_against_the_ledger(local_world: World) -> 
     assert check(local_world, "row_counts").named == ["region=NW/date=2026-02-11: 1 rows, and 2 are due"]
 
 
-def test_rows_without_a_partition_value_are_told(filled: World) -> None:
+def test_rows_without_a_partition_value_are_reported(filled: World) -> None:
     filled.land(NULL, sales(7, 8))
     filled.ingest(NULL)
     found = check(filled, "no_null_partition")
     assert (found.passed, found.numbers) == (False, {"rows": 2})
 
 
-def test_columns_that_changed_since_the_run_before_are_told(filled: World) -> None:
+def test_columns_that_changed_since_the_previous_run_are_reported(filled: World) -> None:
     sql(filled, "ALTER TABLE lake.sales ADD COLUMN note VARCHAR", "ALTER TABLE lake.sales RENAME total TO amount")
     found = check(filled, "schema")
     assert not found.passed
     assert set(found.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
 
 
-def test_columns_of_another_destination_are_none_of_the_run_before(filled: World) -> None:
+def test_columns_of_another_destination_are_not_compared(filled: World) -> None:
     filled.options |= {"destination": {"table": "other"}}
     filled.ingest(NW)
     assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
-def test_commits_to_a_table_that_was_dropped_are_not_held_against_the_new_one(filled: World) -> None:
+def test_commits_to_a_dropped_table_are_not_compared_with_the_new_one(filled: World) -> None:
     sql(filled, "DROP TABLE lake.sales")
     for text in (NW, SW):
         filled.ingest(text)
@@ -188,7 +188,7 @@ def test_commits_to_a_table_that_was_dropped_are_not_held_against_the_new_one(fi
     assert check(filled, "ledger").numbers["commits"] == 2
 
 
-def test_the_files_of_a_table_that_was_renamed_are_there(filled: World) -> None:
+def test_the_files_of_a_renamed_table_are_found(filled: World) -> None:
     sql(filled, "ALTER TABLE lake.sales RENAME TO other")
     filled.options |= {"destination": {"table": "other"}}
     filled.land(SW, sales(5), "later.parquet")
@@ -200,7 +200,7 @@ def test_the_files_of_a_table_that_was_renamed_are_there(filled: World) -> None:
     assert found.numbers == {"files": 4, "missing": 0, "elsewhere": 0}
 
 
-def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> None:
+def test_a_ledger_that_disagrees_with_its_snapshots_is_reported(filled: World) -> None:
     sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
     found = check(filled, "ledger")
     assert not found.passed
@@ -208,7 +208,7 @@ def test_a_ledger_that_says_other_than_its_snapshots_is_told(filled: World) -> N
     assert found.named == [f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"]
 
 
-def test_the_ledger_of_registered_files_is_held_against_its_snapshots(local_world: World) -> None:
+def test_the_ledger_of_registered_files_is_compared_with_its_snapshots(local_world: World) -> None:
     local_world.options = {"mode": "index"}
     for number, totals in enumerate([(1, 2), (3,)]):
         local_world.land(NW, sales(*totals), f"{number}.parquet")
@@ -221,7 +221,7 @@ def test_the_ledger_of_registered_files_is_held_against_its_snapshots(local_worl
     assert found.named == [f"region=NW/date=2026-02-11: snapshot {snapshot} holds 3 rows, and the ledger says 7"]
 
 
-def test_the_ledger_of_files_that_were_repaired_is_not_held_against_old_snapshots(local_world: World) -> None:
+def test_the_ledger_of_repaired_files_is_not_compared_with_old_snapshots(local_world: World) -> None:
     local_world.options = {"mode": "index"}
     local_world.land(NW, sales(1, 2), "a.parquet")
     local_world.ingest(NW)
@@ -241,7 +241,7 @@ def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None
     assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
-def test_a_data_file_that_is_gone_is_named(filled: World) -> None:
+def test_a_missing_data_file_is_named(filled: World) -> None:
     (key, *_) = sorted(key for key in filled.data_files() if "region=SW" in key)
     from lake_assets.storage.store import Store  # noqa: PLC0415
 
@@ -252,7 +252,7 @@ def test_a_data_file_that_is_gone_is_named(filled: World) -> None:
     assert found.named == [storage.uri(key)]
 
 
-def test_a_check_of_ones_own_fails_by_the_rows_that_it_returns(filled: World) -> None:
+def test_a_users_check_fails_by_the_rows_that_it_returns(filled: World) -> None:
     assert check(filled, "positive").passed
     filled.land(SW, sales(-3), "bad.parquet")
     filled.ingest(SW, run_id="third")
@@ -274,7 +274,7 @@ def test_rows_that_break_a_rule_are_named_with_their_columns(filled: World) -> N
     assert result.named == ["id=NULL, total=-1.0, region=SW, date=2026-02-11"]
 
 
-def test_each_partition_is_looked_at_by_itself(filled: World) -> None:
+def test_each_partition_is_checked_separately(filled: World) -> None:
     sql(filled, "UPDATE lake.sales SET total = -1 WHERE total = 3", "DELETE FROM lake.sales WHERE total = 4")
     nw, sw = filled.partition(NW), filled.partition(SW)
 
@@ -304,13 +304,13 @@ def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: st
     assert [one.passed for one in found.values()] == [False, True]
 
 
-def test_a_query_over_whole_tables_is_of_no_partition(local_world: World) -> None:
+def test_a_query_of_whole_tables_checks_no_single_partition(local_world: World) -> None:
     local_world.options = {"checks": {"sql": {"any": "SELECT 1 FROM sales WHERE false", "some": "FROM Refreshed"}}}
     assert [is_by_partition(local_world.stream, name) for name in ("any", "some", "ledger")] == [False, True, False]
 
 
 def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None:
-    """Also where nothing has landed since: that run was to read it again, and did not."""
+    """Also if nothing has landed since: that run failed to read it again."""
     nw, sw = filled.partition(NW), filled.partition(SW)
     scope = Scope("third", (nw,), (sw,))
 
@@ -324,7 +324,7 @@ def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None
     }
 
 
-def test_a_registered_object_that_changed_is_told_by_the_run_that_failed_for_its_partition(local_world: World) -> None:
+def test_a_changed_registered_object_is_reported_for_its_partition(local_world: World) -> None:
     local_world.options = {"mode": "index"}
     local_world.lake_options = {"storage": local_world.storage}
     local_world.land(NW, sales(1))
@@ -363,6 +363,6 @@ def test_a_check_cannot_write() -> None:
         ({"skip": ["nothing"]}, "Input should be"),
     ],
 )
-def test_a_config_of_checks_that_cannot_be_is_refused(config: dict[str, object], message: str) -> None:
+def test_an_invalid_config_of_checks_is_refused(config: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Checks.model_validate(config)

@@ -1,4 +1,4 @@
-"""The statements that attach a lake: as the vendors write them, and taken by DuckDB itself where it can be asked."""
+"""The statements that attach a lake are as documented, and DuckDB accepts them if it can run them."""
 
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ SECRETS: list[tuple[Any, str]] = [
 
 @pytest.fixture
 def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the credential chain finds: keys in the environment."""
+    """Keys in the environment, which the credential chain finds."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -104,7 +104,7 @@ def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("aws_keys")
 @pytest.mark.parametrize(("storage", "options"), SECRETS)
-def test_the_secret_of_a_storage_is_as_documented_and_duckdb_takes_it(storage: Any, options: str) -> None:
+def test_the_secret_of_a_storage_is_as_documented_and_duckdb_accepts_it(storage: Any, options: str) -> None:
     config = lake(storage)
     (statement,) = secret_statements(config)
 
@@ -121,8 +121,8 @@ def kind(options: str) -> str:
     return options.removeprefix("TYPE ").split(",")[0]
 
 
-def test_a_stored_secret_for_all_of_s3_does_not_come_before_that_of_r2() -> None:
-    """It would before a secret of type r2, which is why there is none."""
+def test_a_stored_secret_for_all_of_s3_does_not_override_that_of_r2() -> None:
+    """DuckDB would prefer it to a secret of type r2, so there is none."""
     config = lake(R2)
     with open_engine(extensions(config)) as engine:
         engine.execute("CREATE SECRET mine (TYPE s3, KEY_ID 'a', SECRET 'b')")
@@ -146,7 +146,7 @@ def test_only_the_extensions_that_are_needed_are_loaded(storage: Any, catalog: A
     assert extensions(lake(storage, catalog)) == names
 
 
-def test_attach_options_stand_in_the_statement_as_literals() -> None:
+def test_attach_options_are_literals_in_the_statement() -> None:
     options = {"override_data_path": True, "data_inlining_row_limit": 10, "metadata_parameters": {"busy": "it's"}}
 
     assert attach_statement(lake("/data", **options)) == (
@@ -166,7 +166,7 @@ EVERY_OPTION: dict[str, Any] = {
 }
 
 
-def test_ducklake_takes_every_option_that_the_config_takes(tmp_path: Path) -> None:
+def test_ducklake_accepts_every_option_that_the_config_accepts(tmp_path: Path) -> None:
     catalog = {"type": "sqlite", "path": str(tmp_path / "c.sqlite")}
 
     with DuckLake(lake(str(tmp_path), catalog, **EVERY_OPTION)).open(create=True) as session:
@@ -176,7 +176,7 @@ def test_ducklake_takes_every_option_that_the_config_takes(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("option", ["create_if_not_exist", "encryption_socket", "ducklake_version"])
-def test_ducklake_does_not_take_others(tmp_path: Path, option: str) -> None:
+def test_ducklake_refuses_other_options(tmp_path: Path, option: str) -> None:
     with (
         open_engine(("ducklake",)) as engine,
         pytest.raises(duckdb.NotImplementedException, match="Unsupported option"),
@@ -184,7 +184,7 @@ def test_ducklake_does_not_take_others(tmp_path: Path, option: str) -> None:
         engine.execute(f"ATTACH 'ducklake:{tmp_path}/c.duckdb' AS lake (DATA_PATH '{tmp_path}', {option} 1)")
 
 
-def test_a_lake_that_was_moved_is_attached_with_override_data_path(tmp_path: Path) -> None:
+def test_a_moved_lake_is_attached_with_override_data_path(tmp_path: Path) -> None:
     catalog = {"type": "sqlite", "path": str(tmp_path / "c.sqlite")}
     with DuckLake(lake(str(tmp_path / "old"), catalog)).open(create=True) as session:
         session.rows("CREATE TABLE lake.t AS SELECT 1 AS a")
@@ -207,7 +207,7 @@ MOTHERDUCK = {"type": "motherduck", "database": "my_ducklake"}
 OWN_BUCKET = {"type": "s3", "bucket": "mybucket", "prefix": "my_optional_path", "region": "us-east-1", **KEYS}
 
 
-def test_a_lake_on_motherduck_is_made_and_attached_as_its_manual_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lake_on_motherduck_is_created_and_attached_as_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTHERDUCK_TOKEN", "it's a token")
     config = lake(OWN_BUCKET, MOTHERDUCK | {"store_secret": True})
 
@@ -225,13 +225,13 @@ def test_a_lake_on_motherduck_is_made_and_attached_as_its_manual_says(monkeypatc
     assert secret_statements(config)[0] == "SET motherduck_token = 'it''s a token'"
 
 
-def test_motherduck_gets_no_keys_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_motherduck_gets_no_keys_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOTHERDUCK_TOKEN", "x")
 
     assert not any("SECRET" in statement for statement in create_statements(lake(OWN_BUCKET, MOTHERDUCK)))
 
 
-def test_without_a_token_its_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_token_is_an_error_that_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
 
     with pytest.raises(ConfigError, match="needs MOTHERDUCK_TOKEN in the environment"):
@@ -261,9 +261,7 @@ def test_the_credential_chain_opens_a_real_bucket(
     assert len(Store(storage).list("main")) == 1
 
 
-def test_an_anonymous_bucket_is_asked_without_the_keys_that_there_are(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_to_an_anonymous_bucket_are_not_signed(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server knows the keys and no anonymous user, so it would answer signed requests only."""
     location = {name: value for name, value in bucket_on(s3).items() if name not in {"key_id", "secret"}}
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", s3.access_key)
@@ -277,7 +275,7 @@ def test_an_anonymous_bucket_is_asked_without_the_keys_that_there_are(
         ArrowStore(public).open("a.parquet")
 
 
-def test_a_chain_that_finds_nothing_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_credential_chain_without_keys_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

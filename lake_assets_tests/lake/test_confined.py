@@ -1,4 +1,4 @@
-"""A query reads the lake and reaches nothing else: no files, no addresses, no credentials, no way to write."""
+"""A query reads the lake only: no other files, addresses or credentials, and no writes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +50,7 @@ REACHES = (
 
 
 @pytest.mark.parametrize("sql", WRITES + REACHES)
-def test_what_writes_or_reaches_out_is_refused_by_its_name(sql: str) -> None:
+def test_functions_that_write_or_open_others_are_refused_by_name(sql: str) -> None:
     for lake in (LOCAL, REMOTE):
         with pytest.raises(RefusedQueryError, match=r"is refused|one statement at a time"):
             check_reads(sql, lake)
@@ -66,7 +66,7 @@ def test_what_writes_or_reaches_out_is_refused_by_its_name(sql: str) -> None:
         ("FROM duckdb_settings()", MOTHERDUCK),
     ],
 )
-def test_more_is_refused_where_the_lake_has_credentials(sql: str, lake: Lake) -> None:
+def test_more_functions_are_refused_if_the_lake_has_credentials(sql: str, lake: Lake) -> None:
     check_reads(sql, LOCAL)
     with pytest.raises(RefusedQueryError, match="is refused"):
         check_reads(sql, lake)
@@ -88,7 +88,7 @@ def test_more_is_refused_where_the_lake_has_credentials(sql: str, lake: Lake) ->
         "SELECT url FROM t WHERE url LIKE 'https://%'",
     ],
 )
-def test_what_reads_is_taken(sql: str) -> None:
+def test_statements_that_read_are_accepted(sql: str) -> None:
     check_reads(sql, REMOTE)
 
 
@@ -115,7 +115,7 @@ def test_the_lake_is_read_on_every_catalog_and_storage(lake: DuckLake) -> None:
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True)
-def test_no_file_and_no_address_is_reached(lake: DuckLake, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_no_other_file_or_address_is_reachable(lake: DuckLake, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     outside = tmp_path / "outside.csv"
     outside.write_text("a\n1\n")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "outside.parquet")
@@ -142,7 +142,7 @@ def test_no_file_and_no_address_is_reached(lake: DuckLake, tmp_path: Path, reque
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_files_that_lie_elsewhere_are_the_lakes_too(local_world: World, tmp_path: Path) -> None:
+def test_registered_files_outside_the_lake_are_readable(local_world: World, tmp_path: Path) -> None:
     lake = DuckLake(local_world.config.lakes["test"])
     folder = tmp_path / "else where's"
     folder.mkdir()
@@ -167,7 +167,7 @@ def query(local_world: World, tmp_path: Path) -> Callable[..., Result]:
     return lambda sql: CliRunner().invoke(main, ["--config", str(file), "query", sql])
 
 
-def test_the_command_reads_tables_and_tells_what_it_does_not(query: Callable[..., Result]) -> None:
+def test_the_command_reads_tables_and_refuses_other_statements(query: Callable[..., Result]) -> None:
     counted = query("SELECT sum(n) s FROM numbers")
     read = query("FROM read_text('/etc/hostname')")
     listed = query("FROM duckdb_secrets()")

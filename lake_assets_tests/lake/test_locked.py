@@ -1,4 +1,4 @@
-"""A catalog that another process has locked: every write to it is tried again until it is free."""
+"""A catalog that another process has locked: every write is retried until the catalog is free."""
 
 import datetime as dt
 import subprocess
@@ -41,7 +41,7 @@ TRIES = 3  # that fail before the catalog is free; more than the config allows a
 
 @contextmanager
 def held(world: World) -> Iterator[Callable[[], object]]:
-    """Another process holds the catalog; gives what ends it."""
+    """Another process locks the catalog; yields a function that ends it."""
     # SQLite's locks are a process's: of two libraries in one neither would know of the other's.
     command = [sys.executable, "-c", HOLDER, world.catalog["path"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -53,7 +53,7 @@ def held(world: World) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES) -> Iterator[list[int]]:
-    """Another process holds the catalog until so many tries have failed; gives the list of those that began again."""
+    """Another process locks the catalog until so many tries have failed; yields the list of retries."""
     again: list[int] = []
     reattach = LakeSession.reattach
     with held(world) as end:
@@ -109,7 +109,7 @@ WRITES = [new_table, ledger_row, more_columns, expiry, flushed_rows]
 
 @pytest.fixture
 def known(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A lake with a table and a ledger, that tries again once after a conflict."""
+    """A lake with a table and a ledger, and one retry after a conflict."""
     monkeypatch.setattr(flush, "MANY", 1)
     local_world.lake_options = {"commit_retries": 1}
     local_world.options = {"mode": "index"}
@@ -119,7 +119,7 @@ def known(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 @pytest.mark.parametrize("write", WRITES, ids=lambda write: write.__name__)
-def test_every_write_waits_for_a_locked_catalog(
+def test_every_write_is_retried_while_the_catalog_is_locked(
     known: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with known.stream.lake.open() as lake, locked(known, monkeypatch) as again:
@@ -128,7 +128,7 @@ def test_every_write_waits_for_a_locked_catalog(
 
 
 @pytest.mark.parametrize("write", [tables_of_the_ledger, options_of_a_table], ids=lambda write: write.__name__)
-def test_what_is_made_once_waits_too(
+def test_the_creation_of_tables_is_retried_while_the_catalog_is_locked(
     local_world: World, write: Callable[[World, LakeSession], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with local_world.stream.lake.open(create=True) as lake:
@@ -138,7 +138,7 @@ def test_what_is_made_once_waits_too(
     assert len(again) >= TRIES
 
 
-def test_a_skipped_partition_waits_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_of_a_skipped_partition_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
 
@@ -149,7 +149,7 @@ def test_a_skipped_partition_waits_too(local_world: World, monkeypatch: pytest.M
     assert [row.status for row in local_world.ledger()] == ["skipped", "committed"]
 
 
-def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_by_the_extension_is_retried(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "STRATEGIES", (replace_by_extension,))
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
@@ -162,7 +162,7 @@ def test_a_commit_by_the_extension_waits_too(local_world: World, monkeypatch: py
     assert local_world.totals() == [2]
 
 
-def test_the_direct_strategys_own_wait_ends_in_an_error_that_passes(
+def test_the_direct_strategy_raises_a_passing_error_after_its_own_wait(
     known: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.lake.catalog.database.BUSY", 0.1)
@@ -175,7 +175,7 @@ def test_the_direct_strategys_own_wait_ends_in_an_error_that_passes(
         pass
 
 
-def test_maintenance_waits_for_the_list_of_files_too(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_list_of_scheduled_files_is_retried(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
     with known.stream.lake.open() as lake:
         lake.rows("DELETE FROM lake.sales")
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
@@ -196,7 +196,7 @@ def test_maintenance_waits_for_the_list_of_files_too(known: World, monkeypatch: 
     assert failures == []
 
 
-def test_a_catalog_that_stays_locked_is_an_error_that_passes(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_catalog_that_remains_locked_raises_a_passing_error(known: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.2)
     with (
         known.stream.lake.open() as lake,
@@ -206,7 +206,7 @@ def test_a_catalog_that_stays_locked_is_an_error_that_passes(known: World, monke
         ledger_row(known, lake)
 
 
-def test_conflicts_are_tried_again_as_often_as_the_config_says(known: World) -> None:
+def test_conflicts_are_retried_as_often_as_configured(known: World) -> None:
     tries = []
 
     def work() -> None:

@@ -1,4 +1,4 @@
-"""Catalogs in PostgreSQL and in a DuckDB file that others have locked: every write is made once they are free."""
+"""Locked catalogs in PostgreSQL and in a DuckDB file: every write succeeds when the catalog is free."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ TRIES = 3  # that find the file held before it is free
 
 @contextmanager
 def locked_server(server: PostgresServer, database: str, statement: str) -> Iterator[list[str]]:
-    """Another session has the lock until ours is blocked; gives what ours was blocked by."""
+    """Another session has the lock until ours is blocked; yields the blocking lock."""
     waited: list[str] = []
     ended = threading.Event()
 
@@ -69,7 +69,7 @@ def on_postgres(local_world: World, postgres: PostgresServer) -> World:
 
 
 def check_ways(world: World, way: str) -> None:
-    """An unchanged partition, one that is read again, and one that fails: each has its row in the ledger."""
+    """An unchanged, a reread and a failed partition: each has its row in the ledger."""
     if way == "failed":
         world.land(NW, b"no Parquet")
         with pytest.raises(SourceError) as raised:
@@ -84,7 +84,9 @@ WAYS = pytest.mark.parametrize("way", ["skipped", "committed", "failed"])
 
 @WAYS
 @pytest.mark.parametrize("lock", [*STATEMENTS, "commits"])
-def test_a_locked_postgres_is_waited_for(on_postgres: World, postgres: PostgresServer, way: str, lock: str) -> None:
+def test_writes_to_a_locked_postgres_are_retried(
+    on_postgres: World, postgres: PostgresServer, way: str, lock: str
+) -> None:
     database = on_postgres.catalog["database"]
     if lock == "commits":
         with commit_lock(on_postgres.config.lakes["test"]), postgres.connect(database) as looker:
@@ -102,9 +104,7 @@ def test_a_locked_postgres_is_waited_for(on_postgres: World, postgres: PostgresS
     assert on_postgres.totals() == [1]
 
 
-def test_a_read_that_the_server_lets_wait_no_longer_is_an_error_that_passes(
-    on_postgres: World, postgres: PostgresServer
-) -> None:
+def test_a_read_after_the_lock_timeout_raises_a_passing_error(on_postgres: World, postgres: PostgresServer) -> None:
     database = on_postgres.catalog["database"]
     with postgres.connect() as other:
         other.execute(f"ALTER DATABASE {database} SET lock_timeout = '100ms'".encode())
@@ -114,7 +114,7 @@ def test_a_read_that_the_server_lets_wait_no_longer_is_an_error_that_passes(
             lake.current_snapshot()
 
 
-def test_a_commit_lock_that_is_never_free_is_an_error_that_passes(on_postgres: World) -> None:
+def test_a_commit_lock_that_is_never_free_raises_a_passing_error(on_postgres: World) -> None:
     lake = on_postgres.config.lakes["test"]
     with (
         commit_lock(lake),
@@ -126,7 +126,7 @@ def test_a_commit_lock_that_is_never_free_is_an_error_that_passes(on_postgres: W
 
 @contextmanager
 def held_file(world: World, monkeypatch: pytest.MonkeyPatch, tries: int = TRIES) -> Iterator[list[str]]:
-    """Another process has the file open until it was found held so many times; gives what was said each time."""
+    """Another process has the file open until so many tries have failed; yields their errors."""
     said: list[str] = []
     command = [sys.executable, "-c", HOLDER, world.catalog["path"]]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -155,7 +155,7 @@ def in_a_file(local_world: World, tmp_path_factory: pytest.TempPathFactory) -> W
 
 
 @WAYS
-def test_a_duckdb_file_that_another_process_holds_is_waited_for(
+def test_writes_to_a_locked_duckdb_file_are_retried(
     in_a_file: World, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     with held_file(in_a_file, monkeypatch) as said:
@@ -167,7 +167,7 @@ def test_a_duckdb_file_that_another_process_holds_is_waited_for(
     assert in_a_file.totals() == [1]
 
 
-def test_a_duckdb_file_that_stays_held_is_an_error_that_passes(
+def test_a_duckdb_file_that_remains_locked_raises_a_passing_error(
     in_a_file: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ducklake, "ATTACH_PATIENCE", 0.2)

@@ -1,4 +1,4 @@
-"""What PostgreSQL's server and client say: of a server that is away, and of one that refuses."""
+"""Errors of PostgreSQL's server and client: of an unreachable server, and of one that refuses."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -55,14 +55,14 @@ ANSWERED = [
 
 
 @pytest.mark.parametrize("text", AWAY)
-def test_a_server_that_is_away_is_told_from_one_that_answers(text: str) -> None:
+def test_an_unreachable_server_is_recognized_by_its_text(text: str) -> None:
     error = unreachable(CATALOG, duckdb.IOException(text))
     assert isinstance(error, CatalogUnreachableError)
     assert error.problem == f"the catalog postgres://localhost:5432/lake is unreachable: {AWAY[text]}:"
 
 
 @pytest.mark.parametrize("text", ANSWERED)
-def test_an_answer_is_no_absence(text: str) -> None:
+def test_other_texts_are_not_those_of_an_unreachable_server(text: str) -> None:
     assert unreachable(CATALOG, duckdb.IOException(text)) is None
 
 
@@ -82,7 +82,7 @@ def locked(lake: DuckLake) -> None:
 
 @pytest.mark.parametrize("reach", [opened, locked])
 @pytest.mark.parametrize("wrong", [{"password": "wrong"}, {"database": "none"}, {"user": "nobody"}])
-def test_what_the_server_refuses_is_no_absence(
+def test_a_server_that_refuses_is_not_unreachable(
     local_world: World, postgres: PostgresServer, wrong: dict[str, str], reach: Any
 ) -> None:
     catalog = database_on(postgres) | wrong
@@ -97,7 +97,7 @@ def end_sessions(server: PostgresServer, database: str) -> None:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,))
 
 
-def test_a_session_that_the_server_ends_is_an_absence_and_the_next_one_works(
+def test_a_session_that_the_server_ends_is_unreachable_and_the_next_one_works(
     local_world: World, postgres: PostgresServer
 ) -> None:
     catalog = database_on(postgres)
@@ -121,14 +121,14 @@ def test_a_session_that_the_server_ends_is_an_absence_and_the_next_one_works(
         assert session.current_snapshot() == 0
 
 
-def test_a_lock_whose_session_ends_fails_nobody_who_had_it(local_world: World, postgres: PostgresServer) -> None:
-    """It is there for speed: the catalog itself refuses what overlaps."""
+def test_a_lock_whose_session_ends_does_not_fail_its_owner(local_world: World, postgres: PostgresServer) -> None:
+    """The lock is for speed: the catalog itself refuses overlapping commits."""
     catalog = database_on(postgres)
     with commit_lock(lake_on(catalog, local_world).config):
         end_sessions(postgres, catalog["database"])
 
 
-def test_a_session_that_ends_while_the_lock_is_awaited_is_an_absence(
+def test_a_session_that_ends_before_the_lock_is_acquired_is_unreachable(
     local_world: World, postgres: PostgresServer
 ) -> None:
     catalog = database_on(postgres)
@@ -150,7 +150,7 @@ def test_a_session_that_ends_while_the_lock_is_awaited_is_an_absence(
         ended.result()
 
 
-def test_a_server_that_is_stopped_is_one_error_everywhere(
+def test_a_stopped_server_is_the_same_error_everywhere(
     local_world: World, stoppable_postgres: StoppablePostgres
 ) -> None:
     local_world.catalog = database_on(stoppable_postgres.server)

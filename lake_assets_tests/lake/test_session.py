@@ -15,7 +15,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 SECRET = "hunter2'\"; DROP"
 
 
-def test_a_lake_that_does_not_exist_is_not_made_by_reading(local_world: World) -> None:
+def test_reading_does_not_create_a_lake(local_world: World) -> None:
     lake = local_world.stream.lake
     with pytest.raises(NoLakeError, match=r"there is no lake at sqlite:.*ingest a partition first"), lake.open():
         pytest.fail("opened")
@@ -36,7 +36,7 @@ def test_an_unreachable_catalog_is_named_without_its_password(local_world: World
     assert "No ledger row could be written" in raised.value.__notes__[0]
 
 
-def test_a_catalog_that_is_no_catalog_is_named(local_world: World) -> None:
+def test_a_file_that_is_no_catalog_is_named(local_world: World) -> None:
     Path(local_world.catalog["path"]).write_text("this is text")
     local_world.land(NW, sales(1))
 
@@ -60,7 +60,7 @@ def test_a_read_only_lake_refuses_to_write(local_world: World) -> None:
         lake.rows("DELETE FROM lake.sales")
 
 
-def test_after_a_failed_statement_nothing_of_the_transaction_stays(local_world: World) -> None:
+def test_a_failed_statement_rolls_back_the_transaction(local_world: World) -> None:
     make_table(local_world)
     write(local_world, NW)
     with local_world.stream.lake.open() as lake:
@@ -70,7 +70,7 @@ def test_after_a_failed_statement_nothing_of_the_transaction_stays(local_world: 
 
 
 @pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
-def test_a_lost_connection_is_told_as_it_was_and_the_next_opening_is_sound(
+def test_the_error_of_a_lost_connection_is_raised_and_the_next_session_works(
     world: World, postgres: PostgresServer
 ) -> None:
     make_table(world)
@@ -83,7 +83,7 @@ def test_a_lost_connection_is_told_as_it_was_and_the_next_opening_is_sound(
 
 
 @pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
-def test_a_lock_that_cannot_be_taken_is_named(world: World) -> None:
+def test_a_lock_that_cannot_be_acquired_is_named(world: World) -> None:
     make_table(world)
     lock = Path(f"{world.catalog['path']}.lock")
     lock.unlink(missing_ok=True)
@@ -94,7 +94,7 @@ def test_a_lock_that_cannot_be_taken_is_named(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", [("duckdb", "local")], indirect=True)
-def test_a_look_at_a_lake_that_is_not_there_makes_no_folder(world: World, tmp_path: Path) -> None:
+def test_opening_an_absent_lake_creates_no_folder(world: World, tmp_path: Path) -> None:
     world.catalog = {"type": "duckdb", "path": str(tmp_path / "typo" / "catalog.duckdb")}
 
     with pytest.raises(NoLakeError), world.stream.lake.open(read_only=True):
@@ -118,7 +118,7 @@ def delete_and_fail(lake: LakeSession) -> None:
         lake.rows("SELECT nope FROM lake.sales")
 
 
-def test_a_commit_whose_answer_was_lost_is_not_done_twice(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_whose_answer_was_lost_is_not_repeated(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The transaction is committed, the client sees a conflict, and the retry must find its own row."""
     make_table(local_world)
     replace: Callable[..., LedgerRow] = commit_module._first_able
@@ -153,7 +153,7 @@ def test_the_ledger_names_the_snapshot_when_others_commit_in_between(local_world
     assert dict(rows) == {row.run_id: row.snapshot_id for row in (first, second)}
 
 
-def test_one_object_serves_many_openings(local_world: World) -> None:
+def test_one_object_opens_many_sessions(local_world: World) -> None:
     make_table(local_world)
     lake = DuckLake(local_world.config.lakes["test"])
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Every text that tells one error of a catalog's database from another is provoked on the real database."""
+"""Every text by which errors of a catalog's database are distinguished is provoked on the real database."""
 
 import os
 import re
@@ -359,14 +359,14 @@ CASES = [(vendor, text) for vendor, table in VENDORS.items() for text in table i
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES, ids=[f"{vendor}-{text.pattern}" for vendor, text in CASES])
-def test_the_vendor_says_it(request: pytest.FixtureRequest, vendor: str, text: Text) -> None:
+def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text) -> None:
     said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
     assert re.search(text.pattern, said, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
     assert matches(said, text.means)
 
 
-def test_the_tables_say_which_texts_no_test_provokes() -> None:
+def test_the_tables_mark_texts_that_no_test_provokes() -> None:
     tables = {vendor: {text.pattern for text in table if not text.is_provoked} for vendor, table in VENDORS.items()}
     assert {vendor: patterns for vendor, patterns in tables.items() if patterns} == NOT_PROVOKED
     provoked = {vendor: [text.pattern for text in table if text.is_provoked] for vendor, table in VENDORS.items()}

@@ -19,7 +19,7 @@ ODD = "region=O'Hare %2F x,date=2026-02-11"
 
 
 def scatter(world: World, text: str, files: int) -> None:
-    """Let a partition have more data files, by another client's inserts of a row each: total -1, -2, …"""
+    """Add data files to a partition, by another client's inserts of a row each: total -1, -2, …"""
     partition = world.partition(text)
     with world.stream.lake.open() as lake:
         for number in range(1, files + 1):
@@ -60,7 +60,7 @@ def test_many_files_become_one_of_the_same_rows(world: World) -> None:
     assert compacted(world) == []
 
 
-def test_the_next_ingest_still_finds_its_source_unchanged(local_world: World) -> None:
+def test_the_next_ingest_finds_its_source_unchanged(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     first = local_world.ingest(NW).row
     scatter(local_world, NW, 3)
@@ -73,7 +73,7 @@ def test_the_next_ingest_still_finds_its_source_unchanged(local_world: World) ->
     assert local_world.ingest(NW).row.status == "skipped"
 
 
-def test_a_failed_ingest_is_still_seen_after_a_compaction(local_world: World) -> None:
+def test_a_failed_ingest_is_reported_after_a_compaction(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)
@@ -114,7 +114,7 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
     assert [row.mode for row in world.ledger(NW)] == ["replace", "replace"]
 
 
-def test_rows_that_were_deleted_do_not_come_back(local_world: World) -> None:
+def test_deleted_rows_do_not_return(local_world: World) -> None:
     local_world.land(NW, sales(1, 2, 3))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)
@@ -128,7 +128,7 @@ def test_rows_that_were_deleted_do_not_come_back(local_world: World) -> None:
     assert local_world.totals() == [-3, -2, -1, 1, 3]
 
 
-def test_files_of_other_columns_are_let_alone(local_world: World) -> None:
+def test_files_of_earlier_columns_are_not_compacted(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)
@@ -141,7 +141,7 @@ def test_files_of_other_columns_are_let_alone(local_world: World) -> None:
     assert local_world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
 
 
-def test_files_that_would_not_become_fewer_are_let_alone(local_world: World) -> None:
+def test_files_that_would_not_become_fewer_are_not_compacted(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)
@@ -156,7 +156,7 @@ def test_files_that_would_not_become_fewer_are_let_alone(local_world: World) -> 
     assert len(compacted(local_world)) == 1
 
 
-def test_a_partition_is_compacted_once_however_many_cores_there_are(
+def test_a_partition_is_compacted_once_with_any_number_of_cores(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lake_assets.spark.jobs.spark_cores", lambda _: 16)
@@ -170,7 +170,7 @@ def test_a_partition_is_compacted_once_however_many_cores_there_are(
     assert compacted(local_world) == []
 
 
-def test_files_that_nearly_fill_their_size_are_not_written_anew_every_night(local_world: World) -> None:
+def test_nearly_full_files_are_not_rewritten_every_night(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 9)
@@ -182,7 +182,7 @@ def test_files_that_nearly_fill_their_size_are_not_written_anew_every_night(loca
     assert compacted(local_world, at_least=10) == []
 
 
-def test_a_data_file_that_is_gone_is_named_and_the_others_go_on(local_world: World) -> None:
+def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))
         local_world.ingest(text)
@@ -220,9 +220,7 @@ def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
     assert files_of(local_world) == files
 
 
-def test_a_compaction_that_dies_before_its_commit_leaves_an_orphan_and_no_more(
-    local_world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     scatter(local_world, NW, 3)

@@ -42,13 +42,13 @@ def owner(local_world: World) -> World:
 
 
 def delete_rows(world: World, region: str = "NW") -> None:
-    """As another client does it."""
+    """Register a file as another client does."""
     with world.stream.lake.open() as lake:
         lake.rows("DELETE FROM lake.sales WHERE region = ?", [region])
 
 
 def tidy(world: World, **options: Any) -> Maintained:
-    """Maintenance so much later that no snapshot needs what was deleted."""
+    """Maintenance so much later that no snapshot needs deleted files."""
     now = dt.datetime.now(dt.UTC) + dt.timedelta(days=30)
     return maintain(world.config, "test", world.sessions, now=now, **options)
 
@@ -81,7 +81,7 @@ def test_an_object_under_the_name_of_a_registered_one_is_kept(world: World) -> N
 
 
 @WORLDS
-def test_an_object_that_comes_back_after_a_repair_is_kept_though_it_is_the_very_same(world: World) -> None:
+def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: World) -> None:
     owning(world)
     store = Store(world.config.streams["sales"].source)
     (found,) = (o for o in store.list() if o.key.endswith("a.parquet") and "NW" in o.key)
@@ -98,7 +98,7 @@ def test_an_object_that_comes_back_after_a_repair_is_kept_though_it_is_the_very_
     assert (done.cleaned.deleted, uri in landed(world)) == ((), True)
 
 
-def test_what_a_dry_run_tells_is_what_is_done(owner: World) -> None:
+def test_a_dry_run_has_the_results_of_the_run(owner: World) -> None:
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")
     with owner.stream.lake.open() as lake:
@@ -111,7 +111,7 @@ def test_what_a_dry_run_tells_is_what_is_done(owner: World) -> None:
 
 
 @pytest.mark.parametrize("table", ["ingest_files", "ingest_runs"])
-def test_an_object_of_which_nothing_is_noted_is_kept(owner: World, table: str) -> None:
+def test_an_object_without_a_row_in_ledger_or_manifest_is_kept(owner: World, table: str) -> None:
     before = landed(owner)
     with owner.stream.lake.open() as lake:
         lake.rows(f"DELETE FROM lake.{table}")
@@ -136,8 +136,8 @@ def test_an_object_that_another_client_registered_is_kept(owner: World) -> None:
     assert len(done.cleaned.deleted) == 2
 
 
-def test_an_object_that_a_replacement_has_read_since_is_kept(owner: World) -> None:
-    """Its rows were in the lake's own files then, and it is their source."""
+def test_an_object_that_a_later_replacement_read_is_kept(owner: World) -> None:
+    """Its rows are then in the lake's own files, and it is their source."""
     owner.options = {}
     owner.ingest(NW, force=True)
     owner.options = {"mode": "index", "owns_source": True}
@@ -151,7 +151,7 @@ def test_an_object_that_a_replacement_has_read_since_is_kept(owner: World) -> No
     assert owner.totals(NW) == [1, 2, 3]
 
 
-def test_a_file_that_a_repair_described_anew_is_deleted_while_it_is_that(owner: World) -> None:
+def test_a_repaired_file_is_deleted_if_it_is_unchanged(owner: World) -> None:
     corrected = owner.land(NW, sales(10, 20, 30), "a.parquet")
     assert not repair_indexed(owner.stream).errors
     delete_rows(owner)
@@ -159,7 +159,7 @@ def test_a_file_that_a_repair_described_anew_is_deleted_while_it_is_that(owner: 
     assert corrected in tidy(owner).cleaned.deleted
 
 
-def test_both_strategies_note_what_is_compared(local_world: World, strategy: str) -> None:
+def test_both_strategies_record_etag_and_size(local_world: World, strategy: str) -> None:
     assert strategy
     owner = owning(local_world)
     delete_rows(owner)
@@ -170,7 +170,7 @@ def test_both_strategies_note_what_is_compared(local_world: World, strategy: str
     assert (len(cleaned.deleted), cleaned.others) == (1, (KeptObject(other, ANOTHER),))
 
 
-def test_an_object_that_is_gone_is_no_fault(owner: World) -> None:
+def test_a_missing_object_is_no_error(owner: World) -> None:
     delete_rows(owner)
     owner.unland(NW, "a.parquet")
 
@@ -190,7 +190,7 @@ def test_a_landed_object_in_the_tables_own_folder_is_no_orphan(local_world: Worl
     assert owner.totals() == [1, 1, 2, 2, 3, 3]
 
 
-def test_a_dagster_run_names_what_it_kept(owner: World) -> None:
+def test_a_dagster_run_names_kept_objects(owner: World) -> None:
     delete_rows(owner)
     other = owner.land(NW, sales(7), "a.parquet")
     data = owner.config.model_dump(by_alias=True, exclude_unset=True)

@@ -1,4 +1,4 @@
-"""Maintenance of a lake: what goes, and above all what stays."""
+"""Maintenance of a lake: the files that are deleted, and the files that remain."""
 
 import datetime as dt
 from dataclasses import replace
@@ -21,7 +21,7 @@ DAY = dt.timedelta(days=1)
 
 
 def tidy(world: World, days: float = 0, **options: Any) -> Maintained:
-    """Maintenance as it would be after so many days."""
+    """Maintenance after so many days."""
     return maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + days * DAY, **options)
 
 
@@ -31,7 +31,7 @@ def newest_snapshot(world: World) -> int:
 
 
 def orphan(world: World, key: str) -> str:
-    """A data file that no snapshot names, as a run that was killed leaves it."""
+    """A data file that no snapshot names, as a killed run leaves it."""
     store = ArrowStore(world.config.lakes["test"].own_storage)
     with store.create(key) as file:
         file.write(b"whatever")
@@ -74,7 +74,7 @@ def test_expired_files_are_deleted_and_the_others_are_unchanged(world: World) ->
     assert again.orphans == ()
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(local_world: World) -> None:
+def test_a_dry_run_has_the_same_result_and_changes_nothing(local_world: World) -> None:
     for total in (1, 2):
         local_world.land(NW, sales(total))
         local_world.ingest(NW)
@@ -90,7 +90,7 @@ def test_a_dry_run_says_the_same_and_changes_nothing(local_world: World) -> None
     assert tidy(local_world, 8).expired == dry.expired
 
 
-def test_time_travel_reaches_back_as_far_as_the_config_says(local_world: World) -> None:
+def test_time_travel_works_for_the_configured_days(local_world: World) -> None:
     for total in (1, 2, 3):
         local_world.land(NW, sales(total))
         local_world.ingest(NW)
@@ -130,7 +130,7 @@ def test_no_snapshot_expires_before_an_earlier_one(local_world: World) -> None:
     assert tidy(local_world, 40).expired[:2] == (oldest, middle)
 
 
-def test_a_young_file_that_nobody_names_may_be_a_runs_at_work(local_world: World) -> None:
+def test_a_young_file_that_no_snapshot_names_is_kept(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     lost = orphan(local_world, "main/sales/region=NW/date=2026-02-11/lost.parquet")
@@ -141,7 +141,7 @@ def test_a_young_file_that_nobody_names_may_be_a_runs_at_work(local_world: World
     assert not Path(lost).exists()
 
 
-def test_what_is_none_of_the_lakes_tables_is_no_orphan(local_world: World) -> None:
+def test_files_outside_the_lakes_tables_are_no_orphans(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     others = [orphan(local_world, key) for key in ("x.parquet", "other/x.parquet", "main/other/x.parquet")]
@@ -152,7 +152,7 @@ def test_what_is_none_of_the_lakes_tables_is_no_orphan(local_world: World) -> No
 
 
 def register(world: World, uri: str) -> None:
-    """Let the lake own a landed object, as `mode: index` or any other client does it."""
+    """Register a landed object, as `mode: index` or any other client does."""
     with world.stream.lake.open() as lake:
         lake.rows(
             "CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true, allow_missing => true)", [uri]
@@ -165,7 +165,7 @@ def drop_rows(world: World) -> None:
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
-def test_a_landed_object_is_never_deleted_though_the_lake_owned_it(world: World) -> None:
+def test_a_registered_landed_object_is_never_deleted(world: World) -> None:
     if world.storage["type"] == "s3":  # DuckDB's secret is for the lake's bucket
         world.source = world.storage | {"prefix": "landing"}
     world.land(SW, sales(5))
@@ -199,7 +199,7 @@ def test_a_landing_zone_inside_the_lakes_folder_is_safe(local_world: World) -> N
     assert Path(landed).exists()
 
 
-def test_a_file_that_is_named_again_is_not_deleted(local_world: World) -> None:
+def test_a_file_that_a_snapshot_names_again_is_not_deleted(local_world: World) -> None:
     local_world.land(SW, sales(5))
     local_world.ingest(SW)
     (row,) = local_world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
@@ -218,7 +218,7 @@ def test_a_file_that_is_named_again_is_not_deleted(local_world: World) -> None:
     assert local_world.totals() == [5, 6]
 
 
-def test_a_file_in_no_storage_of_the_config_waits(local_world: World, tmp_path: Path) -> None:
+def test_a_file_in_no_storage_of_the_config_remains_scheduled(local_world: World, tmp_path: Path) -> None:
     local_world.land(SW, sales(5))
     local_world.ingest(SW)
     elsewhere = tmp_path / "elsewhere" / "region=NW" / "date=2026-02-11"
@@ -234,7 +234,7 @@ def test_a_file_in_no_storage_of_the_config_waits(local_world: World, tmp_path: 
     assert (elsewhere / "x.parquet").exists()
 
 
-def test_another_lakes_files_are_none_of_our_orphans(local_world: World) -> None:
+def test_files_of_another_lake_are_no_orphans(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     other = {
@@ -253,7 +253,7 @@ def test_another_lakes_files_are_none_of_our_orphans(local_world: World) -> None
     assert Path(foreign).exists()
 
 
-def test_the_deepest_root_says_whose_a_file_is(local_world: World) -> None:
+def test_the_deepest_root_decides_the_owner_of_a_file(local_world: World) -> None:
     roots = roots_of(local_world.config, "test")
     lake, source = local_world.storage["path"], local_world.source["path"]
 
@@ -281,7 +281,7 @@ def test_indexed_objects_are_deleted_only_where_the_lake_owns_its_source(local_w
     assert (cleaned.deleted, cleaned.kept) == (((), (str(uri),)) if not owns_source else ((str(uri),), ()))
 
 
-def test_the_files_of_a_table_that_was_renamed_or_dropped_are_known(local_world: World) -> None:
+def test_files_of_a_renamed_or_dropped_table_are_known(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:

@@ -1,4 +1,4 @@
-"""The bounds that the catalog keeps: whole rows are lost where one is too narrow."""
+"""The bounds in the catalog: a bound that is too narrow loses rows."""
 
 import pytest
 
@@ -15,5 +15,5 @@ from lake_assets.lake.catalog.bounds import Bounds, beyond
         (Bounds(None, None), Bounds(None, None)),
     ],
 )
-def test_the_bounds_of_single_precision_lie_one_number_farther_out(bounds: Bounds, wider: Bounds) -> None:
+def test_the_bounds_of_single_precision_are_one_number_wider(bounds: Bounds, wider: Bounds) -> None:
     assert beyond(bounds) == wider

@@ -1,4 +1,4 @@
-"""The catalog's own database: its tables are found, also in a schema of their own, beside another lake's."""
+"""The catalog's own database: its tables are found, also in a separate schema beside another lake's."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def twin(catalog: dict[str, Any], folder: Path, options: dict[str, Any] | None =
     return Twin(replace_directly, Lake.model_validate(lake), folder)
 
 
-def test_it_is_known_which_tables_there_are(catalog: dict[str, Any], tmp_path: Path) -> None:
+def test_existing_tables_are_found(catalog: dict[str, Any], tmp_path: Path) -> None:
     with twin(catalog, tmp_path / "data").ducklake.open() as session, catalog_transaction(session) as database:
         assert database.has_table("ducklake_snapshot")
         assert not database.has_table("ducklake_inlined_delete_99")
@@ -55,7 +55,7 @@ def test_a_lake_in_a_schema_of_its_own_is_written_by_both_strategies(catalog: di
 
 
 def snapshots_in(schema: str, catalog: dict[str, Any]) -> int:
-    """How many snapshots a schema of the catalog's database holds, by a client that knows nothing of DuckLake."""
+    """The number of snapshots in a schema of the catalog's database, by a client without DuckLake."""
     if catalog["type"] == "duckdb":
         name = "main" if schema == "default" else schema
         with duckdb.connect(catalog["path"], read_only=True) as client:

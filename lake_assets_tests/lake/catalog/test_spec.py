@@ -26,7 +26,7 @@ def unknown(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return local_world
 
 
-def test_the_extension_makes_the_commit_and_says_why(unknown: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_extension_commits_and_logs_the_reason(unknown: World, caplog: pytest.LogCaptureFixture) -> None:
     unknown.land(NW, sales(2, 3))
     unknown.land(SW, sales(10))
     with caplog.at_level(logging.WARNING):
@@ -48,19 +48,19 @@ def test_maintenance_is_refused_and_deletes_nothing(unknown: World) -> None:
     assert unknown.totals() == [1]
 
 
-def test_a_check_that_needs_the_tables_says_so(unknown: World) -> None:
+def test_a_check_that_needs_the_tables_fails_with_the_reason(unknown: World) -> None:
     with pytest.raises(SpecificationError, match=r"knows 0\.9"):
         run_check(unknown.stream, "ledger", Scope())
 
 
-def test_no_transaction_of_the_catalog_is_begun(unknown: World) -> None:
+def test_no_transaction_of_the_catalog_is_started(unknown: World) -> None:
     with unknown.stream.lake.open() as lake:
         assert replace_directly in STRATEGIES
         with pytest.raises(NotDirectError, match=r"knows 0\.9"), catalog_transaction(lake):
             pytest.fail("the catalog was opened")
 
 
-def test_a_catalog_that_was_migrated_while_the_lake_is_open_is_noticed(local_world: World) -> None:
+def test_a_migration_while_the_lake_is_open_is_detected(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:
@@ -70,7 +70,7 @@ def test_a_catalog_that_was_migrated_while_the_lake_is_open_is_noticed(local_wor
             Transaction(database, lake.connection)
 
 
-def test_what_duckdb_refuses_to_attach_is_reported_with_the_way_to_migrate(local_world: World) -> None:
+def test_a_refused_version_is_reported_with_the_option_to_migrate(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     with local_world.stream.lake.open() as lake:

@@ -1,4 +1,4 @@
-"""The direct strategy against the extension: the same commits through both, and then catalogs that say the same."""
+"""The direct strategy and the extension make the same catalog by the same commits."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ SW = "region=SW,date=2026-02-11"
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
 def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
-    """Gives the config of a new catalog by a name."""
+    """Returns the config of a new catalog by a name."""
     if request.param != "postgres":
         return lambda name: {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
     server = request.getfixturevalue("postgres")
@@ -28,7 +28,7 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 
 @pytest.fixture
 def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
-    """A lake whose commits go by the extension, and one whose commits go directly; each has one partition already."""
+    """A lake with commits by the extension, and one with direct commits; each has one partition."""
     direct, extension = twins = empty_twins(catalog, tmp_path)
     for twin in (direct, extension):
         twin.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
@@ -51,7 +51,7 @@ def test_a_replaced_partition(twins: Twins) -> None:
     agree(twins)
 
 
-def test_a_new_partition_a_second_replacement_and_one_that_is_cleared(twins: Twins) -> None:
+def test_a_new_a_replaced_and_a_cleared_partition(twins: Twins) -> None:
     both(twins, SW, [row(n) for n in range(20)])
     both(twins, NW, [row(7)])
     both(twins, SW, [row(2)], [row(3)], [row(4)])
@@ -81,7 +81,7 @@ def test_partition_values_that_paths_encode(twins: Twins) -> None:
 
 
 def test_every_value_is_found_by_every_column(twins: Twins) -> None:
-    """Statistics that lie make DuckLake pass over files that hold what is asked for."""
+    """With wrong statistics DuckLake skips files with matching rows."""
     numbers = range(1, 60, 7)
     both(twins, NW, *[[row(n), NOTHING] for n in numbers])
     both(twins, SW, [row(n) for n in numbers], row_group_size=2)
@@ -112,7 +112,7 @@ def test_time_travel_and_changes_are_the_same(twins: Twins) -> None:
         assert direct
 
 
-def test_the_extension_goes_on_where_the_direct_strategy_stopped(twins: Twins) -> None:
+def test_the_extension_commits_after_the_direct_strategy(twins: Twins) -> None:
     both(twins, NW, [row(1), row(2)])
     for twin in twins:
         twin.replace(NW, [row(3)], [row(4)], strategy=replace_by_extension)
@@ -143,7 +143,7 @@ def refused(twin: Twin, reason: str) -> None:
     assert twin.catalog() == before
 
 
-def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) -> None:
+def test_partitions_of_more_than_whole_files_are_left_to_the_extension(twins: Twins) -> None:
     direct, _ = twins
     direct.replace(NW, [row(1), row(2)])
     direct.execute("DELETE FROM lake.t WHERE i64 = 10")
@@ -162,7 +162,7 @@ def test_what_is_more_than_whole_files_is_left_to_the_extension(twins: Twins) ->
     refused(direct, "another partitioning")
 
 
-def test_deletes_that_the_catalog_itself_holds_are_left_to_the_extension(twins: Twins) -> None:
+def test_inlined_deletes_are_left_to_the_extension(twins: Twins) -> None:
     direct, _ = twins
     direct.replace(NW, [row(1), row(2)])
     direct.execute("CALL lake.set_option('data_inlining_row_limit', 10, table_name => 't')")
@@ -172,7 +172,7 @@ def test_deletes_that_the_catalog_itself_holds_are_left_to_the_extension(twins: 
     refused(direct, "rows were deleted")
 
 
-def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension(twins: Twins) -> None:
+def test_the_first_file_after_changed_columns_is_left_to_the_extension(twins: Twins) -> None:
     direct, _ = twins
     direct.execute("ALTER TABLE lake.t RENAME COLUMN i8 TO small")
     refused(direct, "no file with the table's columns")
@@ -183,7 +183,7 @@ def test_a_table_whose_columns_have_changed_gets_its_first_file_by_the_extension
 
 
 def test_columns_that_were_added_or_widened(twins: Twins) -> None:
-    """Files of before lack the one and have the other narrower."""
+    """Earlier files lack the added column and have a narrower type of the other."""
     for twin in twins:
         twin.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
         twin.execute("ALTER TABLE lake.t ADD COLUMN note VARCHAR")

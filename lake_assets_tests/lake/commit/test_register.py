@@ -1,4 +1,4 @@
-"""Registrations by the direct strategy against those by the extension: catalogs that say the same."""
+"""Registrations by the direct strategy and by the extension make the same catalog."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Two lakes that are given the same commits, one by each strategy, and all that their catalogs say, side by side."""
+"""Two lakes with the same commits, one by each strategy, and a comparison of their catalogs."""
 
 import dataclasses
 import datetime as dt

@@ -1,4 +1,4 @@
-"""Rows of ledger and manifest that leave the catalog: they are the same, and the next commits are as before."""
+"""The flush of ledger and manifest keeps all rows, and later commits are unaffected."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
-def test_the_next_commits_are_direct_and_in_the_catalog_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_commits_are_direct_and_inlined(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     world.land(NW, sales(1))
     world.ingest(NW)
@@ -62,7 +62,7 @@ def test_the_next_commits_are_direct_and_in_the_catalog_again(world: World, monk
     assert len(world.query("FROM ducklake_list_files('lake', 'ingest_runs')")) == 1
 
 
-def test_few_rows_stay_where_they_are(local_world: World) -> None:
+def test_few_rows_are_not_flushed(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
 

@@ -1,4 +1,4 @@
-"""Which changes make a table hold what landed, and runs that make them at once."""
+"""The changes after which a table can hold landed columns, and concurrent runs that make them."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,11 +27,11 @@ def changes(*found: dict[str, pa.DataType]) -> list[str]:
     return [str(change) for change in column_changes(SCHEMA, given, REGION)]
 
 
-def test_what_fits_changes_nothing() -> None:
+def test_columns_that_fit_change_nothing() -> None:
     assert changes({"ID": pa.int8()}, {}, {"region": pa.int64()}, {"x": pa.null()}, {"text": pa.large_string()}) == []
 
 
-def test_the_widest_of_all_objects_is_taken_and_each_column_told_once() -> None:
+def test_the_widest_type_is_chosen_and_each_column_changes_once() -> None:
     assert changes({"id": pa.int64(), "n": pa.int16()}, {"n": pa.int64(), "id": pa.int32()}, {"n": pa.uint8()}) == [
         "widened column id from INTEGER to BIGINT",
         "added column n BIGINT",
@@ -62,7 +62,7 @@ def test_schemas_are_united_by_name() -> None:
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], DuckLake]:
-    """Opens one lake, each time as another process would."""
+    """Opens one lake, each time like another process."""
     catalog: dict[str, Any] = {"type": request.param, "path": str(tmp_path / "catalog")}
     if request.param == "postgres":
         catalog = database_on(request.getfixturevalue("postgres"))
@@ -70,7 +70,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], DuckL
     return lambda: DuckLake(config)
 
 
-def test_runs_that_change_the_table_at_once_all_do_and_each_change_is_made_once(
+def test_concurrent_runs_make_each_change_once(
     opened: Callable[[], DuckLake],
 ) -> None:
     with opened().open(create=True) as lake:

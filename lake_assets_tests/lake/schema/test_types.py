@@ -1,4 +1,4 @@
-"""Every type of the table, from a Parquet file through the lake and back by a client that is not ours."""
+"""Every type of the table, from a Parquet file through the lake, read by a plain client."""
 
 import datetime as dt
 import decimal
@@ -81,7 +81,7 @@ def uuids(value: bytes) -> pa.Array:
 
 
 @pytest.mark.parametrize("data_type", [pa.decimal256(50, 2), pa.duration("us"), pa.month_day_nano_interval()], ids=str)
-def test_a_type_that_the_lake_has_not_is_refused_by_column(data_type: pa.DataType) -> None:
+def test_a_type_that_the_lake_lacks_is_refused_by_column(data_type: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="column 'x' has the type"):
         sql_type(data_type, "x")
     with pytest.raises(SchemaError, match="column 'x' has the type"):
@@ -109,7 +109,7 @@ NS = pa.timestamp("ns")
     ],
     ids=str,
 )
-def test_a_type_that_readers_would_cut_or_cannot_take_is_not_registered_as_it_is(
+def test_a_type_that_readers_truncate_or_refuse_is_not_registered(
     source: pa.DataType, target: pa.DataType, *, registered: bool
 ) -> None:
     assert is_read_as(source, target) == registered
