@@ -137,14 +137,11 @@ def test_every_name_is_inserted_into_an_encrypted_lake(local_world: World) -> No
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (
-            pa.table({"": [1]}),
-            "has a column with the name '', which is not valid in SQL: rename one where it is written",
-        ),
-        (pa.table({"é": [1], "É": [2]}), "has the columns 'é' and 'É', which are the same name in SQL"),
+        (pa.table({"": [1]}), "has a column of the name '', which SQL cannot have: rename one where it is written"),
+        (pa.table({"é": [1], "É": [2]}), "has the columns 'é' and 'É', which SQL cannot tell apart"),
         (
             pa.table({"s": pa.array([[{"x": 1, "X": 2}]], pa.list_(pa.struct([("x", pa.int8()), ("X", pa.int8())])))}),
-            "in its column 's' the fields 'x' and 'X', which are the same name in SQL: rename one",
+            "in its column 's' the fields 'x' and 'X', which SQL cannot tell apart: rename one",
         ),
     ],
     ids=["empty", "case", "field"],

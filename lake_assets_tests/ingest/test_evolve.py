@@ -143,8 +143,8 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
     [
         (table(total=["x"]), "column 'total' of the object .* is string, and the table's is double"),
         (table(id=[0.5]), "column 'id' of the object .* is double, and the table's is int64"),
-        (table(**{"": [1]}), "has a column with the name ''"),
-        (table(a=[1], A=[2]), "which are the same name in SQL"),
+        (table(**{"": [1]}), "has a column of the name ''"),
+        (table(a=[1], A=[2]), "which SQL cannot tell apart"),
         (table(a=pa.array([1], pa.duration("s"))), "column 'a' has the type duration"),
     ],
     ids=["text for a number", "float for an integer", "no name", "two names", "no type"],

@@ -124,10 +124,10 @@ def _check_names(fields: Sequence[pa.Field], where: str, kind: str) -> None:
     for field in fields:
         name = field.name
         if not name or "\0" in name:
-            raise SchemaError(f"{where} a {kind} with the name {name!r}, which is not valid in SQL:", _RENAME)
+            raise SchemaError(f"{where} a {kind} of the name {name!r}, which SQL cannot have:", _RENAME)
         if name.lower() in seen:
             raise SchemaError(
-                f"{where} the {kind}s {seen[name.lower()]!r} and {name!r}, which are the same name in SQL:", _RENAME
+                f"{where} the {kind}s {seen[name.lower()]!r} and {name!r}, which SQL cannot tell apart:", _RENAME
             )
         seen[name.lower()] = name
         if structs := _structs(field.type):
