@@ -1,6 +1,6 @@
 """Checks that every reader of the lake can read a landed file as it is, because a registered file is not rewritten."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -57,22 +57,16 @@ class FileChecker:
         schema_of: called once for all files of a shape.
     """
 
-    def __init__(
-        self,
-        session: LakeSession,
-        keys: Keys,
-        target: pa.Schema,
-        schema_of: SchemaOf,
-    ) -> None:
+    def __init__(self, session: LakeSession, keys: Keys, target: pa.Schema, schema_of: SchemaOf) -> None:
         self._session = session
         self._columns = keys.columns
-        self._other_names = {c.name: name for c in keys.columns if (name := keys.layout.folder(c.name)) != c.name}
+        self._folder_names = {column.name: keys.layout.folder(column.name) for column in keys.columns}
         self._derived = keys.derived
         self._target = target
         self._schema_of = schema_of
         self._schemas: dict[int, pa.Schema] = {}
         self._checked: set[int] = set()  # shapes
-        self._by_path: dict[tuple[str, Partition], frozenset[str]] = {}
+        self._folders: dict[tuple[str, Partition], Folders] = {}
 
     def check(self, landed: LandedObject, partition: Partition, footer: Footer) -> View:
         """Check a file; returns where readers find its partition columns.
@@ -95,10 +89,12 @@ class FileChecker:
             self._check_columns(landed, partition, schema)
             self._checked.add(footer.shape)
         names = {name.lower(): name for name in schema.names}
-        by_path = self._in_path(landed, partition)
-        inside = frozenset(column.name.lower() for column in self._columns) - by_path
-        folders = self._in_other_folders(landed, partition, inside - names.keys())
-        inside -= {name for name, _ in folders}
+        in_path = self._in_path(landed, partition)
+        own = {(column.name.lower(), column.name) for column in self._columns}
+        by_path = {name for name, _ in in_path & own}
+        # Readers get these values from the catalog.
+        folders = frozenset(pair for pair in in_path - own if pair[0] not in by_path and pair[0] not in names)
+        inside = frozenset(name for name, _ in own) - by_path - {name for name, _ in folders}
         for column, value in zip(self._columns, partition.values, strict=True):
             name = names.get(column.name.lower())
             if column.name.lower() in inside:
@@ -127,28 +123,17 @@ class FileChecker:
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
 
-    def _in_path(self, landed: LandedObject, partition: Partition) -> frozenset[str]:
+    def _in_path(self, landed: LandedObject, partition: Partition) -> Folders:
+        """The partition columns with a folder in the path, under their own name or the layout's."""
         folder = landed.uri.rpartition("/")[0]
-        key = (folder, partition)
-        if key not in self._by_path:
-            folders = folder.split("/")
-            self._by_path[key] = frozenset(
-                column.name.lower()
+        if (folder, partition) not in self._folders:
+            self._folders[folder, partition] = frozenset(
+                (column.name.lower(), name)
                 for column, value in zip(self._columns, partition.values, strict=True)
-                if is_in_path(folders, column, value)
+                for name in {column.name, self._folder_names[column.name] or column.name}
+                if is_in_path(folder.split("/"), column, value, name)
             )
-        return self._by_path[key]
-
-    def _in_other_folders(self, landed: LandedObject, partition: Partition, missing: Collection[str]) -> Folders:
-        """The columns in a folder of another name, whose values readers get from the catalog."""
-        folders = landed.uri.rpartition("/")[0].split("/")
-        return frozenset(
-            (column.name.lower(), name)
-            for column, value in zip(self._columns, partition.values, strict=True)
-            if column.name.lower() in missing
-            and (name := self._other_names.get(column.name)) is not None
-            and is_in_path(folders, column, value, name)
-        )
+        return self._folders[folder, partition]
 
     def _check_inside(self, landed: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
         if name is None:

@@ -11,18 +11,17 @@ from lake_assets.layout.partition import PartitionColumn, PartitionValue
 _ENDS = re.compile(r"[=\\?\n]")
 
 
-def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str | None = None) -> bool:
-    """Whether readers find this value of the column in the path, as Hive writes it.
+def is_in_path(folders: Sequence[str], column: PartitionColumn, value: PartitionValue, name: str) -> bool:
+    """Whether readers find this value of the column in a folder of this name, as Hive writes it.
 
     Args:
         folders: all folders of the file's URI, with those of the storage's root, as written.
         column: the partition column.
         value: the value that the layout reads from the same path.
-        name: of the folder; the column's name when None.
+        name: of the folder.
     """
-    wanted = name or column.name
     pairs = [folder.partition("=") for folder in folders]
-    texts = [text for folder_name, equals, text in pairs if folder_name == wanted and equals]
+    texts = [text for folder_name, equals, text in pairs if folder_name == name and equals]
     if len(texts) != 1 or _ENDS.search(texts[0]):
         return False
     (text,) = texts
