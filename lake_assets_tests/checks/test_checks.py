@@ -48,9 +48,9 @@ def sql(world: World, *statements: str) -> None:
 def test_every_check_passes_on_a_correct_lake(world: World) -> None:
     filled = fill(world)
     for scope in (Scope(), scope_of_run(filled.stream, "second")):
-        found = {name: check(filled, name, scope) for name in checks_of(filled.stream)}
-        assert [name for name, result in found.items() if not result.passed] == []
-    assert set(found) >= {"row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
+        results = {name: check(filled, name, scope) for name in checks_of(filled.stream)}
+        assert [name for name, result in results.items() if not result.passed] == []
+    assert set(results) >= {"row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files"}
     assert check(filled, "row_counts").numbers == {"partitions": 2, "wrong": 0, "changed_since": 0}
     assert check(filled, "ledger").numbers == {"commits": 3, "expired": 0, "wrong": 0}
     assert check(filled, "data_files").numbers["files"] == 3  # one of them of an older snapshot
@@ -70,11 +70,11 @@ def test_the_scope_of_a_run_is_its_partitions(filled: World) -> None:
 def test_deleted_rows_are_reported(filled: World) -> None:
     sql(filled, "DELETE FROM lake.sales WHERE total = 2")
 
-    found = check(filled, "row_counts")
+    result = check(filled, "row_counts")
 
-    assert not found.passed
-    assert found.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
-    assert found.numbers["wrong"] == 1
+    assert not result.passed
+    assert result.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
+    assert result.numbers["wrong"] == 1
     assert check(filled, "row_counts", Scope(None, (filled.partition(SW),))).passed
     # The commits themselves are as they were.
     assert check(filled, "ledger").passed
@@ -94,11 +94,11 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: 
     filled.land(NW, sales(9), "more.parquet")
 
     assert check(filled, "row_counts").numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
-    found = check(filled, "landing_zone")
-    assert (found.passed, found.severity) == (False, "warn")
-    assert found.named == ["region=NW/date=2026-02-11: stale"]
+    result = check(filled, "landing_zone")
+    assert (result.passed, result.severity) == (False, "warn")
+    assert result.named == ["region=NW/date=2026-02-11: stale"]
     of_run = check(filled, "landing_zone", scope_of_run(filled.stream, "second"))
-    assert (of_run.passed, of_run.named) == (False, found.named)
+    assert (of_run.passed, of_run.named) == (False, result.named)
 
 
 def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landing_zone(
@@ -107,17 +107,17 @@ def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landi
     manifest = OpenStream.manifest
 
     def and_gone(stream: OpenStream, partition: Partition) -> Manifest:
-        found = manifest(stream, partition)
-        if partition == filled.partition(SW) and found.objects:
+        listed = manifest(stream, partition)
+        if partition == filled.partition(SW) and listed.objects:
             filled.unland(SW)
-        return found
+        return listed
 
     monkeypatch.setattr(OpenStream, "manifest", and_gone)
 
-    found = check(filled, "row_counts")
+    result = check(filled, "row_counts")
 
-    assert found.passed
-    assert found.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
+    assert result.passed
+    assert result.numbers == {"partitions": 1, "wrong": 0, "changed_since": 1}
 
 
 @pytest.mark.parametrize("policy", ["keep", "clear"])
@@ -163,15 +163,15 @@ def test_rows_of_a_transform_are_compared_with_the_ledger(local_world: World) ->
 def test_rows_without_a_partition_value_are_reported(filled: World) -> None:
     filled.land(NULL, sales(7, 8))
     filled.ingest(NULL)
-    found = check(filled, "no_null_partition")
-    assert (found.passed, found.numbers) == (False, {"rows": 2})
+    result = check(filled, "no_null_partition")
+    assert (result.passed, result.numbers) == (False, {"rows": 2})
 
 
 def test_columns_that_changed_since_the_previous_run_are_reported(filled: World) -> None:
     sql(filled, "ALTER TABLE lake.sales ADD COLUMN note VARCHAR", "ALTER TABLE lake.sales RENAME total TO amount")
-    found = check(filled, "schema")
-    assert not found.passed
-    assert set(found.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
+    result = check(filled, "schema")
+    assert not result.passed
+    assert set(result.named) == {"note VARCHAR is new", "amount DOUBLE is new", "total DOUBLE is gone"}
 
 
 def test_columns_of_another_destination_are_not_compared(filled: World) -> None:
@@ -194,18 +194,20 @@ def test_the_files_of_a_renamed_table_are_found(filled: World) -> None:
     filled.land(SW, sales(5), "later.parquet")
     filled.ingest(SW)  # into a folder of the new name
 
-    found = check(filled, "data_files")
+    result = check(filled, "data_files")
 
-    assert found.passed
-    assert found.numbers == {"files": 4, "missing": 0, "elsewhere": 0}
+    assert result.passed
+    assert result.numbers == {"files": 4, "missing": 0, "elsewhere": 0}
 
 
 def test_a_ledger_that_disagrees_with_its_snapshots_is_reported(filled: World) -> None:
     sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
-    found = check(filled, "ledger")
-    assert not found.passed
+    result = check(filled, "ledger")
+    assert not result.passed
     (row,) = (row for row in filled.ledger() if row.run_id == "second")
-    assert found.named == [f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"]
+    assert result.named == [
+        f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"
+    ]
 
 
 def test_the_ledger_of_registered_files_is_compared_with_its_snapshots(local_world: World) -> None:
@@ -216,9 +218,9 @@ def test_the_ledger_of_registered_files_is_compared_with_its_snapshots(local_wor
     assert check(local_world, "ledger").numbers == {"commits": 2, "expired": 0, "wrong": 0}
 
     sql(local_world, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'run 1'")
-    found = check(local_world, "ledger")
+    result = check(local_world, "ledger")
     snapshot = max(row.snapshot_id or 0 for row in local_world.ledger())
-    assert found.named == [f"region=NW/date=2026-02-11: snapshot {snapshot} holds 3 rows, and the ledger says 7"]
+    assert result.named == [f"region=NW/date=2026-02-11: snapshot {snapshot} holds 3 rows, and the ledger says 7"]
 
 
 def test_the_ledger_of_repaired_files_is_not_compared_with_old_snapshots(local_world: World) -> None:
@@ -247,9 +249,9 @@ def test_a_missing_data_file_is_named(filled: World) -> None:
 
     storage = Store(filled.config.lakes["test"].own_storage)
     storage.delete((key,))
-    found = check(filled, "data_files")
-    assert not found.passed
-    assert found.named == [storage.uri(key)]
+    result = check(filled, "data_files")
+    assert not result.passed
+    assert result.named == [storage.uri(key)]
 
 
 def test_a_users_check_fails_by_the_rows_that_it_returns(filled: World) -> None:
@@ -257,10 +259,10 @@ def test_a_users_check_fails_by_the_rows_that_it_returns(filled: World) -> None:
     filled.land(SW, sales(-3), "bad.parquet")
     filled.ingest(SW, run_id="third")
 
-    found = check(filled, "positive")
+    result = check(filled, "positive")
 
-    assert (found.passed, found.numbers) == (False, {"rows": 1})
-    assert "-3.0" in found.named[0]
+    assert (result.passed, result.numbers) == (False, {"rows": 1})
+    assert "-3.0" in result.named[0]
     # It looks at the partitions of the run: the bad row is in another.
     assert check(filled, "positive", scope_of_run(filled.stream, "second")).passed
     assert not check(filled, "positive", scope_of_run(filled.stream, "third")).passed
@@ -278,13 +280,15 @@ def test_each_partition_is_checked_separately(filled: World) -> None:
     sql(filled, "UPDATE lake.sales SET total = -1 WHERE total = 3", "DELETE FROM lake.sales WHERE total = 4")
     nw, sw = filled.partition(NW), filled.partition(SW)
 
-    found = {
-        name: {p: one.passed for p, one in run_check_by_partition(filled.stream, name, Scope(None, (nw, sw))).items()}
+    results = {
+        name: {
+            p: result.passed for p, result in run_check_by_partition(filled.stream, name, Scope(None, (nw, sw))).items()
+        }
         for name in checks_of(filled.stream)
         if is_by_partition(filled.stream, name)
     }
 
-    assert found == {
+    assert results == {
         "row_counts": {nw: False, sw: True},
         "landing_zone": {nw: True, sw: True},
         "positive": {nw: True, sw: False},
@@ -299,9 +303,9 @@ def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: st
         local_world.ingest(other)
     partition = local_world.partition(text)
 
-    found = run_check_by_partition(local_world.stream, "counted", Scope(None, (partition, local_world.partition(SW))))
+    results = run_check_by_partition(local_world.stream, "counted", Scope(None, (partition, local_world.partition(SW))))
 
-    assert [one.passed for one in found.values()] == [False, True]
+    assert [result.passed for result in results.values()] == [False, True]
 
 
 def test_a_query_of_whole_tables_checks_no_single_partition(local_world: World) -> None:
@@ -318,7 +322,7 @@ def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None
 
     assert not result.passed
     assert (result.numbers, result.named) == ({"partitions": 2, "waiting": 1}, [f"{sw}: committed"])
-    assert {p: one.passed for p, one in run_check_by_partition(filled.stream, "landing_zone", scope).items()} == {
+    assert {p: result.passed for p, result in run_check_by_partition(filled.stream, "landing_zone", scope).items()} == {
         nw: True,
         sw: False,
     }

@@ -52,8 +52,8 @@ def test_many_files_become_one_of_the_same_rows(world: World) -> None:
 
     done = compacted(world)
 
-    assert {one.partition for one in done} == {world.partition(text) for text in (NW, NULL, ODD)}
-    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
+    assert {result.partition for result in done} == {world.partition(text) for text in (NW, NULL, ODD)}
+    assert [(result.files_before, result.files_after, result.why) for result in done] == [(4, 1, None)] * 3
     assert len(files_of(world)) == 4
     assert world.query("SELECT * FROM lake.sales ORDER BY ALL") == before
     assert world.query(f"SELECT * FROM lake.sales AT (VERSION => {snapshot}) ORDER BY ALL") == before
@@ -103,7 +103,7 @@ def test_an_ingest_that_commits_meanwhile_wins(world: World) -> None:
             meanwhile.append(world.ingest(NW).row.status)
         return spark
 
-    left, done = sorted(compacted(world, sessions=sessions), key=lambda one: one.why is None)
+    left, done = sorted(compacted(world, sessions=sessions), key=lambda result: result.why is None)
 
     assert meanwhile == ["committed"]
     assert left.partition == world.partition(NW)
@@ -166,7 +166,7 @@ def test_a_partition_is_compacted_once_with_any_number_of_cores(
     local_world.ingest(NW)
     assert len(files_of(local_world)) == 12  # one a core, for the sake of speed
 
-    assert [one.files_after for one in compacted(local_world)] == [1]
+    assert [result.files_after for result in compacted(local_world)] == [1]
     assert compacted(local_world) == []
 
 
@@ -190,7 +190,7 @@ def test_a_missing_data_file_is_named_and_other_partitions_are_compacted(local_w
     gone = next(uri for uri in files_of(local_world) if "region=NW" in uri)
     Path(gone).unlink()
 
-    left, done = sorted(compacted(local_world), key=lambda one: one.why is None)
+    left, done = sorted(compacted(local_world), key=lambda result: result.why is None)
 
     assert f"the data file {gone} is part of main.sales, and is not there" in str(left.why)
     assert (done.partition, done.files_after) == (local_world.partition(SW), 1)
@@ -239,5 +239,5 @@ def test_a_killed_compaction_leaves_only_an_orphan(local_world: World, monkeypat
     (orphan,) = local_world.data_files() - stored
     later = dt.datetime.now(dt.UTC) + dt.timedelta(days=4)
     done = maintain(local_world.config, "test", local_world.sessions, now=later)
-    assert [o.key for o in done.orphans] == [orphan]
+    assert [orphan.key for orphan in done.orphans] == [orphan]
     assert local_world.data_files() == stored

@@ -54,7 +54,7 @@ def tidy(world: World, **options: Any) -> Maintained:
 
 
 def landed(world: World) -> set[str]:
-    return {o.uri for o in Store(world.config.streams["sales"].source).list(files="*.parquet")}
+    return {landed.uri for landed in Store(world.config.streams["sales"].source).list(files="*.parquet")}
 
 
 @WORLDS
@@ -84,8 +84,8 @@ def test_an_object_under_the_name_of_a_registered_one_is_kept(world: World) -> N
 def test_an_unchanged_object_that_exists_again_after_a_repair_is_kept(world: World) -> None:
     owning(world)
     store = Store(world.config.streams["sales"].source)
-    (found,) = (o for o in store.list() if o.key.endswith("a.parquet") and "NW" in o.key)
-    body = store.get(found.key, found.etag).to_bytes()
+    (registered,) = (stored for stored in store.list() if stored.key.endswith("a.parquet") and "NW" in stored.key)
+    body = store.get(registered.key, registered.etag).to_bytes()
     world.unland(NW, "a.parquet")
     assert not repair_indexed(world.stream).errors
     uri = world.land(NW, body, "a.parquet")
@@ -119,7 +119,7 @@ def test_an_object_without_a_row_in_ledger_or_manifest_is_kept(owner: World, tab
 
     done = tidy(owner)
 
-    assert {one.why for one in done.cleaned.others} == {UNKNOWN}
+    assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
     assert len(done.cleaned.others) == 2
     assert (landed(owner), done.cleaned.deleted) == (before, ())
 
@@ -145,7 +145,7 @@ def test_an_object_that_a_later_replacement_read_is_kept(owner: World) -> None:
 
     done = tidy(owner)
 
-    assert {one.why for one in done.cleaned.others} == {UNKNOWN}
+    assert {kept.why for kept in done.cleaned.others} == {UNKNOWN}
     assert (len(done.cleaned.others), done.cleaned.deleted) == (2, ())
     assert landed(owner) == before
     assert owner.totals(NW) == [1, 2, 3]

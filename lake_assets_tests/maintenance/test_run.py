@@ -54,7 +54,7 @@ def test_expired_files_are_deleted_and_the_others_are_unchanged(world: World) ->
 
     newest = newest_snapshot(world)
     first = tidy(world, 6)  # nothing is a week old; the orphan is older than three days
-    assert [o.uri for o in first.orphans] == [lost]
+    assert [orphan.uri for orphan in first.orphans] == [lost]
     assert first.expired == ()
     second = tidy(world, 8)
     assert second.expired == tuple(range(newest))
@@ -84,7 +84,7 @@ def test_a_dry_run_has_the_same_result_and_changes_nothing(local_world: World) -
     dry = tidy(local_world, 8, dry_run=True)
 
     assert dry.expired == tuple(range(newest))
-    assert [o.uri for o in dry.orphans] == [lost]
+    assert [orphan.uri for orphan in dry.orphans] == [lost]
     assert local_world.data_files() == files
     assert len(local_world.query("FROM ducklake_snapshots('lake')")) == newest + 1
     assert tidy(local_world, 8).expired == dry.expired
@@ -137,7 +137,7 @@ def test_a_young_file_that_no_snapshot_names_is_kept(local_world: World) -> None
 
     assert tidy(local_world, 2.9).orphans == ()
     assert Path(lost).exists()
-    assert [o.uri for o in tidy(local_world, 3.1).orphans] == [lost]
+    assert [orphan.uri for orphan in tidy(local_world, 3.1).orphans] == [lost]
     assert not Path(lost).exists()
 
 
@@ -180,13 +180,13 @@ def test_a_registered_landed_object_is_never_deleted(world: World) -> None:
     assert done.expired
     assert done.cleaned.kept == (landed,)
     assert len(done.cleaned.deleted) == 1
-    waiting = Store(world.config.streams["sales"].source).list(files="*.parquet")
-    assert landed in {o.uri for o in waiting}
-    assert len(waiting) == 2
+    remaining = Store(world.config.streams["sales"].source).list(files="*.parquet")
+    assert landed in {file.uri for file in remaining}
+    assert len(remaining) == 2
     # Nor will any other client's clean-up: the catalog has forgotten it.
     with world.stream.lake.open() as lake:
         lake.rows("CALL ducklake_cleanup_old_files('lake', cleanup_all => true)")
-    assert landed in {o.uri for o in Store(world.config.streams["sales"].source).list(files="*.parquet")}
+    assert landed in {stored.uri for stored in Store(world.config.streams["sales"].source).list(files="*.parquet")}
 
 
 def test_a_landing_zone_inside_the_lakes_folder_is_safe(local_world: World) -> None:
@@ -207,9 +207,11 @@ def test_a_file_that_a_snapshot_names_again_is_not_deleted(local_world: World) -
     local_world.ingest(SW)
     with local_world.stream.lake.open() as lake:
         expire_snapshots(lake, dt.datetime.now(dt.UTC))
-        ((waiting,),) = lake.rows("SELECT count(*) FROM __ducklake_metadata_lake.ducklake_files_scheduled_for_deletion")
+        ((scheduled,),) = lake.rows(
+            "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_files_scheduled_for_deletion"
+        )
         lake.rows("CALL ducklake_add_data_files('lake', 'sales', ?, hive_partitioning => true)", [row[0]])
-    assert waiting == 1
+    assert scheduled == 1
 
     cleaned = tidy(local_world, 10).cleaned
 
@@ -311,7 +313,7 @@ def test_of_two_lakes_in_one_catalog_each_keeps_its_own_files(world: World, tmp_
 
     done = tidy(other, 60)
 
-    assert [o.uri for o in done.orphans] == [lost]
+    assert [orphan.uri for orphan in done.orphans] == [lost]
     assert (world.totals(), other.totals()) == ([1], [2])
     assert all(run_check(other.stream, name, Scope()).passed for name in checks_of(other.stream))
     assert tidy(world, 60).orphans == ()
