@@ -120,7 +120,7 @@ class _Sorting:
         unmatched = tuple(self._new(self.unmatched))
         summary = (
             f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.run_plan):,} partitions "
-            f"have changed, {len(self.waiting) + len(self.future):,} wait."
+            f"have changed, {len(self.waiting) + len(self.future):,} are deferred."
         )
         return ScanResult(targets, unmatched, cursor.dump(), summary)
 

@@ -50,12 +50,9 @@ def reconcile(
 
 
 def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since: float) -> Sequence[Folder]:
-    """The folders of a range that have new objects; all folders if it cannot be said which.
+    """The folders of a range with new objects; all folders if that is not certain, or if the range is None, so new.
 
-    Args:
-        range_: the digest of the folders in the cursor; None for a new folder.
-        folders: the folders now.
-        since: Unix time in seconds; older objects had landed when the range was last read.
+    Objects before `since`, Unix time in seconds, had landed when the range was last read.
     """
     if range_ is None:
         return folders

@@ -60,12 +60,9 @@ class Decision:
 
 
 class Decider:
-    """Decides on the partitions of one run. It reads the ledger at most once, for the first partition without rows.
+    """Decides on the partitions of one run; `force` and `landed_only` are as of `ingest_all`.
 
-    Args:
-        stream: the stream of the partitions.
-        force: replace partitions that have not changed, too.
-        landed_only: leave out partitions of which nothing has landed, for any `on_empty`.
+    It reads the ledger at most once, for the first partition without rows.
     """
 
     def __init__(self, stream: OpenStream, *, force: bool = False, landed_only: bool = False) -> None:

@@ -22,13 +22,7 @@ def discard(storage: AnyStorage, uris: Iterable[str]) -> None:
 
 
 def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseException) -> None:
-    """Remove the files of a failed writer, of which the last may be unfinished, as far as the store allows.
-
-    Args:
-        storage: the storage of the files.
-        uris: the files in the order in which they were begun.
-        error: the error of the writer.
-    """
+    """Remove the files of a writer that failed with this error; the last of them may be unfinished."""
     if not uris:
         return
     _forget_sinks(error)

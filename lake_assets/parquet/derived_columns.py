@@ -21,14 +21,7 @@ _DAY = dt.timedelta(days=1)
 def made_of(
     derived: Sequence[Derived], partition: Partition, names: Mapping[str, str], origin: str
 ) -> Iterator["Made"]:
-    """The values of a partition that are derived from columns of the rows.
-
-    Args:
-        derived: how the stream derives partition columns.
-        partition: the partition of the rows.
-        names: the rows' columns by their lower case.
-        origin: the object or result with the rows, for errors.
-    """
+    """The values of a partition that are derived from columns of the rows; `names` has these by their lower case."""
     sources = {source.name: source for source in derived}
     for column, value in zip(partition.columns, partition.values, strict=True):
         source = sources.get(column.name)

@@ -25,15 +25,10 @@ COPIED = 8 * 2**20  # bytes at a time
 
 
 def stage_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
-    """Write batches to new encrypted files below a folder of the job's storage, one row group each.
+    """Write batches to new encrypted files below a folder (a key prefix with a slash at its end), a row group each.
 
-    Each file is written, encrypted, to this machine's temporary folder, and then copied. Without rows no file is
-    written. On an error all files are removed.
-
-    Args:
-        batches: rows of the job's schema.
-        job: the storage, the compression and the key.
-        folder: key prefix, ending in a slash.
+    Each file is written, encrypted, to this machine's temporary folder, and then copied to the job's storage. Without
+    rows no file is written. On an error all files are removed.
 
     Raises:
         StorageUnreachableError: the store failed, also after its client's own retries.

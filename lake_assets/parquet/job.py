@@ -92,14 +92,10 @@ class JobResult:
 
 
 def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:
-    """Distribute objects over tasks with about equal bytes, none above the target file size.
+    """Distribute a partition's objects over tasks with about equal bytes, at least one for each core if it has enough.
 
-    An object is split if it is larger than a task's share. Bytes are those of the listing; no footer is read.
-
-    Args:
-        objects: the objects of a partition.
-        target: bytes of a data file.
-        cores: the number of tasks that run in parallel; the work is split for all of them if there is enough.
+    No task gets more than the target, in bytes of a data file. An object that is larger than a task's share is split.
+    Bytes are those of the listing; no footer is read.
     """
     total = sum(obj.size for obj in objects)
     tasks = max(-(-total // target), min(cores, total // MIN_SHARE), 1)
@@ -119,11 +115,5 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
 
 
 def spark_tasks(bins: int, size: int, cores: int) -> int:
-    """The number of Spark tasks for some lists of shares; small lists share a task, because a task takes some 50 ms.
-
-    Args:
-        bins: the number of lists, as `shares` returns them for each partition.
-        size: bytes of all objects together.
-        cores: the number of tasks that run in parallel.
-    """
+    """The number of Spark tasks for some lists of `shares` with these bytes; small lists share a task of some 50 ms."""
     return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)

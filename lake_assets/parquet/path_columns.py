@@ -19,12 +19,7 @@ class PathColumns:
     columns: tuple[PartitionColumn, ...]
 
     def values(self, key: str, uri: str, schema: pa.Schema) -> Mapping[str, pa.Scalar]:
-        """The values of an object's path, without the columns that its file has.
-
-        Args:
-            key: the key of the object, which fits the layout.
-            uri: the URI of the object, for errors.
-            schema: the schema of its file.
+        """The values of an object's path, without the columns of its file's schema; `uri` names it in errors.
 
         Raises:
             SourceError: a folder's text is not a value of its column's type.

@@ -72,11 +72,7 @@ def read_shares(job: Job, shares: Sequence[Share], schema: pa.Schema, partition:
 def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *, as_it_is: bool = False) -> pa.Schema:
     """The Arrow schema of one object, from its footer, with the columns that its path has.
 
-    Args:
-        store: the landing zone.
-        key: the key of the object.
-        paths: the columns to take from the path.
-        as_it_is: the object becomes a lake file, so DuckLake must be able to read it.
+    With `as_it_is`, the object becomes a lake file, so DuckLake must be able to read it.
 
     Raises:
         SourceError: as `read_shares`.

@@ -20,14 +20,9 @@ GROUP_BYTES = 128 * 2**20  # of Arrow memory
 
 
 def write_files(batches: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterator[DataFile]:
-    """Write batches to new files below a folder of the lake, and yield each file when it is complete.
+    """Write batches to new files below a folder (a key prefix with a slash at its end); yields each complete file.
 
     Without rows no file is written. On an error all files are removed, because they will never be registered.
-
-    Args:
-        batches: rows of the job's schema.
-        job: the storage, the compression and the file size.
-        folder: key prefix, ending in a slash.
 
     Raises:
         StorageUnreachableError: the store failed, also after its client's own retries.

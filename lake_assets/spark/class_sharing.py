@@ -97,11 +97,8 @@ def class_archive(java: Java) -> ClassArchive:
 def sharing_options(java: Java, conf: Mapping[str, str]) -> list[str]:
     """The options with which the driver's JVM uses the archive; none if there is no archive, or it does not apply.
 
-    If there is no archive yet, a process that makes it is started when this one ends.
-
-    Args:
-        java: the Java that will run the driver.
-        conf: the settings of the session; only local sessions with Spark's own class path use the archive.
+    Only local sessions with Spark's own class path use it. If there is no archive yet, a process that makes it is
+    started when this one ends.
     """
     if os.environ.get(OFF) or sys.platform == "win32" or not _plain(conf):
         return []

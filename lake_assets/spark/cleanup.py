@@ -29,12 +29,7 @@ _TICK = pause_between(0.1, 0.1)
 
 
 def discarding(storage: AnyStorage, task: Task) -> Task:
-    """Wrap the function of a `mapInArrow`, so that the files of a failed task are removed.
-
-    Args:
-        storage: the storage that the task writes to.
-        task: the function; its rows have a column `uri`, which is NULL or the URI of a file.
-    """
+    """Wrap the function of a `mapInArrow`, so that the files in the column `uri` of a failed task are removed."""
 
     def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         written: list[str] = []

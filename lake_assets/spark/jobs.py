@@ -109,10 +109,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
     """The rows of the job's one partition as a DataFrame, partition columns typed and last.
 
-    Args:
-        spark: the session.
-        job: its `schema` is not used, because the table may not exist yet.
-        file_schema: the schema of the objects, without partition columns.
+    The schema of the job is not used, because the table may not exist yet. That of the files has no partition columns.
 
     Raises:
         SchemaError: a column has a type that Spark does not have.

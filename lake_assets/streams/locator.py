@@ -25,11 +25,9 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
 
 
 class PartitionLocator:
-    """Finds the partition of an object by its path. Each folder is parsed once.
+    """Finds the partition of an object by its path, and refuses one outside of the calendar, if that is given.
 
-    Args:
-        stream: defines the layout and the partition columns.
-        calendar: if given, a partition that the config does not have by now is refused.
+    Each folder is parsed once.
     """
 
     def __init__(self, stream: Stream, calendar: Calendar | None = None) -> None:

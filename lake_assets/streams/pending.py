@@ -28,11 +28,7 @@ class LandingScan:
 
 
 def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> LandingScan:
-    """The fingerprint of each landed partition, and the partitions that a refresh would read.
-
-    Args:
-        stream: the stream to scan.
-        partitions: listed one by one; when None, the whole landing zone is listed once.
+    """List some partitions one by one, or the whole landing zone at once, and find the pending partitions.
 
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.

@@ -15,12 +15,7 @@ NAMED = 5  # values, if none is similar
 
 
 class UnknownPartitions:
-    """Suggests existing values for unknown partitions. One instance serves a run.
-
-    Args:
-        stream: the stream of the partitions.
-        known: the paths of the partitions in the ledger.
-    """
+    """Suggests existing values for unknown partitions of a run; `known` are the paths of those in the ledger."""
 
     def __init__(self, stream: OpenStream, known: Iterable[str]) -> None:
         self.known = frozenset(known)

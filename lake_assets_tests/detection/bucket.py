@@ -1,4 +1,4 @@
-"""A bucket in memory that lists as S3 does, and counts what it was asked for."""
+"""A bucket in memory that lists as S3 does, and counts the requests."""
 
 import datetime as dt
 from bisect import bisect_left, bisect_right, insort
@@ -72,7 +72,7 @@ class Bucket:
         return sorted(set(found))
 
     def clock(self) -> float:
-        """Stands still but for the requests."""
+        """A clock that only the requests advance."""
         return self.time
 
     def _asked(self, keys: int) -> None:

@@ -1,4 +1,4 @@
-"""What scans cost in a bucket of a million objects, in requests and keys listed."""
+"""The cost of scans in a bucket of a million objects, in requests and keys listed."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def million() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def read_once() -> tuple[Watch, list[int], list[float], list[str]]:
-    """A watch over a million objects that has read them all, what each tick listed, and how long it took."""
+    """A sensor that has read a million objects, with the listings and the duration of each tick."""
     seen = Watch(stream_of(), Bucket.of(million(), LONG_AGO))
     seen.bucket.seconds = 0.1  # what a request of a thousand keys takes where it takes long
     listed, seconds, started = [], [], []

@@ -1,4 +1,4 @@
-"""Which of the older folders count as changed, and slices of them that end between two folders."""
+"""The older folders that count as changed, and slices that end between two folders."""
 
 import pytest
 

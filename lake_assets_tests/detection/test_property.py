@@ -1,4 +1,4 @@
-"""Whatever happens to a bucket: every state of a partition is sent once, and none is lost."""
+"""For any changes of a bucket, each state of a partition is requested once, and none is lost."""
 
 import datetime as dt
 import os
@@ -22,7 +22,7 @@ skews = st.sampled_from([0, 0, 0, 1, 1800]).map(lambda seconds: dt.timedelta(sec
 
 
 class Landing(RuleBasedStateMachine):
-    """Writers put, rewrite and delete while a sensor scans, some of whose ticks are lost after they were recorded."""
+    """Writers put, rewrite and delete objects while a sensor scans; some ticks are lost after they were recorded."""
 
     @initialize(max_runs=st.sampled_from([1, 2, 25]), lookback=st.sampled_from([0, 2]), tree=st.booleans())
     def begin(self, max_runs: int, lookback: int, tree: bool) -> None:
@@ -82,7 +82,7 @@ TestLanding = Landing.TestCase
 
 
 class JoinedLanding(Landing):
-    """The same where the cursor has room for two ranges only."""
+    """The same with a cursor that holds two ranges only."""
 
     @rule()
     def join(self) -> None:

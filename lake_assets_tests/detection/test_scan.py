@@ -1,4 +1,4 @@
-"""What a scan of the landing zone finds, by a cursor, and what it costs."""
+"""The changes that a scan of the landing zone finds by its cursor, and the cost."""
 
 import datetime as dt
 import json
@@ -41,7 +41,7 @@ def test_all_objects_of_one_second_are_found() -> None:
 
 
 def test_an_object_with_an_old_time_is_seen() -> None:
-    """As of a multipart upload, which bears the time of its beginning, or a file that was moved."""
+    """A multipart upload has the time of its beginning, and a moved file keeps its old time."""
     seen = watch(f"{TODAY}/b.parquet", f"{OLD}/b.parquet")
     seen.tick()
     for folder in (TODAY, OLD):

@@ -1,4 +1,4 @@
-"""Scanning a bucket again and again, as Dagster does."""
+"""A sensor that scans a bucket repeatedly, as in Dagster."""
 
 import datetime as dt
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ def covered(target: RunTarget) -> list[str]:
 
 @dataclass
 class Watch:
-    """A sensor whose run requests are recorded as Dagster does: a run key that was seen starts nothing."""
+    """A sensor whose run requests are recorded as Dagster does: a known run key starts no run."""
 
     stream: Stream
     bucket: Bucket
@@ -49,7 +49,7 @@ class Watch:
         return found
 
     def tick(self) -> list[str]:
-        """One scan; the partitions for which runs start, sorted."""
+        """Scan once; returns the partitions for which runs start, sorted."""
         started = []
         for target in self.scan().targets:
             key = (target.first, target.last, target.state)
@@ -59,7 +59,7 @@ class Watch:
         return sorted(started)
 
     def tick_until_quiet(self, ticks: int = 50) -> list[str]:
-        """Scan until nothing changes any more; the partitions for which runs started."""
+        """Scan until no run starts any more; returns the partitions for which runs started."""
         started: list[str] = []
         for _ in range(ticks):
             some = self.tick()

@@ -1,4 +1,4 @@
-"""Encrypted lakes for tests, and looks at every byte that is stored."""
+"""Encrypted lakes for tests, and checks of every stored byte."""
 
 import random
 import string
@@ -30,7 +30,7 @@ def local_encrypted(local_world: World) -> World:
 
 
 def telling(rows: int, seed: int = 1) -> pa.Table:
-    """Rows whose texts stand in any plain file that has them, compressed or not: they are random."""
+    """Rows with random texts, which any unencrypted file contains as they are, compressed or not."""
     chosen = random.Random(seed)
     texts = ["".join(chosen.choices(string.ascii_letters, k=40)) for _ in range(rows)]
     return pa.table({"id": range(rows), "total": [float(n) for n in range(rows)], "text": texts})

@@ -1,4 +1,4 @@
-"""Any name that DuckLake takes is a column, in both jobs, every strategy and mode; others are refused."""
+"""Every column name that DuckLake accepts works in both jobs and in every strategy and mode; others are refused."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A partition column that comes from another column of the files, end to end."""
+"""A partition column that is derived from another column of the files, end to end."""
 
 import datetime as dt
 import io

@@ -1,4 +1,4 @@
-"""The dry run: it takes the decision that ingest takes, and writes nothing."""
+"""The dry run takes the same decision as ingest, and writes nothing."""
 
 import os
 

@@ -30,7 +30,7 @@ def options(empty: str | None, **more: Any) -> dict[str, Any]:
 
 
 def write(world: World) -> None:
-    """What pyarrow makes of the rows: state=CA, state= and state=__HIVE_DEFAULT_PARTITION__."""
+    """The folders that pyarrow writes: state=CA, state= and state=__HIVE_DEFAULT_PARTITION__."""
     root = Path(world.source["path"])
     root.mkdir(parents=True, exist_ok=True)
     ds.write_dataset(ROWS, root, partitioning=["state"], partitioning_flavor="hive", format="parquet")

@@ -1,4 +1,4 @@
-"""A stream that lets its table follow what lands: new columns, wider numbers, missing columns."""
+"""A stream whose table evolves with landed objects: new columns, wider numbers, missing columns."""
 
 import datetime as dt
 import decimal
@@ -207,7 +207,7 @@ def test_a_strict_stream_is_strict(local_world: World) -> None:
 def test_a_column_that_another_run_adds_meanwhile_is_filled_with_null(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other run changes the table when our files are written and not yet committed."""
+    """The other run changes the table after the files are written and before they are committed."""
     world.options = {"schema_policy": "evolve"}
     world.land(NW, table())
     world.ingest(NW)

@@ -1,4 +1,4 @@
-"""Conditions on floating-point columns find the rows that have such numbers, NaN and the ends of a file's range too."""
+"""Conditions on floating-point columns find all their rows, also NaN and the bounds of a file."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Partition columns that only the rows know: an object has rows of several partitions, and each takes its own."""
+"""Partition columns in the rows only: an object has rows of several partitions, and each partition gets its own."""
 
 import datetime as dt
 from pathlib import Path

@@ -180,7 +180,7 @@ def test_partition_columns_in_the_files_are_accepted_if_they_agree(local_world: 
 
 
 def test_an_object_that_lands_during_the_job_is_not_left_out(local_world: World) -> None:
-    """The ledger says that the partition is as the landing zone is; so the job is done again."""
+    """The ledger would have the new fingerprint with the old rows, so the job runs again."""
     local_world.land(NW, sales(1))
     spark, late = local_world.sessions, iter([2.0])
 
@@ -216,7 +216,7 @@ def test_a_partition_that_changes_at_every_read_is_refused_and_the_old_one_stays
 
 
 def good_then(world: World, bad: pa.Table | bytes, error: type[Exception], match: str) -> None:
-    """A partition with good rows gets a bad object: the run fails by name, the ledger tells, the rows stay."""
+    """A committed partition gets a bad object: the run names it, the ledger has the error, and the rows stay."""
     world.land(NW, sales(1, 2))
     world.ingest(NW)
     uri = world.land(NW, bad, "batch_2.parquet")

@@ -1,4 +1,4 @@
-"""Many partitions at once: one Spark job for all of them, and for each its own commit or its own failure."""
+"""Many partitions share one Spark job, and each commits or fails on its own."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,7 +36,7 @@ def ingested(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
 
 @pytest.fixture
 def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many partitions each Spark job had."""
+    """The number of partitions of each Spark job."""
     seen: list[int] = []
 
     def counted(spark: Any, job: Job) -> list[JobResult]:
@@ -192,7 +192,7 @@ def test_an_interrupt_of_a_checkpoint_cancels_only_partitions_that_have_begun(
 def test_an_error_that_an_interrupt_made_is_none_of_the_partition_s(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark is away because Ctrl-C reached it too; the partition whose object is damaged has failed all the same."""
+    """Ctrl-C ends Spark too; the partition with a damaged object has failed before."""
     pressed = []
 
     def away() -> Any:

@@ -1,4 +1,4 @@
-"""Encrypted lakes, which take rows by INSERT: the same promises as elsewhere, and no plaintext in any storage."""
+"""Encrypted lakes, written by INSERT: the same guarantees as other lakes, and no plaintext in any storage."""
 
 import base64
 import datetime as dt
@@ -178,7 +178,7 @@ def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World
 
 
 def is_staged(storage: Path) -> bool:
-    """Whether a staged file holds rows; it may be gone as soon as it is seen."""
+    """Whether a staged file has rows; it may vanish at any time."""
     with suppress(FileNotFoundError):
         return any(path.stat().st_size > 100_000 for path in storage.glob("_staging/*/*"))
     return False
@@ -206,7 +206,7 @@ def test_the_runs_key_is_neither_logged_nor_stored(
 def test_a_worker_that_knows_no_key_cannot_load_the_job(
     local_encrypted: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One with an older version would take the job for another, and write plain files."""
+    """A worker with an older version would write unencrypted files."""
     storage = local_encrypted.config.lakes["test"].own_storage
     job = Job("run", storage, storage, pa.schema([]), "zstd", 1, (), key=StagingKey(b"x" * 16))
     pickled = pickle.dumps(job)

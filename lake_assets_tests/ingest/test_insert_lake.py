@@ -1,4 +1,4 @@
-"""A lake that takes rows by INSERT over its life: compaction, clean-up, checks, plans, and what it refuses."""
+"""Compaction, clean-up, checks, plans and refusals of a lake that is written by INSERT."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -54,7 +54,7 @@ def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> No
 
 
 def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encrypted: World) -> None:
-    """It would have the fingerprint of the rows that were there before."""
+    """It would have the fingerprint of the old rows."""
     local_encrypted.land(NW, sales(1))
     local_encrypted.ingest(NW)
     partition = local_encrypted.partition(NW)
@@ -66,7 +66,7 @@ def test_a_compaction_leaves_a_partition_that_was_ingested_meanwhile(local_encry
     local_encrypted.land(NW, sales(7, 8))
 
     def meanwhile() -> None:
-        """Called after the fingerprint was read, and before the rows are."""
+        """Called after the fingerprint is read and before the rows are."""
         local_encrypted.ingest(NW)
 
     (left,) = compact(local_encrypted.stream, 3, nobody, checkpoint=meanwhile)

@@ -77,7 +77,7 @@ def test_a_finer_time_is_refused_and_nothing_is_changed(local_world: World) -> N
 
 
 def test_a_table_in_nanoseconds_keeps_getting_nanoseconds(local_world: World) -> None:
-    """Earlier versions made one of an INT96 file."""
+    """Earlier versions created such a table from an INT96 file."""
     local_world.land(SW, nanos(1))
     local_world.ingest(SW)
     local_world.land(NW, nanos(999, -1), use_deprecated_int96_timestamps=True)

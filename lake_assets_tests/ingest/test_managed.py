@@ -1,4 +1,4 @@
-"""Lakes whose files MotherDuck manages. The service is out of a test's reach, so another DuckLake stands in for it.
+"""Lakes whose files MotherDuck manages. A test cannot reach the service, so another DuckLake replaces it.
 
 It is attached under the database's own name and never detached, as MotherDuck's are, with DuckLake's own retries on, as
 they are on a server. What MotherDuck's own extension does is not tested here, nor anywhere.
@@ -33,7 +33,7 @@ NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 
 @pytest.fixture
 def managed(local_world: World, postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """A managed lake, the server's part of which is a DuckLake on PostgreSQL."""
+    """A managed lake, with a DuckLake on PostgreSQL as its server."""
     stand_in = Lake.model_validate({"catalog": database_on(postgres), "storage": str(tmp_path / "server")})
     statement = attach.attach_statement(stand_in)
     attached = statement.replace("ATTACH", "ATTACH IF NOT EXISTS", 1).replace(" AS lake ", " AS retail ")
@@ -111,7 +111,7 @@ def test_partitions_are_replaced_and_skipped(managed: World, tmp_path: Path) -> 
 
 
 def test_overlapping_commits_of_a_new_partition_do_not_double_it(managed: World) -> None:
-    """DuckLake's own retries are on here, and would let both pass."""
+    """DuckLake's own retries are on here, and would allow both commits."""
     make_table(managed)
 
     other = replace(managed, _opened=None)

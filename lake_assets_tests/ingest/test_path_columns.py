@@ -1,4 +1,4 @@
-"""Columns of the layout that are no partition columns: what only the path knows of a row is not lost."""
+"""Columns of the layout that are not partition columns: the rows keep the values of their path."""
 
 import datetime as dt
 from typing import Any

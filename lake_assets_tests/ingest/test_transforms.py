@@ -1,4 +1,4 @@
-"""Transforms by SQL and by function: what they do to the table, and what is refused."""
+"""Transforms by SQL and by function: their effect on the table, and refusals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows held against a partition value that is made of another of their columns."""
+"""Comparison of rows with a partition value that is derived from another of their columns."""
 
 import datetime as dt
 import io

@@ -1,4 +1,4 @@
-"""Types for columns that have no value in a file."""
+"""Types for columns without values in a file."""
 
 import pyarrow as pa
 

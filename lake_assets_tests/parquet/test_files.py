@@ -1,4 +1,4 @@
-"""INT96 timestamps are read as they are, or refused."""
+"""INT96 timestamps are read exactly, or refused."""
 
 import base64
 import datetime as dt
@@ -104,7 +104,7 @@ def test_a_year_that_no_timestamp_has_is_refused() -> None:
 
 
 def test_other_timestamps_of_a_nested_column_are_left_alone() -> None:
-    """INT64 nanoseconds in the same struct as an INT96: only the latter is looked at."""
+    """INT64 nanoseconds in the same struct as an INT96: only the latter is checked."""
     parquet = opened(pa.table({"t": pa.array([1], pa.timestamp("ns"))}), use_deprecated_int96_timestamps=False)
 
     assert not parquet.int96

@@ -17,7 +17,7 @@ DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
 
 
 def rows_of(folder: Path, kind: PartitionType, text: str) -> list[int]:
-    """The rows of a partition in the object, by their numbers."""
+    """The numbers of a partition's rows in the object."""
     storage = LocalStorage(path=str(folder))
     partition = Partition.of([PartitionColumn("key", kind, in_rows=True)], {"key": text})
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag

@@ -149,7 +149,7 @@ def test_columns_that_sql_cannot_distinguish_are_refused() -> None:
 
 
 def chosen(column: PartitionColumn, text: str, values: pa.Array) -> list[int]:
-    """The numbers of the rows that are chosen as those of a partition."""
+    """The numbers of the rows that are selected for a partition."""
     source = pa.RecordBatch.from_arrays([pa.array(range(len(values))), values], ["n", "Key"])
     partition = Partition.of([column], {column.name: text})
     fitter = Fitter(source.schema, pa.schema([("n", pa.int64())]), partition, "the object x", selects=True)

@@ -1,4 +1,4 @@
-"""Statistics of data files: where a column has a NaN, which Arrow's leave out, the file has none of it."""
+"""Statistics of data files: a column with a NaN, which Arrow's statistics omit, has none."""
 
 from pathlib import Path
 

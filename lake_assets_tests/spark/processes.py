@@ -1,4 +1,4 @@
-"""Run a piece of Python in a process of its own, with an environment that the test chooses."""
+"""Runs Python code in another process, with an environment of the test."""
 
 import os
 import subprocess
@@ -31,7 +31,7 @@ def cache_in(folder: Path) -> dict[str, str]:
 
 
 def path_without_java(folder: Path) -> str:
-    """A PATH with every command of this one but `java`, for Spark's scripts need a shell."""
+    """A PATH with every command of this one but `java`, because Spark's scripts need a shell."""
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
         for command in Path(place).glob("*"):

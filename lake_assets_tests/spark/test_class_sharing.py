@@ -21,7 +21,7 @@ LOCAL = {"spark.master": "local[2]"}
 
 @pytest.fixture
 def scheduled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The cache in the test's own folder, a plain environment, and the times that the making was asked for."""
+    """The cache in the test's own folder, a plain environment, and a list of the times an archive was scheduled."""
     times: list[str] = []
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda _: tmp_path)
     monkeypatch.setattr(class_sharing, "_make_at_exit", lambda: times.append("asked"))
@@ -32,7 +32,7 @@ def scheduled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch, scheduled: list[str]) -> list[list[str]]:
-    """The commands that make an archive, which only leave a file where the JVM would."""
+    """The commands that make an archive; they are replaced by the creation of a file."""
     commands: list[list[str]] = []
 
     def run(command: list[str], environment: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a task or a job that fails has written is removed at once, and nothing else."""
+"""The files of a failed task or job are removed at once, and no others."""
 
 import resource
 import secrets
@@ -85,7 +85,7 @@ def test_a_writer_that_fails_removes_all_that_it_has_written_and_no_other_attemp
 
 
 def test_a_full_storage_is_as_full_as_before(local: LocalStorage) -> None:
-    """Here a file may not grow, which Arrow meets as it does a disk that is full."""
+    """A limit of the file size has the same effect on Arrow as a full disk."""
     job = job_on(local, 1000)
     with no_file_larger_than(60_000), pytest.raises(StorageError, match="File too large"):
         list(write_files((b for count in (100, 100, 1000) for b in batches(1, count)), job, "main/t/"))
@@ -123,7 +123,7 @@ def test_a_writer_that_is_given_up_removes_its_files(local: LocalStorage) -> Non
 
 
 def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalStorage) -> None:
-    """A task writes for several partitions; when it fails at the second, Spark forgets what it told of the first."""
+    """A task writes for several partitions; when it fails at the second, Spark drops its rows of the first."""
     job = job_on(local)
     kept = {file.uri for file in write_files(batches(1), job, "main/t/")}
 
@@ -265,7 +265,7 @@ def test_the_files_of_a_partition_that_changed_under_the_job_are_removed(
 
 
 def test_files_whose_commit_failed_stay_for_maintenance(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer to a commit may have been lost: the files may be the table's."""
+    """The answer to a commit may have been lost, and the files may belong to the table."""
 
     def lost(*_: object) -> None:
         raise CatalogError("no answer.")

@@ -1,4 +1,4 @@
-"""The daemon of Spark's Python workers: what it makes of a worker whose connection the JVM has closed."""
+"""The daemon of Spark's Python workers: a worker whose connection the JVM closes ends quietly."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""What is said of a transform, a task or a process of Spark that fails: one sentence with its place."""
+"""The error for a failed transform, task or process of Spark: one sentence with its position."""
 
 import os
 import re

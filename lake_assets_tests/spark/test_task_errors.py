@@ -1,4 +1,4 @@
-"""What a task makes of an error: a row of its report, or, where another try may succeed, its own failure."""
+"""A task reports a permanent error as a row, and fails by a temporary one so that Spark tries it again."""
 
 from typing import NoReturn
 

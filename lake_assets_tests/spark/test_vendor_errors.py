@@ -102,7 +102,7 @@ MEANS = {text.pattern: text.means for text in TEXTS}
 
 
 def find(pattern: str, text: str) -> bool:
-    """Whether the table finds the text, by this pattern among others; a log has lines of their own."""
+    """Whether the pattern and the table find the text; a log is searched line by line."""
     lines = text.splitlines() if MEANS[pattern] is Means.CALL_LOST else [text]
     return any(re.search(pattern, line) and search(line, MEANS[pattern]) for line in lines)
 

@@ -1,4 +1,4 @@
-"""Which partitions the config promises, and why others are outside."""
+"""The partitions that the config expects, and the reasons why others are outside."""
 
 import datetime as dt
 from typing import Any

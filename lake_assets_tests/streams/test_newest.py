@@ -1,4 +1,4 @@
-"""Which partitions a schedule refreshes at a moment."""
+"""The partitions that a schedule refreshes at a moment."""
 
 import datetime as dt
 from typing import Any

@@ -69,11 +69,7 @@ class Repaired:
 
 
 def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = None) -> IndexedState:
-    """Compare the registered objects with a listing, by ETag and size. No object is opened.
-
-    Args:
-        stream: a stream in mode index.
-        partitions: the partitions to check; all when None.
+    """Compare the registered objects of some partitions, or of all, with a listing, by ETag and size.
 
     Raises:
         LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.

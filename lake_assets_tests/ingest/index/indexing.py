@@ -21,7 +21,7 @@ def indexed_world(local_world: World) -> World:
 
 @pytest.fixture(params=["direct", "extension"])
 def strategy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Either strategy of a commit alone."""
+    """One strategy of a commit only."""
     strategies = {"direct": REGISTER_STRATEGIES[:1], "extension": (register_by_extension,)}[request.param]
     monkeypatch.setattr("lake_assets.lake.commit.strategy.commit_registration.__defaults__", (strategies,))
     return str(request.param)

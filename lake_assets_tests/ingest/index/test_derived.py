@@ -1,4 +1,4 @@
-"""Registration in place where a partition column comes from another column of the files, or of the layout."""
+"""Registration in place with a partition column that is derived from another column of the files or the layout."""
 
 import datetime as dt
 from typing import Any

@@ -1,4 +1,4 @@
-"""Which landed files can be registered: their columns, partition columns, layouts and names."""
+"""The landed files that can be registered, by columns, partition columns, layouts and names."""
 
 import re
 from pathlib import Path
@@ -134,7 +134,7 @@ def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
 
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_day_that_duckdb_writes_and_cannot_read_is_refused_by_column(indexed_world: World, *, nested: bool) -> None:
-    """Among the catalog's statistics it would fail every query of the table."""
+    """In the catalog's statistics, it would fail every query of the table."""
     days = pa.array([-(2**31), 0], pa.int32()).view(pa.date32())
     days = pa.ListArray.from_arrays([0, 1, 2], days) if nested else days
     text = pa.array(["5877642-06-23 (BC)"] * 2)

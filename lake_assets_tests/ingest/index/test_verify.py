@@ -1,4 +1,4 @@
-"""What becomes of registered files that change or vanish, and how to fix it."""
+"""Check and repair of registered files that change or vanish."""
 
 from pathlib import Path
 
@@ -80,7 +80,7 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
 
 
 def test_the_lake_can_be_written_after_a_repair(indexed_world: World) -> None:
-    """DuckLake itself deletes, expires and cleans up, and no landed object that is live is lost by it."""
+    """DuckLake itself deletes, expires and cleans up, and no live landed object is lost."""
     changed = indexed_world.land(NW, sales(10, 20, 30), "a.parquet")
     indexed_world.unland(NW, "b.parquet")
     repair_indexed(indexed_world.stream)
@@ -125,7 +125,7 @@ def delete_some(lake: LakeSession) -> None:
 
 
 def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_repair(indexed_world: World) -> None:
-    """It may have been read by a replacement, when the stream had that mode, and its rows would double."""
+    """A replacement may have read it when the stream was in that mode, and its rows would be added twice."""
     indexed_world.land(SW, sales(), "late.parquet")
     list(index_all(indexed_world.stream))
     late = indexed_world.land(SW, sales(8), "late.parquet")
@@ -168,7 +168,7 @@ def file_of(world: World, text: str, name: str) -> Path:
 
 
 def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world: World) -> None:
-    """In mode replace a path was never registered, so it may be now; the others must not be read twice."""
+    """In mode replace no path is registered, so it may be registered now; the others must not be read twice."""
     local_world.land(NW, sales(1), "a.parquet")
     local_world.land(NW, sales(2), "b.parquet")
     local_world.ingest(NW)
