@@ -86,8 +86,8 @@ def class_archive(java: Java) -> ClassArchive:
     """The archive of this Java and the installed pyspark, in the user's cache folder."""
     jars = sorted(_JARS.glob("*.jar"), key=lambda jar: (jar.name.startswith(_LAST_JARS), jar.name))
     # The JVM compares the jars' paths and times with those of the archive.
-    place = sha256(f"{java.home} {_JARS} {_JARS.stat().st_mtime_ns}".encode()).hexdigest()[:8]
-    name = f"java-{java.build}-pyspark-{pyspark.__version__}-{place}.jsa"
+    digest = sha256(f"{java.home} {_JARS} {_JARS.stat().st_mtime_ns}".encode()).hexdigest()[:8]
+    name = f"java-{java.build}-pyspark-{pyspark.__version__}-{digest}.jsa"
     return ClassArchive(
         platformdirs.user_cache_path("lake-assets") / "class-data-sharing" / name,
         os.pathsep.join(map(os.fspath, jars)),

@@ -1,1 +1,1 @@
-"""Which partitions a stream has, from its config alone; no I/O."""
+"""Open streams: the calendar of their partitions, their landing zone, and what is pending."""
