@@ -14,7 +14,7 @@ import duckdb
 from lake_assets.errors import CatalogError
 
 _TRIES = 6  # of a request to an object store
-_HINTS = {"motherduck": "Let this machine reach api.motherduck.com: the extension is fetched from there when it loads."}
+_HINTS = {"motherduck": "Allow access to api.motherduck.com: the extension is fetched from there when it loads."}
 
 
 def identifier(name: str) -> str:
@@ -84,7 +84,7 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def all_threads(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Let the engine use every core, for statements that read or write many rows or files."""
+    """Run statements that read or write many rows or files on all cores."""
     engine.execute("RESET threads")
     try:
         yield

@@ -131,7 +131,7 @@ def motherduck_token() -> str:
     """MotherDuck's token from the environment.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the environment has no token.
     """
     token = os.environ.get(MOTHERDUCK_TOKEN)
     if not token:

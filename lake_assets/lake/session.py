@@ -298,7 +298,7 @@ class DuckLake:
 
     def _execute_attach(self, statement: str) -> None:
         """Execute an ATTACH, with retries while another process has locked the catalog's file."""
-        assert self._engine is not None  # noqa: S101 - _attach made it
+        assert self._engine is not None  # noqa: S101 - _attach has set it
         execute = partial(self._engine.execute, statement)
         retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
 

@@ -162,7 +162,7 @@ def delete_orphans(
     Args:
         session: an open lake.
         roots: the owners of files.
-        objects: a listing of the lake's storage, made before this call.
+        objects: a listing of the lake's storage from before this call.
         before: only files last modified before this time.
         dry_run: delete nothing.
 

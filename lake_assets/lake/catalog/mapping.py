@@ -31,7 +31,7 @@ def read_mapping(
         folders: of the partition columns whose folder has another name than the column.
 
     Raises:
-        NotDirectError: there is none for the table's present columns.
+        NotDirectError: no mapping fits the table's present columns.
     """
     mappings: dict[int, list[tuple[int, str, int, int | None, bool]]] = {}
     for mapping_id, *entry in database.rows(

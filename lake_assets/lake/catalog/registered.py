@@ -61,7 +61,7 @@ def live_file_ids(query: Query, table_id: int, folder: str, uris: Sequence[str])
 
 
 def partition_rows(query: Query, table_id: int, keys: int) -> dict[tuple[str | None, ...], int]:
-    """The number of rows of each partition's files, without deleted rows, in a table with so many partition columns."""
+    """The number of rows of each partition's files, without deleted rows; the table has `keys` partition columns."""
     values = ", ".join(f"p{key}.partition_value" for key in range(keys))
     joins = " ".join(
         f"JOIN {spec.FILE_PARTITION_VALUE} p{key} "

@@ -73,7 +73,7 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
     """The table's description.
 
     Raises:
-        NotDirectError: it does not exist, or has columns that this strategy cannot compare or tell apart.
+        NotDirectError: the table does not exist, or has columns of an unsupported type or with the same path.
     """
     table_id, path, is_relative = read_folder(database, name)
     columns = {

@@ -1,4 +1,4 @@
-"""What every commit has: a table, and the ledger and manifest rows that are written in the same transaction."""
+"""The common part of all commits: a table, and the ledger and manifest rows of the same transaction."""
 
 import json
 from abc import ABC, abstractmethod
