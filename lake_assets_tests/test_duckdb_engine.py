@@ -1,10 +1,12 @@
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 import pytest
 
-from lake_assets.duckdb_engine import all_threads, open_engine
+from lake_assets.duckdb_engine import all_threads, extension_file, open_engine
 from lake_assets.errors import CatalogError
 
 
@@ -38,6 +40,45 @@ def test_a_cursor_is_as_patient_with_a_store_as_its_connection() -> None:
     asked = "SELECT current_setting('http_retries'), current_setting('http_retry_wait_ms')"
     with open_engine(("httpfs",)) as connection, connection.cursor() as cursor:
         assert cursor.execute(asked).fetchall() == connection.execute(asked).fetchall() == [(6, 250)]
+
+
+@pytest.fixture
+def extension(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A copy of an extension's file, which the engine takes instead of the installed one."""
+    copy = Path(shutil.copy(extension_file("sqlite_scanner"), tmp_path))
+    monkeypatch.setattr("lake_assets.duckdb_engine.extension_file", lambda _: copy)
+    return copy
+
+
+def spoil_signature(file: Path) -> None:
+    """Change the last bytes of the file, which are its signature: DuckDB loads it where it does not verify it."""
+    with file.open("r+b") as content:
+        content.seek(-10, os.SEEK_END)
+        content.write(b"0123456789")
+
+
+def test_an_extension_is_verified_once_a_process_and_again_when_it_has_changed(extension: Path) -> None:
+    open_engine(("sqlite_scanner",)).close()
+    before = extension.stat()
+    spoil_signature(extension)
+    os.utime(extension, ns=(before.st_atime_ns, before.st_mtime_ns))
+    open_engine(("sqlite_scanner",)).close()
+
+    extension.touch()
+    with pytest.raises(CatalogError, match="signature"):
+        open_engine(("sqlite_scanner",))
+
+
+def test_nobody_can_load_another_extension_that_is_not_signed(extension: Path, tmp_path: Path) -> None:
+    open_engine(("sqlite_scanner",)).close()
+    other = Path(shutil.copy(extension, tmp_path / "other.duckdb_extension"))
+    spoil_signature(other)
+
+    with open_engine(("sqlite_scanner",)) as engine:
+        with pytest.raises(duckdb.IOException, match="signature"):
+            engine.execute(f"LOAD '{other}'")
+        with pytest.raises(duckdb.InvalidInputException, match="while database is running"):
+            engine.execute("SET allow_unsigned_extensions = true")
 
 
 def test_an_extension_that_does_not_load_is_named_with_what_it_needs(

@@ -4,7 +4,6 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,14 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
-from lake_assets.duckdb_engine import extension_file
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.partition_run import IngestResult
-from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_stream
+from lake_assets_tests.plain_client import plain_client
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
@@ -38,15 +36,6 @@ STREAM: dict[str, Any] = {
 def sales(*totals: float) -> pa.Table:
     """Some rows: id 0, 1, … and these totals."""
     return pa.table({"id": pa.array(range(len(totals)), pa.int64()), "total": pa.array(totals, pa.float64())})
-
-
-@cache
-def _client(*names: str) -> duckdb.DuckDBPyConnection:
-    """A plain client with these extensions, one a process: they take long to load."""
-    client = duckdb.connect(config={"threads": 1})
-    for name in names:
-        client.execute(f"LOAD '{extension_file(name)}'")
-    return client
 
 
 @dataclass
@@ -127,15 +116,8 @@ class World:
     @contextmanager
     def reader(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A plain client with the lake attached, for several queries."""
-        lake = self.config.lakes["test"]
-        client = _client(*extensions(lake))
-        for statement in secret_statements(lake):
-            client.execute(statement)
-        client.execute(attach_statement(lake, read_only=True))
-        try:
+        with plain_client(self.config.lakes["test"]) as client:
             yield client
-        finally:
-            client.execute("DETACH lake")
 
     def totals(self, text: str | None = None) -> list[float]:
         """The totals in the lake, sorted; of one partition or of all."""

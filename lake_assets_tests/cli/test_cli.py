@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.duckdb_engine import extension_file
+from lake_assets.config.load import load_config
+from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 Run = Callable[..., Result]
@@ -237,10 +237,8 @@ def test_the_demo_runs_in_an_empty_folder(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
 
-    with duckdb.connect() as client:
-        for name in ("ducklake", "sqlite_scanner"):
-            client.execute(f"LOAD '{extension_file(name)}'")
-        client.execute(f"ATTACH 'ducklake:sqlite:{tmp_path}/demo/catalog.sqlite' AS lake (READ_ONLY)")
+    (demo,) = load_config(tmp_path / "demo" / "lake.yaml").lakes.values()
+    with plain_client(demo) as client:
         counted = "SELECT origin, date, count(*) FROM {} GROUP BY ALL ORDER BY ALL"
         lake = client.sql(counted.format("lake.flights")).fetchall()
         landed = f"read_parquet('{tmp_path}/demo/landing/flights/*/*/*.parquet', hive_partitioning=true)"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -19,10 +18,9 @@ import pytest
 import yaml
 
 from lake_assets.config.load import load_config
-from lake_assets.duckdb_engine import extension_file
-from lake_assets.lake.attach import attach_statement, extensions
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
+from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
 
@@ -71,11 +69,7 @@ class Site:
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         """The lake as a plain DuckDB client sees it."""
-        lake = load_config(self.config).lakes["demo"]
-        with duckdb.connect() as client:
-            for name in extensions(lake):
-                client.execute(f"LOAD '{extension_file(name)}'")
-            client.execute(attach_statement(lake, read_only=True))
+        with plain_client(load_config(self.config).lakes["demo"]) as client:
             return client.execute(sql).fetchall()
 
     def totals(self) -> list[tuple[str, float]]:

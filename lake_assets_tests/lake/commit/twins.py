@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lake_assets.config.models import Lake
-from lake_assets.duckdb_engine import extension_file
-from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 from lake_assets.lake.commit.candidates import inspect_candidates
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
@@ -29,6 +27,7 @@ from lake_assets.lake.session import DuckLake, LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject
+from lake_assets_tests.plain_client import plain_client
 
 Strategy = Callable[[LakeSession, Replacement], LedgerRow]
 RegisterStrategy = Callable[[LakeSession, Registration], list[LedgerRow]]
@@ -172,12 +171,7 @@ class Twin:
 
     @contextmanager
     def client(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with duckdb.connect(config={"threads": 1}) as client:
-            for name in extensions(self.lake):
-                client.execute(f"LOAD '{extension_file(name)}'")
-            for statement in secret_statements(self.lake):
-                client.execute(statement)
-            client.execute(attach_statement(self.lake))
+        with plain_client(self.lake, read_only=False) as client:
             client.execute("SET TimeZone = 'UTC'")
             yield client
 
