@@ -4,6 +4,9 @@ Imported by name and not by `pytest_plugins`, which pytest refuses in a conftest
 """
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,6 +24,11 @@ from lake_assets_tests.world_fixtures import local_world, s3_location, sessions,
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # Nor does a process for a test or two need a pool of threads for matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# SQLite waits for the disk at each commit, and Dagster's instances commit often. Memory needs no waiting.
+_MEMORY = Path("/dev/shm")
+if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 8 * 2**30:
+    os.environ["TMPDIR"] = str(_MEMORY)
+    tempfile.tempdir = None  # is found again
 # A worker of pytest-xdist has a width of its own, at which our tables would be folded.
 os.environ.pop("COLUMNS", None)
 # An example that takes long on a busy machine is no failure.
