@@ -1,7 +1,7 @@
-"""Keeps a DuckLake true to its landing zone, one partition at a time: Dagster assets, Spark jobs, one commit.
+"""Refreshes a DuckLake from its landing zone, one partition at a time, with Spark jobs, from Dagster or a shell.
 
 The names below are the package's public interface. Each is imported when it is first used, so `import lake_assets`
-loads neither Dagster nor Spark nor DuckDB.
+does not load Dagster, Spark or DuckDB.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
-"""What `workspace.yaml` and `dagster … -m lake_assets.definitions` load: the definitions of the config in use.
+"""Dagster's definitions of the config; `workspace.yaml` and `dagster … -m lake_assets.definitions` load this module.
 
-The config is the file that `$LAKE_CONFIG` names, else `lake.yaml` of the current folder. It is read when Dagster
-loads the code location, and again at "Reload"; importing this module reads nothing.
+The config is the file `$LAKE_CONFIG`, or `lake.yaml` of the current folder. It is read when Dagster loads or reloads
+the code location, not when this module is imported.
 """
 
 import dagster as dg
@@ -13,7 +13,7 @@ from lake_assets.orchestration.build import build_definitions
 
 @dg.definitions
 def defs() -> dg.Definitions:
-    """The definitions of the config in use.
+    """The definitions of the config.
 
     Raises:
         LakeAssetsError: the config cannot be read or is not valid; the UI shows its text as the location's error.
@@ -21,5 +21,5 @@ def defs() -> dg.Definitions:
     try:
         return build_definitions(load_config())
     except LakeAssetsError as error:
-        # Without where it came from and what caused it, so that the text that is meant for a person stands out.
+        # Without traceback and cause, so that the UI shows only the error's text.
         raise error.with_traceback(None) from None

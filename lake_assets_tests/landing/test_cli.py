@@ -102,7 +102,7 @@ def test_an_output_that_is_away_leaves_batches_in_the_buffer_until_a_drain(
 
     done = run(file, "land", "sales", stdin=lines(1, 2))
     assert done.exit_code == 0, done.output
-    assert "1 upload still to be made from the buffer" in done.stderr
+    assert "1 upload pending in the buffer" in done.stderr
     drained = run(file, "land", "sales", "--drain")
     assert drained.exit_code == 1
     assert drained.stdout.startswith("drained  0 uploads, 1 pending")

@@ -1,1 +1,1 @@
-"""The demo: real flights, the folder that they land in, and the config that takes them into a lake."""
+"""The demo: real flights, their landing zone, and the config of the lake."""

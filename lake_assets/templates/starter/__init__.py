@@ -1,1 +1,1 @@
-"""What `lake-assets init` writes: a starter project with a commented config, and a little landed data."""
+"""What `lake-assets init` writes: a starter project with a commented config, and some landed data."""

@@ -1,4 +1,4 @@
-"""The starter project's folder: made whole or not at all, and never over a file of somebody's."""
+"""The starter project's folder: written completely or not at all, without overwriting a file."""
 
 import datetime as dt
 import json
@@ -16,7 +16,7 @@ from lake_assets.landing.writer import LandingWriter
 
 STREAM = "sales"  # of the template's config
 
-# Where each template goes. Git would read a file named .gitignore among the sources too.
+# The path of each template in the project. Git would apply a .gitignore among the sources.
 _TEMPLATES = {
     "lake.yaml": "lake.yaml",
     "workspace.yaml": "workspace.yaml",
@@ -28,15 +28,15 @@ _LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, start=dt.date(2
 
 
 def start(folder: Path) -> list[Path]:
-    """Write the project into the folder, which is new or holds nothing but hidden files (`.git`, `.venv`).
+    """Write the project into a folder that is new, or has only hidden files (`.git`, `.venv`).
 
-    Everything is made in a hidden folder below it and moved out of that at the end, so a failure leaves nothing.
+    Everything is written to a hidden folder below it and moved at the end, so a failure leaves no files.
 
     Returns:
-        What was written, relative to the folder; of folders of data their names alone.
+        The written files and folders of data, relative to the folder.
 
     Raises:
-        StorageError: something stands in the way, which is named, or the folder cannot be written; nothing was.
+        StorageError: a file is in the way, or the folder cannot be written; nothing was written.
     """
     _refuse_content(folder)
     with _made(folder), TemporaryDirectory(prefix=".lake-assets-init-", dir=folder) as name:
@@ -52,9 +52,9 @@ def start(folder: Path) -> list[Path]:
 def _refuse_content(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} exists and is a file:", "name another folder.")
-    ours = {Path(place).parts[0] for place in _TEMPLATES.values()}
-    found = sorted(folder.iterdir()) if folder.exists() else []
-    in_the_way = [path for path in found if path.name in ours or not path.name.startswith(".")]
+    ours = {Path(path).parts[0] for path in _TEMPLATES.values()}
+    existing = sorted(folder.iterdir()) if folder.exists() else []
+    in_the_way = [path for path in existing if path.name in ours or not path.name.startswith(".")]
     if in_the_way:
         raise StorageError(
             f"{in_the_way[0]} exists, and a project starts in a folder of its own; nothing was written:",
@@ -64,7 +64,7 @@ def _refuse_content(folder: Path) -> None:
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """The folder, there; the ones that had to be made for it are gone again after an error."""
+    """Make the folder and its parents; after an error, remove those that were made."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -81,10 +81,10 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _write(folder: Path) -> None:
-    for template, place in _TEMPLATES.items():
-        (folder / place).parent.mkdir(exist_ok=True)
+    for template, path in _TEMPLATES.items():
+        (folder / path).parent.mkdir(exist_ok=True)
         text = files("lake_assets.templates.starter").joinpath(template).read_text(encoding="utf-8")
-        (folder / place).write_text(text, encoding="utf-8")
+        (folder / path).write_text(text, encoding="utf-8")
     (folder / "lake.schema.json").write_text(json.dumps(schema_of(), indent=2) + "\n", encoding="utf-8")
     stream = load_config(folder / "lake.yaml").streams[STREAM]
     with LandingWriter(STREAM, stream) as writer:
