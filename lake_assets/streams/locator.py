@@ -1,5 +1,6 @@
 """The partition of an object, by its path, or the reason why it has none."""
 
+from functools import lru_cache
 from itertools import product
 
 from lake_assets.config.streams import Stream
@@ -9,6 +10,8 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.streams.calendar import Calendar
+
+_REMEMBERED = 65_536  # folders; a landing writer may run for months
 
 
 def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
@@ -36,7 +39,7 @@ class PartitionLocator:
         self._stream_columns = stream.columns
         self._columns = tuple(column for column in stream.columns if not column.in_rows)
         self._lenient = self._template.with_empty(values=(), nulls=self._template.columns)
-        self._known: dict[str, Partition | LakeAssetsError] = {}
+        self._in_folder = lru_cache(_REMEMBERED)(self._partition_or_error)
 
     def of(self, key: str) -> Partition:
         """The partition of a key, with the columns of the path; see `Partition.path_part`.
@@ -64,12 +67,13 @@ class PartitionLocator:
         if not is_unicode(key):
             return LayoutError("the name is not UTF-8:", "rename the folder or the file.")
         folder = key.rpartition("/")[0]
-        if folder not in self._known:
-            try:
-                self._known[folder] = self._partition(key)
-            except (LayoutError, PartitionError) as error:
-                self._known[folder] = error
-        return self._known[folder]
+        return self._in_folder(f"{folder}/file" if folder else "file")
+
+    def _partition_or_error(self, key: str) -> Partition | LakeAssetsError:
+        try:
+            return self._partition(key)
+        except (LayoutError, PartitionError) as error:
+            return error
 
     def _empty(self, key: str) -> list[str]:
         """The columns with an empty value in a path that fits the layout otherwise."""
