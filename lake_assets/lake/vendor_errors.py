@@ -3,11 +3,9 @@
 `lake/test_vendor_errors.py` provokes each text on the real vendor, unless the table says otherwise.
 """
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cache
+
+from lake_assets.vendor_texts import Text, Texts
 
 
 class Meaning(Enum):
@@ -22,25 +20,6 @@ class Meaning(Enum):
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
     REJECTED = auto()  # the catalog refuses a statement for a reason that `advice` resolves
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text of a vendor.
-
-    Attributes:
-        pattern: a regular expression; it is case-sensitive, except for LOCKED and CONFLICT.
-        means: the meaning.
-        when: the situation in which the vendor raises it.
-        is_provoked: whether a test provokes it.
-        advice: how to fix it, for REJECTED only.
-    """
-
-    pattern: str
-    means: Meaning
-    when: str
-    is_provoked: bool = True
-    advice: str = ""
 
 
 _NOT_INLINED = "set attach_options: {data_inlining_row_limit: 0}, so that DuckLake creates no table of inlined rows"
@@ -134,26 +113,18 @@ POSTGRES = (
 
 MOTHERDUCK = (Text("no database/share named", Meaning.ABSENT, "the database is not there; needs an account", False),)
 
-VENDORS: dict[str, Sequence[Text]] = {
-    "SQLite": SQLITE,
-    "DuckDB": DUCKDB,
-    "DuckLake": DUCKLAKE,
-    "PostgreSQL": POSTGRES,
-    "MotherDuck": MOTHERDUCK,
-}
+_TEXTS = Texts(
+    {"SQLite": SQLITE, "DuckDB": DUCKDB, "DuckLake": DUCKLAKE, "PostgreSQL": POSTGRES, "MotherDuck": MOTHERDUCK},
+    ignoring_case={Meaning.LOCKED, Meaning.CONFLICT},
+)
+VENDORS = _TEXTS.vendors
 
 
-def texts(means: Meaning) -> tuple[Text, ...]:
+def texts(means: Meaning) -> tuple[Text[Meaning], ...]:
     """The texts of all vendors with this meaning."""
-    return tuple(text for vendor in VENDORS.values() for text in vendor if text.means is means)
+    return _TEXTS.of(means)
 
 
 def matches(error: object, means: Meaning) -> bool:
     """Whether the text of an error has this meaning."""
-    return _pattern(means).search(str(error)) is not None
-
-
-@cache
-def _pattern(means: Meaning) -> re.Pattern[str]:
-    pattern = "|".join(f"(?:{text.pattern})" for text in texts(means))
-    return re.compile(pattern, re.IGNORECASE if means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
+    return _TEXTS.find(error, means) is not None

@@ -14,16 +14,11 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.detection.deliveries import Message
 from lake_assets.errors import QueueError
 from lake_assets.orchestration.dagster_private import ResourceWithBoto3Configuration
+from lake_assets.storage.vendor_errors import Meaning, meaning_of_queue
 
 _BATCH = 10  # messages that SQS gives or takes with one request
 _LONGEST_WAIT = 5  # seconds that SQS may be asked to wait for a message
 _PATIENCE = 5  # seconds beyond that
-
-_MISSING = {"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NonExistentQueue"}
-_REFUSED = {
-    *("AccessDenied", "AccessDeniedException", "InvalidClientTokenId", "SignatureDoesNotMatch", "ExpiredToken"),
-    *("UnrecognizedClientException", "InvalidAccessKeyId", "InvalidSecurity"),
-}
 
 
 class SqsResource(ResourceWithBoto3Configuration):
@@ -122,9 +117,10 @@ class Queue:
     def _translated(self, error: ClientError | BotoCoreError) -> QueueError:
         url = self._config.queue_url
         code = error.response.get("Error", {}).get("Code", "") if isinstance(error, ClientError) else ""
-        if code in _MISSING:
+        meaning = meaning_of_queue(code)
+        if meaning is Meaning.ABSENT:
             return QueueError(f"the queue {url} does not exist:", "create it, or correct `queue_url` and `region`.")
-        if code in _REFUSED or isinstance(error, NoCredentialsError):
+        if meaning is Meaning.REFUSED or isinstance(error, NoCredentialsError):
             return QueueError(
                 f"the queue {url} refuses access:",
                 "check key_id and secret, or the role of the credential chain; it needs sqs:ReceiveMessage and "

@@ -1,24 +1,16 @@
-"""What the driver's client of a storage raises, as one error of ours: of an object, of the bucket or of the network."""
+"""The errors of the driver's client of a storage, as ones that say how to fix them."""
 
-import re
 from collections.abc import Callable
 
 from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
 
-from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage
 from lake_assets.errors import StorageError
 from lake_assets.storage import failures, local
 from lake_assets.storage.failures import Operation
+from lake_assets.storage.vendor_errors import Meaning, code_of, find
 
-# The client leaves the store's own code inside the text of most errors of a listing, and of a deletion.
-_CODE = re.compile(r"<Code>(\w+)</Code>|\(code: (\w+)\)")
-_REFUSED = (PermissionDeniedError, UnauthenticatedError, PermissionError)
-_REFUSED_CODES = {
-    *("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
-    *("AuthenticationFailed", "AuthorizationFailure", "AuthorizationPermissionMismatch"),  # Azure's
-}
-_REFUSED_STATUS = re.compile(r"status code: 40[13]\b")
-_NO_BUCKET = {"NoSuchBucket": "bucket", "ContainerNotFound": "container"}
+_REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
 
 
 def client_error(
@@ -33,14 +25,18 @@ def client_error(
         uri: of the object that this was of; None if it was of the storage, or of a folder in it.
         refusing: gives the URI of the storage or folder that refuses access; it may ask the storage.
     """
-    if isinstance(storage, LocalStorage) and (told := local.refusal(error)):
-        return told
-    found = _CODE.search(str(error))
-    code = (found[1] or found[2]) if found else None
-    if isinstance(error, _REFUSED) or (code in _REFUSED_CODES if code else _REFUSED_STATUS.search(str(error))):
-        return _refused(error, storage, operation, uri, refusing)
-    if code in _NO_BUCKET:
-        kind = _NO_BUCKET[code]
+    if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
+        return refusal
+    # Where the store gives a code, the code decides: a clock that is wrong is a 403 too.
+    text = code_of(error) or str(error)
+    if isinstance(error, UnauthenticatedError) or find(text, Meaning.WRONG_KEY):
+        return StorageError(f"{storage.root} refuses access:", failures.access_fix(storage))
+    if isinstance(error, _REFUSALS) or find(text, Meaning.REFUSED):
+        if uri is None:
+            return StorageError(f"{refusing()} refuses access:", failures.access_fix(storage, operation))
+        return failures.refused_object(storage, uri, operation)
+    if find(text, Meaning.ABSENT):
+        kind = "container" if isinstance(storage, AzureStorage) else "bucket"
         return StorageError(
             f"the {kind} {storage.root.split('/')[2]!r} does not exist at {failures.server_of(storage)}:",
             f"create it, or correct `{kind}` in the config.",
@@ -48,13 +44,3 @@ def client_error(
     if isinstance(error, (NotFoundError, FileNotFoundError)):
         return StorageError(f"{storage.root} vanished while it was being read:", "run it again.")
     return failures.no_answer(error, storage, f"{uri} was not read" if uri and operation == "read" else None)
-
-
-def _refused(
-    error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
-) -> StorageError:
-    if isinstance(error, UnauthenticatedError) or failures.is_wrong_key(str(error)):
-        return StorageError(f"{storage.root} refuses access:", failures.access_fix(storage))
-    if uri is None:
-        return StorageError(f"{refusing()} refuses access:", failures.access_fix(storage, operation))
-    return failures.refused_object(storage, uri, operation)

@@ -14,15 +14,12 @@ from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import S3Store
 
 from lake_assets.retrying import Limit, pause_up_to, retry
+from lake_assets.storage.vendor_errors import DELETION
 
 _VALID = dt.timedelta(minutes=5)  # of a signature
 _TIMEOUT = (5, 60)  # seconds: to connect, to answer
 _RETRIES = Limit(retries=4)
-_DONE = {http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT, http.HTTPStatus.NOT_FOUND}
-# The second is S3's answer where another request is at work on the same name.
-_ANOTHER = {http.HTTPStatus.PRECONDITION_FAILED, http.HTTPStatus.CONFLICT}
-_REFUSED = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
-_UNKNOWN = {http.HTTPStatus.BAD_REQUEST, http.HTTPStatus.NOT_IMPLEMENTED}  # the server has no such condition
+_REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 
 
 class _FailedError(Exception):
@@ -52,13 +49,9 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
         return None
     except _FailedError as error:
         raise OSError(f"the deletion of {key} failed: {error}") from error
-    if status in _DONE:
-        return True
-    if status in _ANOTHER:
-        return False
-    if status in _UNKNOWN:
-        return None
-    refused = PermissionError if status in _REFUSED else OSError
+    if status in DELETION:
+        return DELETION[status]
+    refused = PermissionError if status in _REFUSALS else OSError
     raise refused(f"the deletion of {key} was refused, status code: {status}")
 
 
@@ -68,6 +61,6 @@ def _send(client: S3Store, key: str, etag: str) -> int:
         answer = requests.delete(url, headers={"If-Match": f'"{etag}"'}, timeout=_TIMEOUT, allow_redirects=False)
     except requests.RequestException as error:
         raise _FailedError(f"no answer ({type(error).__name__})") from None  # its text has the signature
-    if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR and answer.status_code not in _UNKNOWN:
+    if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR and answer.status_code not in DELETION:
         raise _FailedError(f"status code: {answer.status_code}")
     return answer.status_code

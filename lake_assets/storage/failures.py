@@ -1,6 +1,5 @@
-"""What the clients of a storage and the operating system say of a failure, as one error that says how to fix it."""
+"""The failures of a storage as errors that say how to fix them."""
 
-import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from lake_assets.config.storages import (
     WebStorage,
 )
 from lake_assets.errors import ObjectRefusedError, StorageError, StorageUnreachableError, WholeStorageError
+from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
 
 Doing = Literal["read", "written"]
 Operation = Literal["list", "read", "write", "delete"]
@@ -44,34 +44,6 @@ _RIGHTS: dict[str, dict[Operation, str]] = {
     },
 }
 """What an operation needs, by the name under which the owner of such a storage grants it."""
-
-# Clouds say it by a code in the text of an error that has no number.
-_REFUSED = re.compile(
-    r"ACCESS_DENIED|AccessDenied|INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|"
-    r"INVALID_CLIENT_TOKEN_ID|MISSING_AUTHENTICATION_TOKEN|UNRECOGNIZED_CLIENT|ExpiredToken|InvalidToken|"
-    r"AuthenticationFailed|AuthorizationFailure|AuthorizationPermissionMismatch|PERMISSION_DENIED|UNAUTHENTICATED|"
-    r"(?:HTTP status|status code:?) 40[13]\b|\b40[13] (?:Unauthorized|Forbidden)"
-)
-# Of these the key itself is wrong; whoever is refused otherwise may lack a right.
-_WRONG_KEY = re.compile(
-    r"INVALID_ACCESS_KEY_ID|SIGNATURE_DOES_NOT_MATCH|INVALID_SIGNATURE|INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT|"
-    r"MISSING_AUTHENTICATION_TOKEN|InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken|"
-    r"AuthenticationFailed|UNAUTHENTICATED|(?:HTTP status|status code:?) 401\b|\b401 Unauthorized"
-)
-_NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|ContainerNotFound|[Tt]he specified (?:bucket|container) does not")
-_FULL = re.compile(r"StorageFull|InsufficientStorage|QuotaExceeded|HTTP status 507")
-_LONG_NAME = re.compile(r"KeyTooLong|OutOfRangeInput|InvalidResourceName")
-# A request that is wrong is wrong again; 408 and 429 ask for another try.
-_WRONG_REQUEST = re.compile(r"HTTP status 4(?!08|29)\d\d")
-_CLOUD = re.compile(r"AWS Error|Azure Error|google::cloud::Status|curl", re.IGNORECASE)
-
-_REFUSED_NUMBERS = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL_NUMBERS = {errno.ENOSPC, errno.EDQUOT}
-_PASSING_NUMBERS = {
-    *(errno.EIO, errno.ESTALE, errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EPIPE, errno.EMFILE, errno.ENFILE),
-    *(errno.ETIMEDOUT, errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED),
-    *(errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH),
-}
 
 _PREAMBLE = re.compile(
     r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in [^\s,]+"
@@ -105,41 +77,42 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
 
 def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
     """The error of ours for one of Arrow's or of the operating system, while an object was read or written."""
-    text = str(error)
-    if error.errno in _FULL_NUMBERS or _FULL.search(text):
-        return WholeStorageError(
-            f"{place(storage)} has no space left: {uri} was not {doing}:",
-            "free space there, or move the storage to a larger disk or quota, and run it again.",
-        )
-    if error.errno == errno.ENAMETOOLONG or _LONG_NAME.search(text):
-        return StorageError(
-            f"{place(storage)} takes no name as long as that of {uri}, which was not {doing}:",
-            "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
-        )
-    if error.errno in _REFUSED_NUMBERS or _REFUSED.search(text):
-        return _refused(error, storage, uri, doing)
-    if _NO_BUCKET.search(text):
-        return WholeStorageError(
-            f"{place(storage)} does not exist: {uri} was not {doing}:", "create it, or correct its name in the config."
-        )
-    if may_pass(error):
-        return no_answer(error, storage, f"{uri} was not {doing}")
+    match meaning_of(error):
+        case Meaning.FULL:
+            return WholeStorageError(
+                f"{location(storage)} has no space left: {uri} was not {doing}:",
+                "free space there, or move the storage to a larger disk or quota, and run it again.",
+            )
+        case Meaning.LONG_NAME:
+            return StorageError(
+                f"{location(storage)} takes no name as long as that of {uri}, which was not {doing}:",
+                "shorten the partition's value; a folder takes 255 bytes a name, and a bucket 1,024 for a whole key.",
+            )
+        case Meaning.WRONG_KEY | Meaning.REFUSED as refusal:
+            return _refused(error, storage, uri, doing, is_wrong_key=refusal is Meaning.WRONG_KEY)
+        case Meaning.ABSENT:
+            return WholeStorageError(
+                f"{location(storage)} does not exist: {uri} was not {doing}:",
+                "create it, or correct its name in the config.",
+            )
+        case Meaning.MAY_PASS:
+            return no_answer(error, storage, f"{uri} was not {doing}")
     return StorageError(
-        f"{uri} was not {doing} by {place(storage)}: {reason(error)}:", "correct the cause, and run it again."
+        f"{uri} was not {doing} by {location(storage)}: {reason(error)}:", "correct the cause, and run it again."
     )
 
 
-def no_answer(error: Exception, storage: AnyStorage, what: str | None = None) -> StorageUnreachableError:
-    """The error of ours for a storage that does not answer, or fails; `what`: what was not done therefore."""
-    said = f" or fails: {what}" if what else ""
-    return StorageUnreachableError(f"{place(storage)} cannot be reached{said}: {reason(error)}:", reach_fix(storage))
+def no_answer(error: Exception, storage: AnyStorage, consequence: str | None = None) -> StorageUnreachableError:
+    """The error for a storage that does not answer, or fails; `consequence` says what was not done."""
+    more = f" or fails: {consequence}" if consequence else ""
+    return StorageUnreachableError(f"{location(storage)} cannot be reached{more}: {reason(error)}:", reach_fix(storage))
 
 
-def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
-    problem = f"{place(storage)} refuses access: {uri} was not {doing}:"
+def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing, *, is_wrong_key: bool) -> StorageError:
+    problem = f"{location(storage)} refuses access: {uri} was not {doing}:"
     if error.errno is not None:
         return StorageError(problem, access_fix(storage))  # one folder
-    if is_wrong_key(str(error)):
+    if is_wrong_key:
         return WholeStorageError(problem, access_fix(storage))
     if doing == "read":
         return refused_object(storage, uri)
@@ -150,26 +123,13 @@ def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> Sto
 def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read") -> ObjectRefusedError:
     """The error for a storage that answers, and does not let its key do this to this object."""
     return ObjectRefusedError(
-        f"{place(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
+        f"{location(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
     )
-
-
-def is_wrong_key(text: str) -> bool:
-    """Whether a client's text of a refusal says that the key itself is wrong, not that it lacks a right."""
-    return _WRONG_KEY.search(text) is not None
-
-
-def may_pass(error: OSError) -> bool:
-    """Whether the storage failed in a way that may be gone a little later."""
-    text = str(error)
-    if error.errno is not None:
-        return error.errno in _PASSING_NUMBERS
-    return is_of_cloud(error) and not (_REFUSED.search(text) or _NO_BUCKET.search(text) or _WRONG_REQUEST.search(text))
 
 
 def is_of_cloud(error: OSError) -> bool:
     """Whether a cloud's client raised it, and not a reader that found wrong bytes."""
-    return _CLOUD.search(str(error)) is not None
+    return find(error, Meaning.MAY_PASS) is not None
 
 
 def reason(error: Exception) -> str:
@@ -180,7 +140,7 @@ def reason(error: Exception) -> str:
     return text[:_REASON].rstrip(".:; ")
 
 
-def place(storage: AnyStorage) -> str:
+def location(storage: AnyStorage) -> str:
     """A storage by its root and its server, for errors."""
     if isinstance(storage, LocalStorage):
         return f"the folder {storage.root}"

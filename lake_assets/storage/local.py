@@ -3,20 +3,13 @@
 import errno
 import getpass
 import os
-import re
 import secrets
 from pathlib import Path
 
 from lake_assets.errors import StorageError
-
-# The client's words around the path, and the system's number.
-_PATH = re.compile(r"(?:Unable to \w+ file|error for operation on|Unable to canonicalize path) (/.*?): ", re.DOTALL)
-_NUMBER = re.compile(r"\(os error (\d+)\)")
-_LOOP = re.compile(r"File system loop found: (.+) points to an ancestor (.+)", re.DOTALL)
+from lake_assets.storage.vendor_errors import Meaning, file_and_number, find
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-
-_ODD_NAME = re.compile(r'Path "(.+)" contained non-unicode characters', re.DOTALL)
 
 
 def create(path: Path, body: bytes) -> bool:
@@ -62,13 +55,14 @@ def create(path: Path, body: bytes) -> bool:
 
 def refusal(error: Exception) -> StorageError | None:
     """What the system refuses, with the path and how to fix it; None if it is none of what is known."""
-    text = str(error)
-    if loop := _LOOP.search(text):
+    if loop := find(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
-    if odd := _ODD_NAME.search(text):
+    if odd := find(error, Meaning.ODD_NAME):
         return StorageError(f"the name of {odd[1]} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away.")
-    number, path = _cause(error)
-    if path is None:
+    path, number = file_and_number(error)
+    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
+        path, number = os.fsdecode(error.filename), error.errno
+    if path is None or number is None:
         return None
     if number in (errno.EACCES, errno.EPERM):
         return StorageError(
@@ -81,14 +75,6 @@ def refusal(error: Exception) -> StorageError | None:
 
 def _loop(path: str) -> StorageError:
     return StorageError(f"{path} is a symbolic link that leads back to itself:", "remove or correct the link.")
-
-
-def _cause(error: Exception) -> tuple[int | None, str | None]:
-    """The system's number of the error and the path that it is of, from the error or from the client's text."""
-    if isinstance(error, OSError) and error.errno is not None and error.filename is not None:
-        return error.errno, os.fsdecode(error.filename)
-    number, path = _NUMBER.search(str(error)), _PATH.search(str(error))
-    return (int(number[1]) if number else None), (path[1] if path else None)
 
 
 def _user() -> str:

@@ -17,7 +17,8 @@ import psycopg
 import pytest
 
 from lake_assets.duckdb_engine import open_engine
-from lake_assets.lake.vendor_errors import VENDORS, Meaning, Text, matches
+from lake_assets.lake.vendor_errors import VENDORS, Meaning, matches
+from lake_assets.vendor_texts import Text
 from lake_assets_tests.lake.test_locked_servers import HOLDER
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 
@@ -359,7 +360,7 @@ CASES = [(vendor, text) for vendor, table in VENDORS.items() for text in table i
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES, ids=[f"{vendor}-{text.pattern}" for vendor, text in CASES])
-def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text) -> None:
+def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
     said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
     assert re.search(text.pattern, said, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)

@@ -35,15 +35,20 @@ class AzureServer:
     @property
     def connection_string(self) -> str:
         """With the account's key."""
-        return f"{self._place};AccountKey={KEY}"
+        return f"{self._address};AccountKey={KEY}"
 
     @property
     def signed_connection_string(self) -> str:
         """With a signature for the account that is good for an hour."""
-        return f"{self._place};SharedAccessSignature={_signature()}"
+        return f"{self._address};SharedAccessSignature={_signature()}"
 
     @property
-    def _place(self) -> str:
+    def reading_connection_string(self) -> str:
+        """With a signature that is good for reading and listing."""
+        return f"{self._address};SharedAccessSignature={_signature('rl')}"
+
+    @property
+    def _address(self) -> str:
         endpoint = f"http://127.0.0.1:{self.port}/{ACCOUNT}"
         return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};BlobEndpoint={endpoint}"
 
@@ -59,10 +64,10 @@ class AzureServer:
         return name
 
 
-def _signature() -> str:
+def _signature(rights: str = "rwdlac") -> str:
     """An account's signature; source: Azure Storage's manual, "Create an account SAS", version 2020-12-06."""
     fields = {
-        "sp": "rwdlac", "ss": "b", "srt": "sco", "st": "",
+        "sp": rights, "ss": "b", "srt": "sco", "st": "",
         "se": f"{dt.datetime.now(dt.UTC) + dt.timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}",
         "sip": "", "spr": "https,http", "sv": "2021-10-04", "ses": "",
     }  # fmt: skip

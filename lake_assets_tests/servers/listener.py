@@ -8,19 +8,28 @@ import pytest
 
 
 class Listener:
-    """An HTTP server that refuses everything, and remembers what it was asked."""
+    """An HTTP server that refuses everything, and remembers what it was asked.
 
-    def __init__(self) -> None:
+    Args:
+        status: of every answer.
+        body: of every answer.
+        kind: the body's type.
+    """
+
+    def __init__(self, status: int = 403, body: bytes = b"", kind: str = "application/json") -> None:
         asked: list[tuple[str, dict[str, str]]] = []
 
         class Handler(BaseHTTPRequestHandler):
             def _refuse(self) -> None:
                 asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
-                self.send_response(403)
-                self.send_header("content-length", "0")
+                self.send_response(status)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(body)))
                 self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(body)
 
-            do_GET = do_HEAD = _refuse  # noqa: N815 - the names that the server calls
+            do_GET = do_HEAD = do_POST = _refuse  # noqa: N815 - the names that the server calls
 
             def log_message(self, *_: object) -> None:
                 pass

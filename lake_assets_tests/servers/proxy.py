@@ -62,6 +62,7 @@ class Rule:
         when: which requests; all, if not given.
         times: how many of them; it counts down.
         status: the HTTP status of `status`.
+        code: S3's code in that answer; one that fits the status if not given.
         seconds: how long `slow` waits.
     """
 
@@ -69,6 +70,7 @@ class Rule:
     when: Callable[[Request], bool] = lambda _: True
     times: int = 1
     status: int = HTTPStatus.SERVICE_UNAVAILABLE
+    code: str | None = None
     seconds: float = 1.0
 
 
@@ -191,7 +193,7 @@ class _Handler(BaseHTTPRequestHandler):
                 for _ in self._body():
                     pass  # what stays unread would be taken for the next request
                 self.server.note(dataclasses.replace(request, status=rule.status))
-                self._answer_error(rule.status)
+                self._answer_error(rule.status, rule.code)
             case _:
                 if rule is not None and rule.fault == "slow":
                     time.sleep(rule.seconds)
@@ -270,9 +272,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif length is None:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _answer_error(self, status: int) -> None:
+    def _answer_error(self, status: int, code: str | None) -> None:
         """The error as S3 words it; the clients decide by the code in it whether to try again."""
-        code = _CODES.get(status, "InternalError")
+        code = code or _CODES.get(status, "InternalError")
         body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>injected</Message></Error>".encode()
         self.send_response_only(status)
         self.send_header("Content-Type", "application/xml")

@@ -1,0 +1,55 @@
+"""Tables of the texts by which errors of other programs are told apart, a table a vendor."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Generic, TypeVar
+
+Meaning = TypeVar("Meaning", bound=Enum)
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Generic[Meaning]):
+    """A text of a vendor.
+
+    Attributes:
+        pattern: a regular expression that finds it.
+        means: what it says.
+        when: the vendor says it.
+        is_provoked: whether a test provokes it.
+        advice: how to fix it, where this text says more than its meaning.
+    """
+
+    pattern: str
+    means: Meaning
+    when: str
+    is_provoked: bool = True
+    advice: str = ""
+
+
+class Texts(Generic[Meaning]):
+    """The texts of some vendors.
+
+    Args:
+        vendors: the table of each vendor, by its name.
+        ignoring_case: the meanings in whose texts upper and lower case do not count.
+    """
+
+    def __init__(self, vendors: Mapping[str, Sequence[Text[Meaning]]], ignoring_case: Collection[Meaning] = ()) -> None:
+        self.vendors = vendors
+        self._ignoring_case = ignoring_case
+        self._pattern = cache(self._compiled)
+
+    def of(self, means: Meaning) -> tuple[Text[Meaning], ...]:
+        """The texts of all vendors that say this."""
+        return tuple(text for vendor in self.vendors.values() for text in vendor if text.means is means)
+
+    def find(self, error: object, means: Meaning) -> re.Match[str] | None:
+        """Where the text of an error says this."""
+        return self._pattern(means).search(str(error))
+
+    def _compiled(self, means: Meaning) -> re.Pattern[str]:
+        flags = re.IGNORECASE if means in self._ignoring_case else 0
+        return re.compile("|".join(f"(?:{text.pattern})" for text in self.of(means)) or r"(?!)", flags)

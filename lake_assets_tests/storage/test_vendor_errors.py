@@ -1,0 +1,382 @@
+"""Every text, code and status that tells one error of a storage or queue from another is provoked on its client."""
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import obstore
+import pytest
+from botocore.exceptions import ClientError
+from obstore.exceptions import BaseError
+from pyarrow import fs
+
+from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, S3Storage, WebStorage
+from lake_assets.orchestration.queues import Queue
+from lake_assets.storage import local
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.clients import client
+from lake_assets.storage.conditional import delete_if_match
+from lake_assets.storage.store import Store
+from lake_assets.storage.vendor_errors import DELETION, NUMBERS, SQS, VENDORS, Meaning, find, meaning_of_queue
+from lake_assets.vendor_texts import Text
+from lake_assets_tests.servers.azurite import AzureServer, azure
+from lake_assets_tests.servers.listener import Listener
+from lake_assets_tests.servers.moto import KEYS, REGION, Moto, moto
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
+from lake_assets_tests.world_fixtures import bucket_on
+
+__all__ = ["azure", "moto"]
+
+
+def failing(work: Callable[[], object]) -> str:
+    with pytest.raises((OSError, BaseError, ClientError)) as raised:
+        work()
+    return str(raised.value)
+
+
+def arrow(storage: AnyStorage, key: str = "a") -> str:
+    """The text of Arrow's client when it writes an object."""
+
+    def write() -> None:
+        with ArrowStore(storage).create(key) as file:
+            file.write(b"x")
+
+    return failing(write)
+
+
+def obstores(storage: AnyStorage) -> str:
+    """The text of obstore's client when it lists the objects."""
+    return failing(lambda: obstore.list(client(storage)).collect())
+
+
+def both(storage: AnyStorage) -> str:
+    return f"{arrow(storage)}\n{obstores(storage)}"
+
+
+class S3:
+    """SeaweedFS, and in front of it a proxy that answers with codes that SeaweedFS does not have."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.proxy: S3Proxy = request.getfixturevalue("s3_proxy")
+        self.config = bucket_on(self.proxy.s3)
+
+    def storage(self, **changes: Any) -> S3Storage:
+        return S3Storage.model_validate(self.config | changes)
+
+    def answered(self, status: int, *codes: str) -> str:
+        texts = []
+        for code in codes or ("",):
+            rule = Rule("status", times=1_000, status=status, code=code or "Unheard")
+            self.proxy.inject(rule)
+            texts.append(arrow(self.storage()))
+            rule.times = 0
+        return "\n".join(texts)
+
+    def full(self) -> str:
+        return self.answered(400, "StorageFull", "InsufficientStorage", "QuotaExceeded")
+
+    def full_without_code(self) -> str:
+        return self.answered(507)
+
+    def long_name(self) -> str:
+        return self.answered(400, "KeyTooLongError")
+
+    def no_key(self) -> str:
+        return both(self.storage(key_id="nobody"))
+
+    def wrong_secret(self) -> str:
+        return both(self.storage(secret="wrong"))
+
+    def invalid_signature(self) -> str:
+        return self.answered(403, "InvalidSignature")
+
+    def no_account(self) -> str:
+        return self.answered(403, "InvalidClientTokenId", "UnrecognizedClientException")
+
+    def not_signed(self) -> str:
+        return self.answered(403, "MissingAuthenticationToken")
+
+    def token(self) -> str:
+        return self.answered(400, "ExpiredToken", "InvalidToken")
+
+    def unauthorized(self) -> str:
+        return self.answered(401)
+
+    def no_right(self) -> str:
+        key, secret = self.proxy.s3.narrow["reader"]
+        texts = arrow(self.storage(key_id=key, secret=secret))
+        self.proxy.inject(Rule("status", times=1, status=403))
+        return f"{texts}\n{obstores(self.storage())}"
+
+    def forbidden(self) -> str:
+        return self.answered(403)
+
+    def no_bucket(self) -> str:
+        texts = obstores(self.storage(bucket="no-such-bucket"))
+        return f"{texts}\n{self.answered(404, 'NoSuchBucket')}"  # SeaweedFS makes a bucket that is written to
+
+    def wrong_request(self) -> str:
+        return self.answered(400)
+
+    def away(self) -> str:
+        return arrow(self.storage(endpoint="http://127.0.0.1:9"))
+
+
+class Azure:
+    """Azurite, and for a code that it does not have a server that answers with it."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.request = request
+
+    @property
+    def server(self) -> AzureServer:
+        server = self.request.getfixturevalue("azure")
+        assert isinstance(server, AzureServer)
+        return server
+
+    def storage(self, **changes: str) -> AzureStorage:
+        config = {"container": self.server.new_container(), "connection_string": self.server.connection_string}
+        return AzureStorage.model_validate(config | changes)
+
+    def answered(self, status: int, *codes: str) -> str:
+        texts = []
+        for code in codes:
+            body = f"<?xml version='1.0'?><Error><Code>{code}</Code><Message>no</Message></Error>"
+            listener = Listener(status, body.encode(), "application/xml")
+            string = f"AccountName=retail;BlobEndpoint={listener.url}/retail;AccountKey=QUJD"
+            try:
+                texts.append(obstores(self.storage(connection_string=string, container="lake")))
+            finally:
+                listener.close()
+        return "\n".join(texts)
+
+    def long_name(self) -> str:
+        return self.answered(400, "OutOfRangeInput", "InvalidResourceName")  # Azurite takes any name
+
+    def wrong_sas(self) -> str:
+        return self.answered(403, "AuthenticationFailed")  # Azurite calls it AuthorizationFailure
+
+    def wrong_key(self) -> str:
+        string = re.sub("AccountKey=[^;]*", "AccountKey=QUJD", self.server.connection_string)
+        return both(self.storage(connection_string=string))
+
+    def no_right(self) -> str:
+        return arrow(self.storage(connection_string=self.server.reading_connection_string))
+
+    def no_container(self) -> str:
+        return both(self.storage(container="no-such-container"))
+
+    def away(self) -> str:
+        string = self.server.connection_string.replace(f":{self.server.port}/", ":9/")
+        return arrow(self.storage(connection_string=string))
+
+
+class Google:
+    """Google's client, and a server that answers as Google's manual says; there is no such server here."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None: ...
+
+    def answered(self, status: int, message: str = "no") -> str:
+        listener = Listener(status, json.dumps({"error": {"code": status, "message": message}}).encode())
+        filesystem = fs.GcsFileSystem(
+            anonymous=True, scheme="http", endpoint_override=listener.url.removeprefix("http://")
+        )
+        try:
+            return failing(lambda: filesystem.open_input_file("bucket/a").read())
+        finally:
+            listener.close()
+
+    def unauthenticated(self) -> str:
+        return self.answered(401)
+
+    def denied(self) -> str:
+        return self.answered(403)
+
+    def no_bucket(self) -> str:
+        return self.answered(404, "The specified bucket does not exist.")
+
+
+class Web:
+    def __init__(self, request: pytest.FixtureRequest) -> None: ...
+
+    def answered(self, status: int) -> str:
+        listener = Listener(status)
+        try:
+            return failing(lambda: ArrowStore(WebStorage(url=listener.url)).open("a"))
+        finally:
+            listener.close()
+
+    def unauthorized(self) -> str:
+        return self.answered(401)
+
+    def forbidden(self) -> str:
+        return self.answered(403)
+
+
+class Folder:
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.path: Path = request.getfixturevalue("tmp_path")
+
+    def listed(self) -> str:
+        return obstores(LocalStorage(path=str(self.path)))
+
+    def loop(self) -> str:
+        (self.path / "in").mkdir()
+        (self.path / "in" / "again").symlink_to("../in")
+        return self.listed()
+
+    def odd_name(self) -> str:
+        Path(os.fsdecode(os.fsencode(self.path) + b"/\xff")).touch()
+        return self.listed()
+
+
+class Sqs:
+    """moto, and for refusals a server that answers with them."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self.moto: Moto = request.getfixturevalue("moto")
+
+    def code(self, url: str | None = None, **keys: str) -> str:
+        config = {"type": "sqs", "queue_url": url or self.moto.new_queue(), **KEYS, **keys}
+        queue = Queue(SqsSensor.model_validate(config))
+        with pytest.raises(ClientError) as raised:
+            queue._client.receive_message(QueueUrl=config["queue_url"])
+        return str(raised.value.response["Error"]["Code"])
+
+    def no_queue(self) -> str:
+        return self.code(f"https://sqs.{REGION}.amazonaws.com/123456789012/none")
+
+    def answered(self, *codes: str) -> str:
+        """SQS's own form of an error, from a server that only answers: moto refuses nobody in this form."""
+        texts = []
+        for code in codes:
+            listener = Listener(403, json.dumps({"__type": f"com.amazonaws.sqs#{code}", "message": "no"}).encode())
+            try:
+                texts.append(self.code(f"{listener.url}/1/q", endpoint=listener.url))
+            finally:
+                listener.close()
+        return "\n".join(texts)
+
+    def no_queue_in_json(self) -> str:
+        return self.answered("QueueDoesNotExist")
+
+    def no_key(self) -> str:
+        return self.answered("InvalidClientTokenId", "UnrecognizedClientException", "InvalidAccessKeyId")
+
+    def security(self) -> str:
+        return self.answered("InvalidSecurity")
+
+    def wrong_secret(self) -> str:
+        return self.answered("SignatureDoesNotMatch")
+
+    def old_token(self) -> str:
+        return self.answered("ExpiredToken")
+
+    def no_right(self) -> str:
+        return self.answered("AccessDenied", "AccessDeniedException")
+
+
+PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
+    "S3": {
+        "StorageFull|InsufficientStorage|QuotaExceeded": S3.full,
+        "HTTP status 507": S3.full_without_code,
+        "KeyTooLong": S3.long_name,
+        "INVALID_ACCESS_KEY_ID|InvalidAccessKeyId": S3.no_key,
+        "SIGNATURE_DOES_NOT_MATCH|SignatureDoesNotMatch": S3.wrong_secret,
+        "INVALID_SIGNATURE": S3.invalid_signature,
+        "INVALID_CLIENT_TOKEN_ID|UNRECOGNIZED_CLIENT": S3.no_account,
+        "MISSING_AUTHENTICATION_TOKEN": S3.not_signed,
+        "ExpiredToken|InvalidToken": S3.token,
+        r"(?:HTTP status|status code:?) 401\b": S3.unauthorized,
+        "ACCESS_DENIED|AccessDenied": S3.no_right,
+        r"(?:HTTP status|status code:?) 403\b": S3.forbidden,
+        "NO_SUCH_BUCKET|NoSuchBucket": S3.no_bucket,
+        r"HTTP status 4(?!08|29)\d\d": S3.wrong_request,
+        "AWS Error|curl": S3.away,
+    },
+    "Azure": {
+        "OutOfRangeInput|InvalidResourceName": Azure.long_name,
+        "AuthenticationFailed": Azure.wrong_sas,
+        "AuthorizationFailure": Azure.wrong_key,
+        "AuthorizationPermissionMismatch": Azure.no_right,
+        "ContainerNotFound|[Tt]he specified container does not": Azure.no_container,
+        "Azure Error": Azure.away,
+    },
+    "Google": {
+        "UNAUTHENTICATED": Google.unauthenticated,
+        "PERMISSION_DENIED": Google.denied,
+        "[Tt]he specified bucket does not": Google.no_bucket,
+        "google::cloud::Status": Google.denied,
+    },
+    "web": {r"\b401 Unauthorized": Web.unauthorized, r"\b403 Forbidden": Web.forbidden},
+    "folder": {
+        "(?s:File system loop found: (.+) points to an ancestor (.+))": Folder.loop,
+        '(?s:Path "(.+)" contained non-unicode characters)': Folder.odd_name,
+    },
+    "SQS": {
+        r"(?:AWS\.SimpleQueueService\.)?NonExistentQueue": Sqs.no_queue,
+        "QueueDoesNotExist": Sqs.no_queue_in_json,
+        "InvalidClientTokenId|UnrecognizedClientException|InvalidAccessKeyId": Sqs.no_key,
+        "SignatureDoesNotMatch": Sqs.wrong_secret,
+        "ExpiredToken": Sqs.old_token,
+        "InvalidSecurity": Sqs.security,
+        "AccessDenied(?:Exception)?": Sqs.no_right,
+    },
+}
+PLAYERS: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
+    "S3": S3,
+    "Azure": Azure,
+    "Google": Google,
+    "web": Web,
+    "folder": Folder,
+    "SQS": Sqs,
+}
+TABLES = {**VENDORS, "SQS": SQS}
+CASES = [
+    pytest.param(vendor, text, id=f"{vendor}-{text.pattern}", marks=[pytest.mark.servers] * (vendor in {"S3", "Azure"}))
+    for vendor, table in TABLES.items()
+    for text in table
+]
+
+
+@pytest.mark.parametrize(("vendor", "text"), CASES)
+def test_the_vendor_says_it(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
+    said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
+
+    alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
+    assert [name for name in alternatives if not re.search(name, said, re.IGNORECASE)] == [], said
+    if vendor == "SQS":
+        assert {meaning_of_queue(code) for code in said.split("\n")} == {text.means}
+    else:
+        assert find(said, text.means)
+
+
+def test_every_text_is_provoked() -> None:
+    assert all(text.is_provoked for table in TABLES.values() for text in table)
+    assert {vendor: sorted(text.pattern for text in table) for vendor, table in TABLES.items()} == {
+        vendor: sorted(provokers) for vendor, provokers in PROVOKED.items()
+    }
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("status", DELETION)
+def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -> None:
+    storage: Any = S3Storage.model_validate(bucket_on(s3_proxy.s3))
+    with ArrowStore(storage).create("a") as file:
+        file.write(b"x")
+    s3_proxy.inject(Rule("status", lambda request: request.method == "DELETE", status=status))
+    opened: Any = client(storage)
+
+    assert delete_if_match(opened, "a", "etag") is DELETION[status]
+    assert Store(storage).find("a") is not None
+
+
+def test_a_number_of_the_system_comes_with_its_path(tmp_path: Path) -> None:
+    for number in NUMBERS:
+        error = OSError(number, os.strerror(number), str(tmp_path))
+        refusal = local.refusal(error)
+        assert (refusal is not None) == (NUMBERS[number] is Meaning.LINK_LOOP or number in {1, 13})
