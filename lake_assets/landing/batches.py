@@ -12,63 +12,63 @@ import pyarrow.compute as pc
 from lake_assets.config.landing import Batch
 
 _GATHER = 131_072  # rows that are sorted at a time, at least, while records come fast
-_COPIES = 3  # of all open rows there are at most, while they are sorted
-_PROMPT = 1.0  # seconds after which a full batch is given, however slowly records come
+_COPIES = 3  # most copies of all open rows while they are sorted
+_PROMPT = 1.0  # seconds after which a full batch is returned, even if few records come
 
 
 class Part(NamedTuple):
-    """A complete batch: rows of one path, in the order in which they came."""
+    """A complete batch: rows of one path in their order."""
 
     path: str
     rows: pa.Table
 
 
 class OpenBatches:
-    """Rows that wait for their batch to be complete.
+    """Rows whose batches are not complete yet.
 
-    Rows are not sorted into their batches one by one: some ten thousand are gathered, sorted by path at once, cut into
-    whole batches, and what is over waits, sorted, for the next ones. So a row is sorted once, its cost does not depend
-    on the number of paths, and memory is bounded by the limit, however many paths there are.
+    Tens of thousands of rows are gathered, sorted by path at once, and cut into whole batches; the rest stays sorted
+    until more rows come. So a row is sorted once, its cost does not depend on the number of paths, and neither does
+    the memory.
 
     Args:
         limits: when a batch is complete.
-        memory: bytes of Arrow memory for all of them. Where more would be open, the oldest are closed early.
-        clock: seconds that only go forward.
+        memory: bytes of Arrow memory for all of them. Above it, the oldest batches are closed early.
+        clock: monotonic seconds.
     """
 
     def __init__(self, limits: Batch, memory: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         self._memory = memory
         self._clock = clock
-        self._tables: list[pa.Table] = []  # what was over, if anything was, and the fresh ones
+        self._tables: list[pa.Table] = []  # the rest of the last cut, if there is any, and the fresh rows
         self._codes: list[npt.NDArray[np.int64]] = []  # of the fresh rows
-        self._held: dict[int, pa.Table] = {}  # what was over, by code
+        self._held: dict[int, pa.Table] = {}  # the rest of the last cut, by code
         self._paths: list[str] = []  # by code
         self._code_of: dict[str, int] = {}
-        self._opened: dict[int, float] = {}  # when the oldest row of each path came
+        self._opened: dict[int, float] = {}  # the time of the oldest row of each path
         self._counts: npt.NDArray[np.int64] = np.zeros(0, np.int64)
         self._over = 0  # rows
         self._fresh = 0  # rows
         self._bytes = 0
-        self._since = 0.0  # when the oldest of the fresh rows came
+        self._since = 0.0  # the time of the oldest fresh row
 
     @property
     def rows(self) -> int:
-        """How many rows wait."""
+        """The number of open rows."""
         return self._over + self._fresh
 
     def add(self, rows: pa.Table, paths: pa.DictionaryArray) -> None:
-        """Take rows, with the path of each."""
+        """Add rows, with the path of each."""
         if not rows.num_rows:
             return
         now = self._clock()
         codes = np.array([self._code(path) for path in paths.dictionary.to_pylist()], np.int64)
         taken = codes[paths.indices.to_numpy()]
-        found = np.bincount(taken, minlength=len(self._paths))
-        for code in np.flatnonzero(found).tolist():
+        counts = np.bincount(taken, minlength=len(self._paths))
+        for code in np.flatnonzero(counts).tolist():
             self._opened.setdefault(code, now)
-        found[: len(self._counts)] += self._counts
-        self._counts = found
+        counts[: len(self._counts)] += self._counts
+        self._counts = counts
         if not self._fresh:
             self._since = now
         self._tables.append(rows)
@@ -77,7 +77,7 @@ class OpenBatches:
         self._bytes += rows.nbytes
 
     def complete(self) -> list[Part]:
-        """The batches that are complete by now, if it is worth while to look."""
+        """The batches that are complete, if there may be enough of them to sort the rows."""
         if not self.rows:
             return []
         now = self._clock()
@@ -102,7 +102,7 @@ class OpenBatches:
         return self._code_of[path]
 
     def _cut(self, now: float) -> Iterator[Part]:
-        """Whole batches of all rows; what is over waits on."""
+        """Whole batches of all rows; the rest stays open."""
         held, fresh = self._held, self._sorted()
         opened, since, paths = self._opened, self._since, self._paths
         self._clear()
@@ -116,7 +116,7 @@ class OpenBatches:
             part = pa.concat_tables(rows[code] for rows in (held, fresh) if code in rows)
             wide = part.nbytes >= self._limits.bytes / 2
             pieces = list(self._pieces(part) if wide else self._slices(part))
-            # What stands before a whole piece goes with it, for rows of a path stay in order.
+            # The pieces before a whole one are complete too, because the rows of a path stay in order.
             whole = [number for number, piece in enumerate(pieces, 1) if self._is_whole(piece, wide=wide)]
             ready = len(pieces) if old else max(whole, default=0)
             yield from (Part(paths[code], piece) for piece in pieces[:ready])
@@ -124,7 +124,7 @@ class OpenBatches:
         yield from self._keep(over)
 
     def _is_whole(self, rows: pa.Table, *, wide: bool) -> bool:
-        """Whether rows are a batch by their count, or, where they may be, by their bytes."""
+        """Whether rows are a whole batch by their number, or by their bytes if they are wide."""
         return len(rows) == self._limits.records or (wide and bool(rows.nbytes >= self._limits.bytes / 2))
 
     def _sorted(self) -> dict[int, pa.Table]:
@@ -134,14 +134,14 @@ class OpenBatches:
         rows, codes = pa.concat_tables(self._tables[-len(self._codes) :]), np.concatenate(self._codes)
         counts = np.bincount(codes, minlength=len(self._paths))
         if np.count_nonzero(counts) > 1:
-            # NumPy sorts small numbers by counting them, and `take` is no slower for many chunks, but copying them is.
+            # NumPy sorts 16-bit numbers by counting. `take` is no slower for many chunks, but copying them would be.
             few = codes.astype(np.uint16) if len(self._paths) <= np.iinfo(np.uint16).max else codes
             rows = pc.take(rows, pa.array(np.argsort(few, kind="stable")), boundscheck=False)
         ends = np.cumsum(counts)
         return {code: rows.slice(ends[code] - counts[code], counts[code]) for code in np.flatnonzero(counts).tolist()}
 
     def _slices(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """The rows in slices of as many as a batch has; the last may be less."""
+        """The rows in slices of the batch size; the last may be smaller."""
         for start in range(0, len(rows), self._limits.records):
             yield rows.slice(start, self._limits.records)
 
@@ -159,7 +159,7 @@ class OpenBatches:
         yield from self._halves(rows.slice(middle))
 
     def _keep(self, over: list[tuple[float, str, pa.Table]]) -> Iterator[Part]:
-        """Wait on with these, in memory of their own; the oldest are given where they would take too much of it."""
+        """Keep these rows open, in memory of their own; the oldest are returned if they would take too much of it."""
         if not over:
             return
         rows = pa.concat_tables([piece for *_, piece in over]).combine_chunks()

@@ -1,14 +1,14 @@
-"""The buffer: a folder of this machine where batches are safe until, and some days after, they reach the outputs.
+"""The buffer: a folder of this machine that holds batches until they reach the outputs, and some days longer.
 
     <path>/<stream>/kept/<key>                  every batch, until its retention has ended
                     pending/<output>/<key>      the same file by a hard link, for each output it has not reached yet
-                    writing/                    what is being written, and what a crash left unfinished
+                    writing/                    files that are being written, and unfinished ones of a crash
                     schema.arrow                the columns, where they were inferred
 
-A file is complete and on disk (fsync) before it gets a name in `kept` or `pending`, and the names are on disk before
-the batch counts as taken. Taking a pending name away is all that "it has arrived" means, so any number of processes may
-drain one buffer, and what is pending is never deleted but by arriving: not even when its retention has ended. A file
-loses its name in `writing` when it has all others, so that `adopt` finds those that a crash left with some of them.
+A file is complete and on disk (fsync) before it gets a name in `kept` or `pending`, and `put` returns when the names
+are on disk. A batch has arrived when its pending name is removed, so any number of processes may drain one buffer. A
+pending batch is never deleted before it arrives, not even when its retention has ended. The name in `writing` is
+removed last, so `adopt` finds files that a crash left without some of the other names.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from lake_assets.errors import LandingError
 from lake_assets.landing.names import second_of
 
 _DAY = 86_400.0
-_BROKEN_OFF = 60.0  # seconds after which nobody is still giving a file its names
+_BROKEN_OFF = 60.0  # seconds after which a file without all its names was left by a crash
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def output_name(root: str) -> str:
 
 
 class Buffer:
-    """One stream's buffer; made where it is not there yet.
+    """One stream's buffer; its folder is made if it does not exist.
 
     Args:
         root: its folder.
@@ -69,7 +69,7 @@ class Buffer:
             self._folder(root / "writing")
 
     def put(self, key: str, body: pa.Buffer | bytes, outputs: Collection[str]) -> None:
-        """Take a batch for these outputs; when this returns, a loss of power does not lose it.
+        """Store a batch for these outputs. When this returns, it survives a loss of power.
 
         Raises:
             LandingError: the disk is full, or the folder cannot be written; nothing is left of the batch.
@@ -83,7 +83,7 @@ class Buffer:
                 _write_through(writing, body)
                 self._link(kept, writing)
                 made.append(kept)
-                # A pending name may be uploaded at once, so it comes when nearly nothing can go wrong any more.
+                # Another process may upload a pending batch at once, so these names come last.
                 for name in names:
                     self._link(name, kept)
                     made.append(name)
@@ -96,9 +96,9 @@ class Buffer:
                 raise
 
     def adopt(self, outputs: Collection[str]) -> None:
-        """Let batches be pending for these outputs that were whole in `kept` when a crash broke off their `put`.
+        """Make batches pending for these outputs if a crash interrupted their `put` when they were whole in `kept`.
 
-        One that has arrived at some of them already is found there when it is uploaded again.
+        An output that has such a batch already keeps it when it is uploaded again.
 
         Raises:
             LandingError: the folder cannot be written.
@@ -122,22 +122,22 @@ class Buffer:
                 left[status.st_ino].unlink(missing_ok=True)
 
     def pending(self, output: str) -> list[Pending]:
-        """What has not reached an output yet, oldest name first."""
+        """The batches that have not reached an output yet, oldest name first."""
         now = self._clock()
         folder = self.root / "pending" / output
-        found = []
-        for path, status in _files(folder):
-            key = path.relative_to(folder).as_posix()
-            found.append(Pending(output, key, path, status.st_size, now - status.st_mtime))
-        return sorted(found, key=lambda batch: (batch.path.name, batch.key))
+        batches = [
+            Pending(output, path.relative_to(folder).as_posix(), path, status.st_size, now - status.st_mtime)
+            for path, status in _files(folder)
+        ]
+        return sorted(batches, key=lambda batch: (batch.path.name, batch.key))
 
     def outputs(self) -> list[str]:
-        """The outputs that anything is or was pending for, also those that the config no longer has."""
+        """The outputs that a batch is or was pending for, also those that the config no longer has."""
         folder = self.root / "pending"
         return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
     def arrived(self, batch: Pending) -> None:
-        """Note that a batch has reached its output; another process may have noted it already.
+        """Record that a batch has reached its output; another process may have recorded it already.
 
         Raises:
             LandingError: the folder cannot be written.
@@ -150,7 +150,7 @@ class Buffer:
         return batch.age > self.retention
 
     def expire(self) -> int:
-        """Delete the batches that have arrived everywhere and whose retention has ended; returns how many.
+        """Delete the batches that have arrived at all outputs and whose retention has ended; returns how many.
 
         Raises:
             LandingError: the folder cannot be written.
@@ -159,12 +159,12 @@ class Buffer:
         deleted = 0
         with self._errors():
             for path, status in _files(self.root / "kept"):
-                # One link is this name itself; another is a pending one, or that of an unfinished `put`.
+                # The first link is this name; another is a pending name, or that of an unfinished `put`.
                 if status.st_mtime < before and status.st_nlink == 1:
                     path.unlink(missing_ok=True)
                     deleted += 1
             for path, status in _files(self.root / "writing"):
-                # A crash left it; what is whole has another link.
+                # A crash left it; a whole file has another link.
                 if status.st_mtime < self._clock() - max(self.retention, _DAY) and status.st_nlink == 1:
                     path.unlink(missing_ok=True)
             for tree in ("kept", "pending"):
@@ -172,16 +172,16 @@ class Buffer:
         return deleted
 
     def last_second(self) -> int:
-        """The greatest second in the name of a batch that is still here; 0 without any."""
+        """The greatest second in the name of a batch in the buffer; 0 if there is none."""
         return max((second_of(name) for _, _, names in os.walk(self.root / "kept") for name in names), default=0)
 
     @property
     def schema_file(self) -> Path:
-        """Where the columns are, once they are fixed."""
+        """The file of the columns, once they are fixed."""
         return self.root / "schema.arrow"
 
     def schema(self) -> pa.Schema | None:
-        """The schema that was fixed here; None where none was.
+        """The schema that was fixed here; None if none was.
 
         Raises:
             LandingError: the folder cannot be read.
@@ -193,7 +193,7 @@ class Buffer:
                 return None
 
     def fix_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Fix the schema of all records to come, unless another process was faster; returns the one that is fixed.
+        """Fix the schema of all later records, unless another process has; returns the one that is fixed.
 
         Raises:
             LandingError: the folder cannot be written.
@@ -210,7 +210,7 @@ class Buffer:
         return self.schema() or schema
 
     def _link(self, name: Path, file: Path) -> None:
-        """Give a file one more name, in a folder that another process may be removing because it is empty."""
+        """Give a file one more name. Another process may be removing the empty folder."""
         self._folder(name.parent)
         try:
             name.hardlink_to(file)
@@ -223,7 +223,7 @@ class Buffer:
                 raise
 
     def _folder(self, folder: Path) -> None:
-        """Make a folder that stays after a loss of power."""
+        """Make a folder that survives a loss of power."""
         if folder in self._known:
             return
         missing = [folder, *folder.parents]
@@ -239,7 +239,7 @@ class Buffer:
             yield
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-                problem, hint = "has no space left", "free some, or let it drain: `lake-assets land … --drain`."
+                problem, hint = "has no space left", "free some, or drain the buffer: `lake-assets land … --drain`."
             else:
                 problem = f"cannot be written: {error.strerror or error}"
                 hint = "check the folder, its owner, and that its file system is writable and has hard links."
@@ -256,16 +256,16 @@ def _write_through(path: Path, body: pa.Buffer | bytes) -> None:
 
 
 def _remove_empty(tree: Path, before: float) -> None:
-    """Remove the empty folders below one that nothing has come into or gone out of since."""
+    """Remove the empty folders below one that have not changed since a time."""
     for parent, _, _ in os.walk(tree, topdown=False):
-        # One that is not empty stays, and says so by an error.
+        # A folder that is not empty raises an error, and stays.
         with contextlib.suppress(OSError):
             if Path(parent) != tree and Path(parent).stat().st_mtime < before:
                 Path(parent).rmdir()
 
 
 def _sync_folder(folder: Path) -> None:
-    """See that the names in a folder are on disk."""
+    """Force the names in a folder to disk."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -274,7 +274,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """All files below a folder; one that goes away meanwhile is left out."""
+    """All files below a folder; one that is removed meanwhile is left out."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = Path(parent) / name

@@ -1,10 +1,9 @@
-"""From a complete batch to the outputs: directly, or by way of the buffer."""
+"""Delivery of complete batches to the outputs, directly or through the buffer."""
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore, Lock
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -13,96 +12,56 @@ from lake_assets.landing.drain import Uploader
 from lake_assets.landing.outputs import Output
 
 _ENCODERS = max(1, min(4, os.cpu_count() or 1))
-_ON_THEIR_WAY = 16  # batches that are encoded or uploaded at a time, besides those in the buffer
+_IN_PROGRESS = 16  # batches that are encoded or uploaded at a time, besides those in the buffer
 
 Encode = Callable[[], pa.Buffer | bytes]
 
 
-class _Way(Protocol):
-    """What is done with an encoded batch."""
-
-    def take(self, key: str, body: pa.Buffer | bytes) -> "Sequence[Future[bool]]":
-        """Take a batch; it is safe when all of the futures are done."""
-
-    def close(self) -> None:
-        """Wait for what can be waited for."""
-
-
-class Direct:
-    """Batches go to all outputs at once, from memory."""
-
-    def __init__(self, outputs: Sequence[Output]) -> None:
-        self._outputs = outputs
-
-    def take(self, key: str, body: pa.Buffer | bytes) -> "Sequence[Future[bool]]":
-        """Start its uploads."""
-        return [output.submit(key, body) for output in self._outputs]
-
-    def close(self) -> None:
-        """Wait for the uploads."""
-        for output in self._outputs:
-            output.close()
-
-
-class Buffered:
-    """Batches go to the buffer, and from there to the outputs in the background."""
-
-    def __init__(self, buffer: Buffer, outputs: Sequence[Output]) -> None:
-        self._buffer = buffer
-        self._outputs = outputs
-        buffer.adopt([output.name for output in outputs])
-        self.uploaders = [Uploader(buffer, output) for output in outputs]
-
-    def take(self, key: str, body: pa.Buffer | bytes) -> "Sequence[Future[bool]]":
-        """Put it into the buffer, where it is safe at once."""
-        self._buffer.put(key, body, [output.name for output in self._outputs])
-        for uploader in self.uploaders:
-            uploader.notify()
-        return []
-
-    def close(self) -> None:
-        """Try once more to empty the buffer."""
-        for uploader in self.uploaders:
-            uploader.close()
-        for output in self._outputs:
-            output.close()
-
-
 class Delivery:
-    """Encodes batches and sends them on their way, some at a time.
+    """Encodes batches in the background, and uploads them or puts them into the buffer.
 
-    A batch that fails does not stop those that are on their way beside it; the first error is raised by the next call.
+    A batch that fails does not stop the others; the next call raises the first error.
+
+    Args:
+        outputs: each gets every batch.
+        buffer: batches are safe here at once, and are uploaded from here; None to upload them from memory.
     """
 
-    def __init__(self, way: _Way) -> None:
-        self._way = way
+    def __init__(self, outputs: Sequence[Output], buffer: Buffer | None = None) -> None:
+        self._outputs = outputs
+        self._names = [output.name for output in outputs]
+        self._buffer = buffer
+        self.uploaders: list[Uploader] = []
+        if buffer is not None:
+            buffer.adopt(self._names)
+            self.uploaders = [Uploader(buffer, output) for output in outputs]
         self._encoders = ThreadPoolExecutor(_ENCODERS, "land-encode")
-        self._slots = BoundedSemaphore(_ON_THEIR_WAY)
+        self._slots = BoundedSemaphore(_IN_PROGRESS)
         self._lock = Lock()
         self._flushing = Lock()
         self._error: BaseException | None = None
         self.bytes = 0
         """Bytes of the batches that have arrived, or are in the buffer."""
         self.files = 0
-        """How many batches these are."""
+        """Number of these batches."""
 
-    def send(self, key: str, encode: Encode, done: Callable[[], None]) -> None:
-        """Send a batch; waits while too many are on their way.
+    def send(self, key: str, encode: Encode, on_arrival: Callable[[], None]) -> None:
+        """Send a batch. The call blocks while too many batches are in progress.
 
         Args:
             key: its name at every output.
             encode: makes its bytes.
-            done: called when it has arrived.
+            on_arrival: called when it has arrived, or is in the buffer.
 
         Raises:
             LakeAssetsError: an earlier batch did not arrive.
         """
         self.check()
         self._slots.acquire()
-        self._encoders.submit(self._deliver, key, encode, done)
+        self._encoders.submit(self._deliver, key, encode, on_arrival)
 
     def check(self) -> None:
-        """Raise what befell an earlier batch.
+        """Raise the error of an earlier batch.
 
         Raises:
             LakeAssetsError: it did not arrive.
@@ -111,21 +70,21 @@ class Delivery:
             raise self._error
 
     def flush(self) -> None:
-        """Wait until every batch has arrived, or is in the buffer.
+        """Block until every batch has arrived, or is in the buffer.
 
         Raises:
             LakeAssetsError: one did not.
         """
-        # Two that each held some of the slots would wait for each other for ever.
+        # Two threads that each held some of the slots would block each other.
         with self._flushing:
-            for _ in range(_ON_THEIR_WAY):
+            for _ in range(_IN_PROGRESS):
                 self._slots.acquire()
-            for _ in range(_ON_THEIR_WAY):
+            for _ in range(_IN_PROGRESS):
                 self._slots.release()
         self.check()
 
     def close(self) -> None:
-        """As `flush`, and end all threads.
+        """As `flush`; then try once more to empty the buffer, and end all threads.
 
         Raises:
             LakeAssetsError: a batch did not arrive.
@@ -134,41 +93,50 @@ class Delivery:
         try:
             self.flush()
         finally:
-            self._way.close()
+            for uploader in self.uploaders:
+                uploader.close()
+            for output in self._outputs:
+                output.close()
 
-    def _deliver(self, key: str, encode: Encode, done: Callable[[], None]) -> None:
+    def _deliver(self, key: str, encode: Encode, on_arrival: Callable[[], None]) -> None:
         try:
             body = encode()
-            futures = self._way.take(key, body)
+            uploads = self._store(key, body)
         except BaseException as error:  # noqa: BLE001 - raised by the next call
-            self._settle(error, 0, done)
+            self._finish(error, 0, on_arrival)
             return
-        left = len(futures)
-        if not left:
-            self._settle(None, len(body), done)
-            return
-        errors: list[BaseException] = []
-        lock = Lock()
+        if not uploads:
+            self._finish(None, len(body), on_arrival)
+        remaining, errors, lock = len(uploads), list[BaseException](), Lock()
 
-        def one(future: "Future[bool]") -> None:
-            nonlocal left
+        def count_down(upload: "Future[bool]") -> None:
+            nonlocal remaining
             with lock:
-                left -= 1
-                last = left == 0
-                if (error := future.exception()) is not None:
+                remaining -= 1
+                is_last = remaining == 0
+                if (error := upload.exception()) is not None:
                     errors.append(error)
-            if last:
-                self._settle(errors[0] if errors else None, len(body), done)
+            if is_last:
+                self._finish(errors[0] if errors else None, len(body), on_arrival)
 
-        for future in futures:
-            future.add_done_callback(one)
+        for upload in uploads:
+            upload.add_done_callback(count_down)
 
-    def _settle(self, error: BaseException | None, size: int, done: Callable[[], None]) -> None:
+    def _store(self, key: str, body: pa.Buffer | bytes) -> "list[Future[bool]]":
+        """Put a batch into the buffer, or start its uploads; it is safe when these are done."""
+        if self._buffer is None:
+            return [output.submit(key, lambda: bytes(body)) for output in self._outputs]
+        self._buffer.put(key, body, self._names)
+        for uploader in self.uploaders:
+            uploader.notify()
+        return []
+
+    def _finish(self, error: BaseException | None, size: int, on_arrival: Callable[[], None]) -> None:
         with self._lock:
             if error is None:
                 self.bytes += size
                 self.files += 1
-                done()
+                on_arrival()
             else:
                 self._error = self._error or error
         self._slots.release()

@@ -106,14 +106,15 @@ class Destination:
             rows: with the columns of the schema.
             paths: of the rows, each of a partition of the stream.
         """
-        partitions = [self._locator.of(f"{path}/file") for path in paths.dictionary.to_pylist()]
         codes = paths.indices.to_numpy()
+        # The paths of rows that were rejected before are still in the dictionary.
+        partitions = {code: self._locator.of(f"{paths.dictionary[code]}/file") for code in np.unique(codes).tolist()}
         for column, own in self._own.items():
             refused = np.zeros(rows.num_rows, np.bool_)
             values = rows.column(own).combine_chunks()
             if pa.types.is_string_view(values.type):
                 values = values.cast(pa.large_string())  # Arrow takes no rows of views
-            for code, partition in enumerate(partitions):
+            for code, partition in partitions.items():
                 of_path = np.flatnonzero(codes == code)
                 value = partition.values[partition.columns.index(column)]
                 differs = is_other(values.take(pa.array(of_path)), column, value)

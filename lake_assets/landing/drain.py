@@ -1,4 +1,4 @@
-"""Uploading what a buffer holds: oldest first, once each."""
+"""Upload of the batches in a buffer: oldest first, each once."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,25 +13,25 @@ from lake_assets.landing.buffer import Buffer, Pending
 from lake_assets.landing.outputs import Output, open_outputs
 from lake_assets.retrying import pause_around, poll
 
-_REFUSALS = 10  # batches that an output may refuse before the others are not tried any more
+_REFUSALS = 10  # batches that an output refuses before the drain of it ends
 _PAUSE = pause_around(0.5, 60.0)  # between tries of an output that is away
 _DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What became of a buffer's batches."""
+    """The result of a drain, and the state of the buffer after it."""
 
     uploaded: int = 0
     pending: int = 0
     expired: int = 0
-    """Of the pending ones, those whose retention has ended. They are kept."""
+    """Pending batches whose retention has ended. They are kept."""
     oldest: float = 0.0
     """Seconds since the oldest pending batch was buffered."""
     deleted: int = 0
-    """Batches that had arrived everywhere, and whose retention had ended."""
+    """Batches that had arrived at all outputs, and whose retention had ended."""
     errors: tuple[str, ...] = ()
-    """Why the outputs that are not done are not done."""
+    """Errors of the outputs that lack a batch."""
 
 
 def open_buffer(name: str, options: Landing) -> Buffer:
@@ -46,10 +46,10 @@ def open_buffer(name: str, options: Landing) -> Buffer:
 
 
 def drain(name: str, stream: Stream) -> Drained:
-    """Upload what is pending in a stream's buffer, oldest first, and end the retention of what has arrived.
+    """Upload the pending batches of a stream's buffer, oldest first, and delete those whose retention has ended.
 
-    Each batch arrives once, whatever happens: it goes to the one name that it has had from the beginning, and only
-    where nothing has that name. So a drain may be broken off, run again, or run beside others and beside writers.
+    Each batch arrives once: its name never changes, and an upload writes only if the name is free. So a drain may be
+    interrupted and repeated, and may run beside writers and other drains.
 
     Raises:
         LandingError: the stream has no buffer, or it cannot be written.
@@ -61,23 +61,23 @@ def drain(name: str, stream: Stream) -> Drained:
     uploaded, errors = 0, []
     for output in outputs:
         try:
-            sent, failures = drain_output(buffer, output)
+            arrived, failures = drain_output(buffer, output)
         finally:
             output.close()
-        uploaded += sent
+        uploaded += arrived
         errors += [str(error) for error in failures]
     known = {output.name for output in outputs}
     errors += [
-        f"{len(lost)} batches wait for {other}, which is no output of {name} any more: put it back, or delete "
+        f"{len(lost)} batches are pending for {other}, which is no output of {name} any more: put it back, or delete "
         f"{buffer.root / 'pending' / other}."
         for other in buffer.outputs()
         if other not in known and (lost := buffer.pending(other))
     ]
-    return told(buffer, uploaded, buffer.expire(), tuple(dict.fromkeys(errors)))
+    return state_of(buffer, uploaded, buffer.expire(), tuple(dict.fromkeys(errors)))
 
 
-def told(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[str, ...] = ()) -> Drained:
-    """The buffer's state now, with what was done."""
+def state_of(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[str, ...] = ()) -> Drained:
+    """The pending batches of a buffer now, with the result of a drain."""
     pending = [batch for output in buffer.outputs() for batch in buffer.pending(output)]
     return Drained(
         uploaded,
@@ -92,28 +92,28 @@ def told(buffer: Buffer, uploaded: int = 0, deleted: int = 0, errors: tuple[str,
 def drain_output(
     buffer: Buffer, output: Output, *, retries: int | None = None, stop: Callable[[], bool] = lambda: False
 ) -> tuple[int, list[LakeAssetsError]]:
-    """Upload what is pending for one output, until nothing is, or it is away, or `stop` says so.
+    """Upload the pending batches of one output, until none is left, the output is away, or `stop` returns True.
 
     Returns:
-        How many batches arrived, and why others did not.
+        How many batches arrived, and the errors of the others.
     """
     uploaded = 0
     errors: list[LakeAssetsError] = []
     while not errors and not stop() and (batches := buffer.pending(output.name)):
-        sent: list[tuple[Pending, Future[bool]]] = []
+        uploads: list[tuple[Pending, Future[bool]]] = []
         for batch in batches:
             if stop() or len(errors) >= _REFUSALS or any(isinstance(e, StorageUnreachableError) for e in errors):
                 break
-            sent.append((batch, output.submit_file(batch.key, batch.path, retries=retries)))
-            if len(sent) > output.in_flight:
-                uploaded += _settle(buffer, *sent.pop(0), errors)
-        for batch, future in sent:
-            uploaded += _settle(buffer, batch, future, errors)
+            uploads.append((batch, output.submit(batch.key, batch.path.read_bytes, retries=retries)))
+            if len(uploads) > output.in_flight:
+                uploaded += _finish_upload(buffer, *uploads.pop(0), errors)
+        for batch, future in uploads:
+            uploaded += _finish_upload(buffer, batch, future, errors)
     return uploaded, errors
 
 
-def _settle(buffer: Buffer, batch: Pending, future: "Future[bool]", errors: list[LakeAssetsError]) -> int:
-    """Note how an upload ended; 1 if the batch arrived by it."""
+def _finish_upload(buffer: Buffer, batch: Pending, future: "Future[bool]", errors: list[LakeAssetsError]) -> int:
+    """Note the result of an upload; 1 if the batch arrived by it."""
     try:
         future.result()
         buffer.arrived(batch)
@@ -129,14 +129,14 @@ def _settle(buffer: Buffer, batch: Pending, future: "Future[bool]", errors: list
 
 
 class Uploader:
-    """Drains a buffer to one output in the background, for as long as a writer is open.
+    """Drains a buffer to one output in the background while a writer is open.
 
-    An output that is away is tried again after pauses that grow from half a second to a minute.
+    If the output is away, the uploader retries after pauses that grow from half a second to a minute.
     """
 
     def __init__(self, buffer: Buffer, output: Output) -> None:
         self.error: LakeAssetsError | None = None
-        """Why the last try did not succeed."""
+        """The first error of the last try, if it failed."""
         self.uploaded = 0
         self._buffer = buffer
         self._output = output
@@ -147,18 +147,18 @@ class Uploader:
         self._thread.start()
 
     def notify(self) -> None:
-        """Say that there is more to upload."""
+        """Start an upload of the batches that are pending now."""
         self._more.set()
 
     def close(self) -> None:
-        """Try once more to upload all; what does not arrive stays pending."""
+        """Try once more to upload all batches; those that do not arrive stay pending."""
         self._closing.set()
         self._more.set()
         self._thread.join()
 
     def _run(self) -> None:
         while True:
-            self._more.clear()  # before the look at `closing`, which is set before `more` is
+            self._more.clear()  # before `closing` is read, which is set before `more` is
             if self._closing.is_set():
                 self._drain()
                 return
@@ -166,9 +166,9 @@ class Uploader:
             self._more.wait()
 
     def _drain(self) -> bool:
-        """Upload what is pending; whether nothing failed."""
-        # The buffer is what tries again and again; an upload need only ride out a lost answer.
-        sent, errors = drain_output(self._buffer, self._output, retries=1)
-        self.uploaded += sent
+        """Upload the pending batches; whether nothing failed."""
+        # `poll` repeats the whole drain, so a single upload need only survive a lost answer.
+        uploaded, errors = drain_output(self._buffer, self._output, retries=1)
+        self.uploaded += uploaded
         self.error = errors[0] if errors else None
         return not errors

@@ -15,9 +15,9 @@ _FEW = 64  # distinct values
 class Encoder:
     """Writes tables of one schema as Parquet with zstd.
 
-    Of a thousand rows, a column of few distinct values takes a few bits a row once it is dictionary-coded, and zstd
-    finds nothing more in it; a column of many is no smaller for a dictionary. So each gets the one that serves it,
-    which takes a third less time than both for all, and no more bytes.
+    In a file of a thousand rows, a column of few distinct values takes a few bits a row with a dictionary, and zstd
+    makes it no smaller; a column of many distinct values gains nothing from a dictionary. So each column gets one of
+    the two. This takes a third less time than both for all columns, and no more bytes.
 
     Args:
         schema: of the tables.
@@ -41,12 +41,12 @@ class Encoder:
             raise SchemaError(
                 f"the records' columns cannot be written as Parquet: {error}.", "Declare them in `landing.columns`."
             ) from error
-        # What is compressed is not a list, but what it holds, which has a path of its own.
-        self._leaves = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
+        # Parquet compresses the leaves of a nested column, each by its own path.
+        self._leaves = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
         self._compression = dict.fromkeys(self._leaves, "zstd")
 
     def learn(self, rows: pa.Table) -> None:
-        """See from some rows which columns have few distinct values."""
+        """Choose the encoding of each column by some of its rows."""
         sample = rows.slice(0, _SAMPLE)
         names = {field.name for field in sample.schema if _few(sample.column(field.name), field.type)}
         self._compression = {leaf: "none" if leaf in names else "zstd" for leaf in self._leaves}
@@ -67,7 +67,7 @@ class Encoder:
 
 
 def _few(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
-    """Whether a column has few distinct values, as far as can be told from some of them."""
+    """Whether a column of sample rows has few distinct values."""
     if types.is_boolean(kind):
         return True
     if types.is_nested(kind) or len(column) < _SAMPLE:

@@ -1,8 +1,8 @@
 """File names of batches: `batch_<unix>_<sequence>_<node>-<writer>.parquet`.
 
-They sort by time, as text: ten digits of seconds since 1970 (until the year 2286), then four digits of a sequence
-within the second. The node and eight random hexadecimal digits, drawn anew for each writer, keep the names of
-different nodes, processes and restarts apart, whatever their clocks say.
+As texts they sort by time: ten digits of seconds since 1970 (until the year 2286), then four digits of a sequence
+within the second. The node and eight random hexadecimal digits of the writer keep the names of different nodes,
+processes and restarts apart, even if their clocks are wrong.
 """
 
 import secrets
@@ -15,21 +15,21 @@ _PER_SECOND = 10_000
 
 
 class BatchNames:
-    """Gives names, each greater than the ones before it; safe to use from several threads.
+    """Generates names, each greater than the one before; safe to use from several threads.
 
-    A clock that goes backwards is waited for: the names stay in the last second that was seen, and then move on
-    from it by sequence, until the clock has caught up.
+    If the clock goes backwards, the names stay in the last second that was seen, and the sequence continues until the
+    clock has caught up.
 
     Args:
         node: of letters, digits, `.` and `-`; the host's name when None.
-        after: a second that all names shall lie behind, such as that of the last batch before a restart.
+        after: a second that all names lie behind, such as that of the last batch before a restart.
         clock: seconds since 1970.
     """
 
     def __init__(self, node: str | None = None, *, after: int = 0, clock: Callable[[], float] = time.time) -> None:
         self.writer = f"{node or host_name()}-{secrets.token_hex(4)}"
         self.behind = 0.0
-        """Seconds by which the clock was once seen behind the names, at most."""
+        """The most seconds by which the clock was ever behind the names."""
         self._clock = clock
         self._second = after
         self._sequence = 0 if after else -1

@@ -1,11 +1,9 @@
-"""Where batches go: one or several stores, each with its retries and its limit of uploads at a time."""
+"""The outputs of a stream: stores that get every batch, each with its own retries and limit of uploads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-
-import pyarrow as pa
 
 from lake_assets.config.landing import Landing
 from lake_assets.config.storages import LocalStorage, WebStorage
@@ -43,43 +41,39 @@ class Output:
                     f"the output {store.root} cannot be made: {error.strerror}:", "create it, or correct its path."
                 ) from error
 
-    def send(self, key: str, body: pa.Buffer | bytes, *, retries: int | None = None) -> bool:
-        """Upload a batch under its name, whatever answers got lost on the way; see `Store.put_new`.
+    def submit(self, key: str, read: Callable[[], bytes], *, retries: int | None = None) -> "Future[bool]":
+        """Upload a batch in the background under its name; see `Store.put_new`.
+
+        A batch arrives once, even if the answer to an upload is lost. `max_in_flight` uploads run at a time.
 
         Args:
             key: the batch's.
-            body: its bytes, always the same for a key.
-            retries: of errors that may pass, with capped exponential waits and jitter; the config's when None.
+            read: gives its bytes when its upload begins, always the same for a key.
+            retries: of errors that may pass, with capped exponential pauses and jitter; the config's when None.
 
         Returns:
-            Whether it was new; False if it had arrived before.
+            A future: whether the batch was new; False if it had arrived before. It raises
 
-        Raises:
-            StorageUnreachableError: it still failed after the retries.
-            StorageError: the store refuses it.
+            - `StorageUnreachableError` if the upload still failed after the retries,
+            - `StorageError` if the store refuses it,
+            - any error of `read`.
         """
-        limit = Limit(retries=self._options.retries if retries is None else retries)
-        put = partial(self.store.put_new, key, bytes(body), multipart_above=self._options.multipart_threshold)
-        return retry(put, passes=StorageUnreachableError, limit=limit, pause=_PAUSE)
+        return self._pool.submit(self._send, key, read, self._options.retries if retries is None else retries)
 
-    def submit(self, key: str, body: pa.Buffer | bytes) -> "Future[bool]":
-        """`send` in the background, with as many others as `max_in_flight` says."""
-        return self._pool.submit(self.send, key, body)
-
-    def submit_file(self, key: str, path: Path, *, retries: int | None = None) -> "Future[bool]":
-        """As `submit`, for a file that is read when its turn comes."""
-        return self._pool.submit(lambda: self.send(key, path.read_bytes(), retries=retries))
+    def _send(self, key: str, read: Callable[[], bytes], retries: int) -> bool:
+        put = partial(self.store.put_new, key, read(), multipart_above=self._options.multipart_threshold)
+        return retry(put, passes=StorageUnreachableError, limit=Limit(retries=retries), pause=_PAUSE)
 
     def close(self) -> None:
-        """End the threads, when what was submitted is done."""
+        """End the threads when all submitted uploads have ended."""
         self._pool.shutdown()
 
 
 def open_outputs(stream: Stream, options: Landing) -> Sequence[Output]:
-    """The stream's outputs, the primary first; nothing is connected yet.
+    """The stream's outputs in the order of the config. Nothing is connected yet.
 
     Raises:
-        LandingError: a local folder cannot be made; or the stream's source is a web server, and there are no outputs.
+        LandingError: a local folder cannot be made, or the source is a web server and the config has no outputs.
     """
     if not options.outputs and isinstance(stream.source, WebStorage):
         raise LandingError(

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 Form = Literal["jsonl", "csv", "arrow", "parquet"]
 FixSchema = Callable[[Callable[[], pa.Schema]], pa.Schema]
 Fill = Callable[[memoryview], int]
-"""Reads into a space, whole where the source comes fast, and says how many bytes it read: none at the end."""
+"""Reads into a buffer, all of it if the source is fast, and returns the number of bytes: none at the end."""
 
 BLOCK = 4 * 2**20  # bytes of text that are parsed at a time
 LONGEST_LINE = 16 * 2**20  # bytes
 BATCH_ROWS = 65_536  # of a Parquet file
-_TAIL = 2**16  # bytes in which the last line break is looked for at a time
-_PATIENCE = 0.2  # seconds that a line of a pipe may wait for others
+_TAIL = 2**16  # bytes that are searched for the last line break at a time
+_PATIENCE = 0.2  # seconds for which a line of a pipe is held until others come
 
 _SUFFIXES: dict[str, Form] = {
     **dict.fromkeys((".jsonl", ".ndjson", ".json"), "jsonl"),
@@ -47,27 +47,27 @@ def form_of(path: str) -> Form:
     """The form of a file by its name; standard input, `-`, is JSON lines.
 
     Raises:
-        LandingError: the name tells nothing.
+        LandingError: the name does not show the form.
     """
     if path == "-":
         return "jsonl"
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() not in _COMPRESSED]
     if not suffixes or suffixes[-1] not in _SUFFIXES:
-        raise LandingError(f"the name of {path} does not tell what it holds:", "say so with --format.")
+        raise LandingError(f"the name of {path} does not show its format:", "give it with --format.")
     return _SUFFIXES[suffixes[-1]]
 
 
 def read_records(
     file: IO[bytes] | None, path: str, form: Form, schema: FixSchema, patience: float
 ) -> Iterator[Records]:
-    """The records of a file or pipe, not parsed yet, in the order in which they stand there.
+    """The records of a file or pipe in its order, not parsed yet.
 
     Args:
         file: an open pipe; None to open `path`, which may be compressed (gzip, zstd, bzip2, lz4) if it is a text.
         path: the file's path; `-` for a pipe.
-        form: what it holds.
-        schema: given a function that infers a schema from the first records, gives the schema that shall be.
-        patience: seconds for which the first records of a pipe are gathered, so that more can be inferred from them.
+        form: of its content.
+        schema: takes a function that infers a schema from the first records, and returns the schema to use.
+        patience: seconds for which the first records of a pipe are gathered, to infer columns from more of them.
 
     Raises:
         LandingError: the file cannot be read, or is not of that form.
@@ -91,13 +91,13 @@ def read_records(
     except (OSError, pa.ArrowInvalid) as error:
         if isinstance(error, BrokenPipeError):
             raise
-        what = str(error).split("\n", 1)[0].rstrip(".")
-        raise LandingError(f"{path} cannot be read as {form}: {what}.", "Check the file, and --format.") from error
+        reason = str(error).split("\n", 1)[0].rstrip(".")
+        raise LandingError(f"{path} cannot be read as {form}: {reason}.", "Check the file, and --format.") from error
 
 
 def _parquet(path: str) -> Iterator[pa.RecordBatch]:
     if path == "-":
-        raise LandingError("Parquet cannot be read from a pipe, for its end comes first:", "give a file.")
+        raise LandingError("Parquet cannot be read from a pipe, because readers begin at its end:", "give a file.")
     with pa.memory_map(path) as file:
         rows = ParquetRows(file, path)
         for group in range(rows.parquet.num_row_groups):
@@ -117,7 +117,7 @@ def _arrow(file: IO[bytes] | None, path: str) -> Iterator[pa.RecordBatch]:
 
 @contextmanager
 def _filler(file: IO[bytes] | None, path: str, patience: float) -> Iterator[Fill]:
-    """How a source is read."""
+    """The function that reads a source."""
     if file is None:
         with pa.input_stream(path, compression="detect") as opened:
             yield partial(_fill, opened)
@@ -133,7 +133,7 @@ def _filler(file: IO[bytes] | None, path: str, patience: float) -> Iterator[Fill
 
 
 def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
-    """Read a file on; the last line is ended, so that it is parsed with those before it."""
+    """Read the next bytes of a file; a line break is added to the last line, so that it is parsed with the others."""
     size = 0
     while size < len(space) and (count := file.readinto(space[size:])):
         size += count
@@ -144,7 +144,7 @@ def _fill(file: "pa.NativeFile | BufferedIOBase", space: memoryview) -> int:
 
 
 class _Pipe:
-    """What comes through a pipe: full blocks where it comes fast, else whatever came within the patience.
+    """Reads a pipe: full blocks if it is fast, otherwise the bytes that came within the patience.
 
     Args:
         descriptor: the pipe's.
@@ -168,14 +168,14 @@ class _Pipe:
                 if not select.select([self._descriptor], [], [], left)[0]:
                     break
                 count = os.readv(self._descriptor, [space[size:]])
-                self._ended = not count  # of a terminal, to be asked once only
+                self._ended = not count  # a terminal is read only once after its end
                 if not size:
                     deadline = time.monotonic() + self._patience
                 size += count
         except KeyboardInterrupt as interrupt:
             if not size:
                 raise
-            self._interrupt = interrupt  # raised later, for nobody else can read any more what was read here
+            self._interrupt = interrupt  # raised later: these bytes cannot be read a second time
         self._patience = _PATIENCE
         return size
 
@@ -183,7 +183,7 @@ class _Pipe:
 def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
     """A source in blocks of lines that all end with a line break, also the last one.
 
-    Each is read to where it stays: a block copied into another costs more than what is read of it afterwards.
+    Each block is read into its own memory: a copy would cost more than parsing saves.
     """
     rest = b""
     while True:
@@ -202,13 +202,13 @@ def _whole_lines(fill: Fill, path: str) -> Iterator[memoryview]:
         rest = bytes(block[cut:size])
         if len(rest) > LONGEST_LINE:
             raise LandingError(
-                f"{path} has a line of more than {len(rest) // 2**20} MiB, so it is no file of one record a line:",
-                "write each record on its own line, or name its form with --format.",
+                f"{path} has a line of more than {len(rest) // 2**20} MiB, so it does not have one record a line:",
+                "write each record on its own line, or give its format with --format.",
             )
 
 
 def _after_last_break(text: memoryview) -> int:
-    """Where the line after the last line break begins; 0 if there is none."""
+    """The position behind the last line break; 0 if there is none."""
     end = len(text)
     while end:
         start = max(end - _TAIL, 0)

@@ -1,7 +1,7 @@
-"""Generated retail transactions: seeded, streaming, with some bad ones, which six rules flag and none drops.
+"""Generated retail transactions: seeded and streamed. Six rules flag the bad ones; none is dropped.
 
-The 26 columns are those of the reference pipeline: the store and terminal, the items and amounts, the store's place,
-the time's parts, a flag for each rule, and what the flags add up to.
+The 26 columns are those of the reference pipeline: store and terminal, items and amounts, the store's location, parts
+of the time, a flag for each rule, and the score of the flags.
 """
 
 import datetime as dt
@@ -37,7 +37,7 @@ _CITIES = {
 _OTHER_CITIES = (("Springfield", "XX"), ("Riverside", "XX"))
 _BASKETS = 2_000  # different ones
 
-# What each rule takes off the score of 1.
+# Subtracted from the score of 1 by each rule.
 RULES = {
     "is_total_wrong": 0.4,
     "is_negative": 0.4,
@@ -51,13 +51,13 @@ WARNING_BELOW, REVIEW_BELOW = 1.0, 0.7
 
 @dataclass(frozen=True)
 class Retail:
-    """A chain of stores and its transactions; equal arguments give equal transactions.
+    """A chain of stores and its transactions; equal arguments make equal transactions.
 
     Args:
-        stores: how many, spread evenly over the regions.
+        stores: their number, spread evenly over the regions.
         regions: their names.
-        days: how many days of transactions.
-        seed: of all that is drawn.
+        days: number of days with transactions.
+        seed: of the random numbers.
         start: the first day.
         per_store: transactions of a store on a day.
     """
@@ -71,11 +71,11 @@ class Retail:
 
     @property
     def rows(self) -> int:
-        """How many transactions there are."""
+        """The number of transactions."""
         return self.stores * self.days * self.per_store
 
     def blocks(self) -> Iterator[pa.Table]:
-        """The transactions by time, some thousands at once, in memory of bounded size."""
+        """The transactions in order of time, some thousands at once, in bounded memory."""
         for day in range(self.days):
             total = self.stores * self.per_store
             for first in range(0, total, BLOCK_ROWS):
@@ -103,11 +103,11 @@ class Retail:
 
     @cached_property
     def _stores(self) -> pa.Table:
-        """What is known of each store, by its number less one."""
+        """The columns of each store, by its number less one."""
         random = np.random.default_rng(self.seed + 1)
         regions = [self.regions[number % len(self.regions)] for number in range(self.stores)]
-        places = [_CITIES.get(region, _OTHER_CITIES) for region in regions]
-        chosen = [place[random.integers(len(place))] for place in places]
+        cities = [_CITIES.get(region, _OTHER_CITIES) for region in regions]
+        chosen = [of_region[random.integers(len(of_region))] for of_region in cities]
         return pa.table(
             {
                 "region": regions,
@@ -170,7 +170,7 @@ class Retail:
 
 
 def _judged(rows: pa.Table, items: pa.Array) -> pa.Table:
-    """The rows with a flag for each rule that they break, their score, and what is to be done with them."""
+    """The rows with a flag for each rule, their score and their quality."""
     opening, closing = OPEN_HOURS
     difference = pc.abs(pc.subtract(rows["total"], pc.add(rows["subtotal"], rows["tax"])))
     flags = {

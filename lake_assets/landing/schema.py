@@ -9,7 +9,7 @@ from pyarrow import types
 from lake_assets.config.landing import arrow_type
 from lake_assets.errors import SchemaError
 
-# What a text may be taken for, the narrowest first; every value of the sample must be one.
+# The types that texts may have, the narrowest first; every value of the sample must fit.
 _TEXTS = (pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"))
 
 
@@ -31,12 +31,12 @@ _LANDED_AS = {
 def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
     """The schema of some first records.
 
-    A column without any value becomes a string. Nothing is made narrower: integers are 64 bits wide.
+    A column without values becomes a string. Integers have 64 bits.
 
     Args:
         sample: the records.
-        texts: they come from a text, where a date or a timestamp can only be a string: a column whose strings all
-            are dates, timestamps with a zone, or timestamps without, becomes such a column.
+        texts: the records come from a text, which writes dates and timestamps as strings. A column whose strings are
+            all dates, timestamps with a zone, or timestamps without one gets that type.
     """
     kinds = [_replaced(f.type, lambda kind: _LANDED_AS.get(kind, kind)) for f in sample.schema]
     if texts:
@@ -45,19 +45,19 @@ def inferred(sample: pa.Table, *, texts: bool) -> pa.Schema:
 
 
 def wide_integer(value: object) -> int | None:
-    """A whole number beyond 64 bits in a value of JSON: Arrow would infer a double, which is another number."""
+    """A whole number beyond 64 bits in a value of JSON, for which Arrow would infer an inexact double."""
     if isinstance(value, int):
         return None if -(2**63) <= value < 2**63 else value
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return next((found for part in parts if (found := wide_integer(part)) is not None), None)
+    return next((number for part in parts if (number := wide_integer(part)) is not None), None)
 
 
 def wide_integers(texts: pa.ChunkedArray) -> Iterator[int]:
     """The whole numbers beyond 64 bits among some texts."""
     long = pc.match_substring_regex(texts, r"^[+-]?[0-9]{19,}$")
     for text in texts.filter(long).to_pylist():
-        if (found := wide_integer(int(text))) is not None:
-            yield found
+        if (number := wide_integer(int(text))) is not None:
+            yield number
 
 
 def too_wide(name: str, source: str, number: int) -> SchemaError:
@@ -69,7 +69,7 @@ def too_wide(name: str, source: str, number: int) -> SchemaError:
 
 
 def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
-    """What a column of strings is, if it is one of dates or times."""
+    """The temporal type of a column of strings; None if it has none."""
     if not types.is_string(column.type):
         return None
     values = column.filter(pc.not_equal(column, ""))
@@ -84,7 +84,7 @@ def _temporal(column: pa.ChunkedArray) -> pa.DataType | None:
 
 
 def as_text(schema: pa.Schema) -> pa.Schema:
-    """The schema by which texts are parsed: dates and timestamps stay texts, which `fit` then reads strictly.
+    """The schema to parse texts by: dates and timestamps stay texts, and `fit` reads them strictly.
 
     Arrow's JSON reader takes a timestamp with or without a zone for either, and a date only as a number of days.
     """
@@ -94,7 +94,7 @@ def as_text(schema: pa.Schema) -> pa.Schema:
 
 
 def _replaced(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with `leaf` done to each type in it that holds no others."""
+    """The type with `leaf` applied to each type in it that is not nested."""
     if types.is_dictionary(kind):
         return _replaced(kind.value_type, leaf)
     if types.is_list(kind):
@@ -108,7 +108,7 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in the schema's columns, order and types; a column that is missing is NULL.
 
     Raises:
-        SchemaError: a column is not in the schema, stands there twice, or is of a type that never fits.
+        SchemaError: a column is not in the schema, is there twice, or has a type that never fits.
         ArrowInvalid: a value does not fit its column without loss.
     """
     if rows.schema.equals(schema):
@@ -138,10 +138,10 @@ def fit(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """The column as another type, without what Arrow's casts do unasked: dropping zones, times of day and fields.
+    """The column as another type; refuses what Arrow's casts do silently: they drop zones, times of day and fields.
 
     Raises:
-        ArrowTypeError: the types are of different meanings.
+        ArrowTypeError: the types have different meanings.
         ArrowInvalid: a value is not the same in that type.
     """
     if _differ(column.type, kind):
@@ -155,14 +155,14 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 
 def infinities(column: pa.ChunkedArray) -> int:
-    """How many numbers of a column without parts are infinite."""
+    """How many numbers of a column that is not nested are infinite."""
     if not types.is_floating(column.type):
         return 0
     return int(pc.sum(pc.is_inf(column)).as_py() or 0)
 
 
 def _differ(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether types mean different things, though Arrow casts between what is stored for them."""
+    """Whether types have different meanings, although Arrow casts between their stored forms."""
     if types.is_dictionary(source):
         return _differ(source.value_type, kind)
     if types.is_struct(source) and types.is_struct(kind):
@@ -180,7 +180,7 @@ def _differ(source: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _loses(source: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether Arrow's cast rounds or cuts values without a word; of floats to narrower ones that is what is meant."""
+    """Whether Arrow's cast rounds or cuts values silently; for floats to narrower floats that is intended."""
     return bool(
         (types.is_timestamp(source) and types.is_date(kind))
         or (types.is_floating(source) and types.is_decimal(kind))

@@ -2,9 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,33 +13,59 @@ import pyarrow.json as pj
 
 from lake_assets.errors import LandingError, SchemaError
 from lake_assets.landing.schema import as_text, inferred, too_wide, wide_integer, wide_integers
-from lake_assets.landing.validate import NOT_ONE_RECORD, Block, Lines, Positions, Records, line_breaks
+from lake_assets.landing.validate import NOT_ONE_RECORD, Block, Positions, Records, line_breaks
 
 _BOM = b"\xef\xbb\xbf"
 _CLOSE, _OPEN = b"}{"
 _SAMPLE = 2**20  # bytes from which a schema is inferred
 
 
-class Text(Protocol):
-    """A form of text, with what of a source is known so far."""
-
-    def records(self, block: memoryview) -> Iterator[Records]:
-        """The records of the source's next lines, each with its line break."""
-
-
-class JsonText:
-    """One JSON object a line.
+class Text(ABC):
+    """One source of text; parses its lines and knows its columns once these are fixed.
 
     Args:
         source: its path, or `-`.
         schema: see `read_records`.
     """
 
+    blank = b"\r"
+
     def __init__(self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema]) -> None:
-        self._source = source
+        self.source = source
         self._schema_of = schema
         self._schema: pa.Schema | None = None
         self._line = 1
+
+    @abstractmethod
+    def records(self, block: memoryview) -> Iterator[Records]:
+        """The records of the source's next lines, each with its line break."""
+
+    @abstractmethod
+    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
+        """See `Parser`."""
+
+    def explain(self, line: bytes) -> str | None:  # noqa: ARG002 - for the forms that override it
+        """See `Parser`."""
+        return None
+
+    @abstractmethod
+    def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
+        """The schema of these lines; raises ArrowInvalid if two of them disagree."""
+
+    def _infer_first(self, lines: Sequence[bytes]) -> pa.Schema | None:
+        """The schema of the first of these lines that agree; None if there is no line."""
+        while lines:
+            try:
+                return self._infer_all(lines)
+            except pa.ArrowInvalid:
+                lines = lines[: len(lines) // 2]
+        return None
+
+
+class JsonText(Text):
+    """One JSON object a line."""
+
+    blank = b" \t\r"
 
     def records(self, block: memoryview) -> Iterator[Records]:
         """See `Text`."""
@@ -51,21 +77,22 @@ class JsonText:
             if not bytes(block).strip():
                 return  # nothing to infer from yet
             self._schema = self._schema_of(lambda: self._infer(bytes(block[: _sample(breaks)])))
-        yield Block(block, breaks, line, self._source, self._read, self._why, blank=b" \t\r")
+        yield Block(block, breaks, line, self)
 
     @cached_property
     def _options(self) -> pj.ParseOptions:
         schema = as_text(self._schema or pa.schema([]))
         return pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
 
-    def _read(self, text: memoryview, breaks: Positions) -> pa.Table:
+    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
+        """See `Parser`."""
         # Otherwise a line of two and a record on two lines could make up for each other in the count of rows.
         if not _between_records(text, breaks):
             raise pa.ArrowInvalid(NOT_ONE_RECORD)
         return _parse_json(text, self._options)
 
-    def _why(self, line: bytes) -> str | None:
-        """What is wrong with a line, where it can be said better than Arrow does."""
+    def explain(self, line: bytes) -> str | None:
+        """See `Parser`."""
         try:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -77,29 +104,29 @@ class JsonText:
         return f"unknown field {unknown[0]!r}" if unknown else None
 
     def _infer(self, sample: bytes) -> pa.Schema:
-        lines, names = self._objects(sample)
-        while lines:
-            text = b"\n".join(lines)
-            try:
-                first = _parse_json(text, pj.ParseOptions())
-                texts = pj.ParseOptions(explicit_schema=as_text(first.schema))
-                return inferred(_parse_json(text, texts).select(names), texts=True)
-            except pa.ArrowInvalid:  # two lines disagree: the earlier are right
-                lines, names = self._objects(b"\n".join(lines[: len(lines) // 2]))
-        raise LandingError(
-            f"none of the first lines of {self._source} is a JSON object:", "check the file, and --format."
-        )
+        schema = self._infer_first(self._objects(sample))
+        if schema is None:
+            raise LandingError(
+                f"none of the first lines of {self.source} is a JSON object:", "check the file, and --format."
+            )
+        return schema
 
-    def _objects(self, text: bytes) -> tuple[list[bytes], list[str]]:
-        """The lines that are JSON objects, and all of their names in order.
+    def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
+        text = b"\n".join(lines)
+        first = _parse_json(text, pj.ParseOptions())
+        texts = pj.ParseOptions(explicit_schema=as_text(first.schema))
+        names = dict.fromkeys(name for line in lines for name in json.loads(line))
+        return inferred(_parse_json(text, texts).select(list(names)), texts=True)
 
-        Arrow's reader overflows its stack over an array in an array in an array …; Python's says so.
+    def _objects(self, text: bytes) -> list[bytes]:
+        """The lines that are JSON objects.
+
+        Arrow's reader overflows its stack at deeply nested arrays; Python's raises an error.
 
         Raises:
-            SchemaError: one has a whole number that no type holds that would be inferred.
+            SchemaError: one has a whole number that no inferred type can hold.
         """
         lines: list[bytes] = []
-        names: dict[str, None] = {}
         for line in text.split(b"\n"):
             try:
                 record = json.loads(line)
@@ -108,26 +135,15 @@ class JsonText:
             if isinstance(record, dict):
                 for name, value in record.items():
                     if (number := wide_integer(value)) is not None:
-                        raise too_wide(name, self._source, number)
+                        raise too_wide(name, self.source, number)
                 lines.append(line)
-                names |= dict.fromkeys(record)
-        return lines, list(names)
+        return lines
 
 
-class CsvText:
-    """Comma-separated values (RFC 4180) below a line of names; a value holds no line break, an empty one is NULL.
+class CsvText(Text):
+    """Comma-separated values (RFC 4180) below a line of names; a value has no line break, an empty one is NULL."""
 
-    Args:
-        source: its path, or `-`.
-        schema: see `read_records`.
-    """
-
-    def __init__(self, source: str, schema: Callable[[Callable[[], pa.Schema]], pa.Schema]) -> None:
-        self._source = source
-        self._schema_of = schema
-        self._names: list[str] | None = None
-        self._types: pa.Schema | None = None
-        self._line = 1
+    _names: list[str] | None = None
 
     def records(self, block: memoryview) -> Iterator[Records]:
         """See `Text`; the first line has the names."""
@@ -135,29 +151,30 @@ class CsvText:
             header = bytes(block).split(b"\n", 1)[0]
             block, self._line = block[len(header) + 1 :], 2
             self._names = next(csv.reader([header.removeprefix(_BOM).decode("utf-8", "replace").strip()]), [])
-        records = Block(block, line_breaks(block), self._line, self._source, self._read)
+        records = Block(block, line_breaks(block), self._line, self)
         self._line += len(records)
         if not bytes(block).strip():
             return
-        if self._types is None:
+        if self._schema is None:
             schema = self._schema_of(lambda: self._infer(records))
-            self._types = pa.schema([field for field in as_text(schema) if field.name in self._names])
+            self._schema = pa.schema([field for field in as_text(schema) if field.name in self._names])
         yield records
 
-    def _read(self, text: memoryview, breaks: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
-        return self._parse(text, self._types)
+    def read(self, text: memoryview, breaks: Positions) -> pa.Table:  # noqa: ARG002 - a row ends where its line does
+        """See `Parser`."""
+        return self._parse(text, self._schema)
 
     def _infer(self, block: Block) -> pa.Schema:
-        lines = block.lines()
-        while len(lines):
-            text = b"\n".join(line for _, line in lines.lines)
-            try:
-                first = self._parse(text, None)
-                self._refuse_wide(text, first.schema)
-                return inferred(self._parse(text, as_text(first.schema)), texts=True)
-            except pa.ArrowInvalid:
-                lines = Lines(lines.lines[: len(lines) // 2], self._source, self._read)
-        raise LandingError(f"none of the first lines of {self._source} fits its line of names:", "check the file.")
+        schema = self._infer_first([line for _, line in block.lines().lines])
+        if schema is None:
+            raise LandingError(f"none of the first lines of {self.source} fits its line of names:", "check the file.")
+        return schema
+
+    def _infer_all(self, lines: Sequence[bytes]) -> pa.Schema:
+        text = b"\n".join(lines)
+        first = self._parse(text, None)
+        self._refuse_wide(text, first.schema)
+        return inferred(self._parse(text, as_text(first.schema)), texts=True)
 
     def _refuse_wide(self, text: bytes, schema: pa.Schema) -> None:
         names = [field.name for field in schema if pa.types.is_floating(field.type)]
@@ -166,7 +183,7 @@ class CsvText:
         texts = self._parse(text, pa.schema([(name, pa.string()) for name in names]))
         for name in names:
             for number in wide_integers(texts.column(name)):
-                raise too_wide(name, self._source, number)
+                raise too_wide(name, self.source, number)
 
     def _parse(self, text: bytes | memoryview, types: pa.Schema | None) -> pa.Table:
         try:
@@ -188,7 +205,7 @@ def _sample(breaks: Positions) -> int:
 
 
 def _between_records(text: memoryview, breaks: Positions) -> bool:
-    """Whether each line break, but the last, stands between `}` and `{`, which within JSON it never does."""
+    """Whether each line break but the last is between `}` and `{`, as none within a JSON object is."""
     characters, breaks = np.frombuffer(text, np.uint8), breaks[:-1]
     return bool((characters[breaks - 1] == _CLOSE).all() and (characters[breaks + 1] == _OPEN).all())
 

@@ -1,4 +1,4 @@
-"""Telling records that fit from those that do not, at the price of one parse where all fit."""
+"""Validation of records; if all of them fit, it costs one parse."""
 
 import json
 import re
@@ -16,19 +16,18 @@ from lake_assets.landing.schema import infinities
 BREAK = ord("\n")
 NOT_ONE_RECORD = "the line is not one whole record"
 
-_AT_ONCE = 2**18  # bytes in which line breaks are looked for: what comes between must stay in the processor's cache
+_AT_ONCE = 2**18  # bytes that are searched for line breaks at a time; the intermediate array fits the processor's cache
 
 _INFINITY = re.compile(rb"\binf(inity)?\b", re.IGNORECASE)
 
 Positions = npt.NDArray[np.int64]
-Read = Callable[[memoryview, Positions], pa.Table]
 
 Admitted = TypeVar("Admitted")
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A record that does not fit, as it came, and why."""
+    """A record that does not fit, as it came, with the reason."""
 
     reason: str
     record: str
@@ -38,6 +37,10 @@ class Rejected:
 
 class Records(Protocol):
     """Some records of a source, not parsed yet."""
+
+    @property
+    def source(self) -> str:
+        """As in `Rejected`."""
 
     def __len__(self) -> int: ...
 
@@ -52,7 +55,25 @@ class Records(Protocol):
         """
 
     def rejected(self, error: Exception) -> Rejected:
-        """The one record, with what is wrong with it."""
+        """The one record with its error."""
+
+
+class Parser(Protocol):
+    """Parses the lines of one source.
+
+    Attributes:
+        source: as in `Rejected`.
+        blank: characters that are ignored at the ends of a line.
+    """
+
+    source: str
+    blank: bytes
+
+    def read(self, text: memoryview, breaks: Positions) -> pa.Table:
+        """The rows of some lines, each with its line break, given the positions of these."""
+
+    def explain(self, line: bytes) -> str | None:
+        """A better reason than the parser's why a line does not fit, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +82,20 @@ class Block:
 
     Args:
         text: the lines, each with its line break; some may be blank.
-        breaks: where the line breaks are.
+        breaks: the positions of the line breaks.
         first: the number of its first line in the source.
-        source, read, why: as in `Lines`.
-        blank: characters that count for nothing at the ends of a line.
+        parser: of the source.
     """
 
     text: memoryview
     breaks: Positions
     first: int
-    source: str
-    read: Read
-    why: Callable[[bytes], str | None] = lambda _: None
-    blank: bytes = b"\r"
+    parser: Parser
+
+    @property
+    def source(self) -> str:
+        """See `Records`."""
+        return self.parser.source
 
     def __len__(self) -> int:
         return len(self.breaks)
@@ -84,12 +106,12 @@ class Block:
 
     def lines(self) -> "Lines":
         """The lines that are not blank."""
-        lines = ((n, line.strip(self.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
-        return Lines([(n, line) for n, line in lines if line], self.source, self.read, self.why)
+        lines = ((n, line.strip(self.parser.blank)) for n, line in enumerate(bytes(self.text).split(b"\n"), self.first))
+        return Lines([(n, line) for n, line in lines if line], self.parser)
 
     def parse(self) -> pa.Table:
         """See `Records`."""
-        return parsed(self.read, self.text, self.breaks)
+        return parsed(self.parser, self.text, self.breaks)
 
     def rejected(self, error: Exception) -> Rejected:
         """See `Records`."""
@@ -102,15 +124,16 @@ class Lines:
 
     Args:
         lines: a line's number in its source and its text, without the line break.
-        source: as in `Rejected`.
-        read: parses a text of lines that each have their line break, given where these are.
-        why: says better than the parser what is wrong with a line, or nothing.
+        parser: of the source.
     """
 
     lines: Sequence[tuple[int, bytes]]
-    source: str
-    read: Read
-    why: Callable[[bytes], str | None] = lambda _: None
+    parser: Parser
+
+    @property
+    def source(self) -> str:
+        """See `Records`."""
+        return self.parser.source
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -118,23 +141,22 @@ class Lines:
     def parts(self) -> Sequence[Records]:
         """Two halves."""
         middle = len(self) // 2
-        halves = (self.lines[:middle], self.lines[middle:]) if middle else ()
-        return [Lines(half, self.source, self.read, self.why) for half in halves]
+        return [Lines(half, self.parser) for half in (self.lines[:middle], self.lines[middle:])] if middle else []
 
     def parse(self) -> pa.Table:
         """See `Records`."""
         text = memoryview(b"".join(line + b"\n" for _, line in self.lines))
-        return parsed(self.read, text, line_breaks(text))
+        return parsed(self.parser, text, line_breaks(text))
 
     def rejected(self, error: Exception) -> Rejected:
         """The line as it came."""
         number, line = self.lines[0]
         text = line.decode("utf-8", errors="backslashreplace")
-        return Rejected(self.why(line) or _reason(error), text, self.source, number)
+        return Rejected(self.parser.explain(line) or _reason(error), text, self.source, number)
 
 
 def line_breaks(text: memoryview) -> Positions:
-    """Where a text has its line breaks."""
+    """The positions of the line breaks in a text."""
     characters = np.frombuffer(text, np.uint8)
     pieces = range(0, len(text), _AT_ONCE)
     return np.concatenate(
@@ -143,18 +165,18 @@ def line_breaks(text: memoryview) -> Positions:
     )
 
 
-def parsed(read: Read, text: memoryview, breaks: Positions) -> pa.Table:
+def parsed(parser: Parser, text: memoryview, breaks: Positions) -> pa.Table:
     """The rows of a text, each line of which must be one record.
 
     Args:
-        read: see `Lines`.
+        parser: of the source.
         text: the lines, each with its line break.
-        breaks: where these are.
+        breaks: the positions of these.
 
     Raises:
         ArrowInvalid, ValueError: a line is no record, several, or not UTF-8.
     """
-    rows = read(text, breaks)
+    rows = parser.read(text, breaks)
     if len(rows) != len(breaks):
         raise pa.ArrowInvalid(NOT_ONE_RECORD)
     rows.validate(full=True)  # the JSON reader takes any bytes for text
@@ -177,8 +199,8 @@ class Rows:
     def parts(self) -> Sequence[Records]:
         """Two halves."""
         middle = len(self) // 2
-        halves = (self.rows.slice(0, middle), self.rows.slice(middle)) if middle else ()
-        return [Rows(half, self.source) for half in halves]
+        halves = (self.rows.slice(0, middle), self.rows.slice(middle))
+        return [Rows(half, self.source) for half in halves] if middle else []
 
     def parse(self) -> pa.Table:
         """See `Records`."""
@@ -190,11 +212,11 @@ class Rows:
         return Rejected(_reason(error), record, self.source)
 
 
-def sift(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
-    """What `admit` gives for the records that fit, and those that do not, in their order.
+def validate(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterator[Admitted | Rejected]:
+    """The results of `admit` for the records that fit, and the rejected records, in their order.
 
-    Where a record does not fit, its part is halved and both are tried again: one bad record among n costs about two
-    parses more, and a source of only bad ones about log n.
+    If a record does not fit, its part is halved and both halves are tried again. One bad record among n costs about two
+    more parses, and a source of bad records only about log n.
 
     Args:
         records: any number.
@@ -209,7 +231,7 @@ def sift(records: Records, admit: Callable[[pa.Table], Admitted]) -> Iterator[Ad
         if not parts:
             yield records.rejected(error)
         for part in parts:
-            yield from sift(part, admit)
+            yield from validate(part, admit)
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`LandingWriter`: takes records in any number, and lands them as small Parquet files."""
+"""`LandingWriter` lands any number of records as small Parquet files."""
 
 import datetime as dt
 import json
@@ -12,20 +12,21 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lake_assets.config.landing import Landing
 from lake_assets.config.streams import Stream
 from lake_assets.errors import LandingError, LayoutError, SchemaError
 from lake_assets.landing.batches import OpenBatches, Part
-from lake_assets.landing.deliver import Buffered, Delivery, Direct
+from lake_assets.landing.deliver import Delivery
 from lake_assets.landing.destination import Destination
-from lake_assets.landing.drain import open_buffer, told
+from lake_assets.landing.drain import open_buffer, state_of
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.names import BatchNames
 from lake_assets.landing.outputs import open_outputs
 from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.validate import Records, Rejected, Rows, sift
+from lake_assets.landing.validate import Records, Rejected, Rows, validate
 
 DEAD_LETTERS = "_dead_letters"  # a folder of each output that no listing takes for data
 
@@ -36,30 +37,30 @@ _GATHERING = 10.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """What a writer has done."""
+    """The counts of a writer."""
 
     records: int
-    """Records in files that have reached all outputs, or are safe in the buffer."""
+    """Records in files that have arrived at all outputs, or are in the buffer."""
     files: int
-    """Those files, with those of dead letters."""
+    """These files, and those of dead letters."""
     bytes: int
     rejected: int
-    """Records that did not fit, and are in dead-letter files."""
+    """Records that did not fit and are in dead-letter files."""
     lost: int
-    """Records that were taken, and neither landed nor are dead letters; none, unless an error was raised."""
+    """Records that neither landed nor became dead letters; none, unless an error was raised."""
     pending: int
-    """Files that wait in the buffer, also of earlier writers: one for each output that lacks it."""
+    """Files in the buffer that an output lacks, also of earlier writers; a file counts once for each such output."""
     expired: int
-    """Of those, the ones whose retention has ended; they are kept."""
+    """Pending files whose retention has ended; they are kept."""
     warnings: tuple[str, ...]
 
 
 class LandingWriter:
-    """Lands a stream's records: splits them by its layout, and writes batches of them as files that are never changed.
+    """Lands a stream's records: splits them by its layout, and writes them in batches as files that never change.
 
-    Use it in a `with`; at its end, also by an exception, what was taken is landed. A record is safe when `flush` or
-    `close` has returned without an error: at every output, or in the buffer if the stream has one. May be used from
-    several threads.
+    Use it in a `with`: at its end, also after an exception, all records that were written are landed. A record is safe
+    at every output, or in the buffer if the stream has one, when `flush` or `close` has returned without an error.
+    Several threads may share a writer.
 
     Args:
         name: of the stream.
@@ -78,7 +79,7 @@ class LandingWriter:
         self._buffer = open_buffer(name, options) if options.buffer else None
         after = self._buffer.last_second() if self._buffer else 0
         self._names = BatchNames(options.node, after=after, clock=clock)
-        self._delivery = Delivery(Buffered(self._buffer, outputs) if self._buffer else Direct(outputs))
+        self._delivery = Delivery(outputs, self._buffer)
         self._batches = OpenBatches(options.batch, options.memory)
         self._letters: list[Rejected] = []
         self._letters_size = 0  # characters
@@ -94,17 +95,17 @@ class LandingWriter:
 
     @property
     def patience(self) -> float:
-        """Seconds for which the first records of a pipe may be gathered, to infer their columns from more of them."""
+        """Seconds for which the first records of a pipe are gathered, to infer their columns from more of them."""
         return 0.0 if self._options.columns else min(self._options.batch.age, _GATHERING)
 
     def schema(self, infer: Callable[[], pa.Schema]) -> pa.Schema:
-        """The records' columns: the config's, else those that the buffer has fixed, else what `infer` gives.
+        """The records' columns: the config's, else those that the buffer has fixed, else the result of `infer`.
 
-        They stay the same from the first call on. The buffer fixes inferred ones when the first record fits them and
-        the stream, so that nothing is left of an input that did not.
+        They never change after the first call. The buffer fixes inferred columns when the first record fits them and
+        the stream, so an input of which nothing lands fixes none.
 
         Raises:
-            SchemaError: Parquet cannot hold them, or they are nothing but partition columns.
+            SchemaError: Parquet cannot hold them, or they are partition columns only.
             LayoutError: the layout needs another column.
         """
         with self._lock:
@@ -127,7 +128,7 @@ class LandingWriter:
 
     @contextmanager
     def _fixed_before(self) -> Iterator[None]:
-        """Let an error of columns that an earlier landing has fixed say where they come from."""
+        """Add to an error of columns that an earlier landing has fixed the file that they come from."""
         try:
             yield
         except (SchemaError, LayoutError) as error:
@@ -140,17 +141,17 @@ class LandingWriter:
             ) from error
 
     def write(self, rows: pa.Table | pa.RecordBatch | pa.RecordBatchReader, *, source: str = "write") -> None:
-        """Take rows. One that does not fit becomes a dead letter.
+        """Land rows. A row that does not fit becomes a dead letter.
 
         Args:
             rows: with the schema's columns in any order; one that is missing is NULL.
-            source: what dead letters say they came from.
+            source: the origin of the rows that dead letters name.
 
         Raises:
             SchemaError: a column is not in the schema, or of a type that never fits; or, of most of the first
                 records, their own column says another partition than the layout.
             StorageError: an earlier batch did not reach an output, and there is no buffer.
-            LandingError: the buffer takes no more.
+            LandingError: the buffer cannot be written.
         """
         parts: Iterable[pa.RecordBatch | pa.Table] = rows if isinstance(rows, pa.RecordBatchReader) else [rows]
         for part in parts:
@@ -159,7 +160,7 @@ class LandingWriter:
             self.accept(Rows(table, source))
 
     def accept(self, records: Records) -> None:
-        """Take records as `read_records` gives them; otherwise as `write`."""
+        """As `write`, for records from `read_records`."""
         with self._lock:
             self._check()
             schema = self._schema
@@ -172,19 +173,19 @@ class LandingWriter:
                     rows = fit(table, self._schema or schema)
                 return rows, self._destination.paths(rows, now)
 
-            for found in sift(records, admit):
-                if isinstance(found, Rejected):
-                    self._reject(found)
+            for result in validate(records, admit):
+                if isinstance(result, Rejected):
+                    self._reject(result)
                 else:
-                    self._add(*found, getattr(records, "source", ""), now)
+                    self._add(*result, records.source, now)
             self._send(self._batches.complete())
 
     def flush(self) -> None:
-        """Close the open batches, and wait until all that was taken has landed, or is in the buffer.
+        """Close the open batches, and block until all records have landed, or are in the buffer.
 
         Raises:
             StorageError: a batch did not reach an output, and there is no buffer.
-            LandingError: the buffer takes no more.
+            LandingError: the buffer cannot be written.
         """
         with self._lock:
             self._check()
@@ -193,7 +194,7 @@ class LandingWriter:
         self._delivery.flush()
 
     def close(self) -> Landed:
-        """As `flush`; then try once to upload what is pending in the buffer, and end.
+        """As `flush`; then try once to upload the pending batches of the buffer, and end.
 
         Raises:
             StorageError, LandingError: as `flush`.
@@ -210,12 +211,12 @@ class LandingWriter:
         return self.landed()
 
     def landed(self) -> Landed:
-        """What has been done so far."""
-        state = told(self._buffer) if self._buffer else None
+        """The counts so far."""
+        state = state_of(self._buffer) if self._buffer else None
         warnings = []
         if self._names.behind > 1:
             warnings.append(
-                f"the clock went {self._names.behind:.0f} s backwards, or stood so when the last batch was written: "
+                f"the clock went {self._names.behind:.0f} s backwards, now or since the last batch was written: "
                 "file names wait for it to catch up"
             )
         return Landed(
@@ -245,25 +246,35 @@ class LandingWriter:
     def _add(self, rows: pa.Table, paths: pa.DictionaryArray, source: str, now: dt.datetime) -> None:
         faults = self._destination.faults(paths)
         if any(faults):
-            bad = np.array([fault is not None for fault in faults])[paths.indices.to_numpy()]
-            for index in np.flatnonzero(bad).tolist():
-                reason = faults[paths.indices[index].as_py()]
-                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(reason)))
-            good = pa.array(~bad)
-            rows, paths = rows.filter(good), paths.filter(good)
+            codes = paths.indices.to_numpy()
+            is_outside = np.array([fault is not None for fault in faults])[codes]
+            rows, paths = self._without(rows, paths, source, is_outside, lambda row: faults[codes[row]])
         if not self._is_fixed and rows.num_rows:
             rows, paths = self._fix(rows, paths, now)
         if refused := self._destination.refused_rows(rows, paths):
             if not self._taken and 2 * refused.rows.sum() > rows.num_rows:
-                raise SchemaError(refused.problem, refused.hint)  # not a few odd records, but what they mean
-            for index in np.flatnonzero(refused.rows).tolist():
-                self._reject(Rows(rows.slice(index, 1), source).rejected(ValueError(refused.problem.rstrip(":"))))
-            good = pa.array(~refused.rows)
-            rows, paths = rows.filter(good), paths.filter(good)
+                # The column has another meaning; these are not a few wrong values.
+                raise SchemaError(refused.problem, refused.hint)
+            reason = refused.problem.rstrip(":")
+            rows, paths = self._without(rows, paths, source, refused.rows, lambda _: reason)
         if not self._is_fixed and rows.num_rows:
             rows, paths = self._fix(rows, paths, now)
         self._taken += rows.num_rows
         self._batches.add(rows.select(self._destination.columns), paths)
+
+    def _without(
+        self,
+        rows: pa.Table,
+        paths: pa.DictionaryArray,
+        source: str,
+        is_rejected: npt.NDArray[np.bool_],
+        reason: Callable[[int], str | None],
+    ) -> tuple[pa.Table, pa.DictionaryArray]:
+        """Reject some rows, each with its reason; returns the others with their paths."""
+        for row in np.flatnonzero(is_rejected).tolist():
+            self._reject(Rows(rows.slice(row, 1), source).rejected(ValueError(reason(row))))
+        others = pa.array(~is_rejected)
+        return rows.filter(others), paths.filter(others)
 
     def _fix(self, rows: pa.Table, paths: pa.DictionaryArray, now: dt.datetime) -> tuple[pa.Table, pa.DictionaryArray]:
         """Fix the columns by the first rows that fit; they are those of another process if that was faster."""
@@ -301,7 +312,7 @@ class LandingWriter:
             self._bury()
 
     def _bury(self) -> None:
-        """Send the dead letters on their way."""
+        """Send the dead letters."""
         if not self._letters:
             return
         letters, self._letters, self._letters_size = self._letters, [], 0
@@ -318,7 +329,7 @@ class LandingWriter:
         return count
 
     def _tick(self) -> None:
-        """Close batches that have waited long enough, also while no records come."""
+        """Close batches that have reached their age, also while no records come."""
         while not self._closed.wait(min(_TICK, self._options.batch.age / 4)):
             try:
                 with self._lock:

@@ -3,7 +3,7 @@
 import datetime as dt
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
@@ -36,25 +36,25 @@ from lake_assets.orchestration.metadata import (
 )
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
-from lake_assets.orchestration.translator import StreamSpecs, specs_of
+from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
 
-PREVIEWS = 20  # of a range: a look at the rows takes longer than a small commit
-LOG_SECONDS = 1.0  # between two messages of progress, for Dagster takes longer to store one than a small commit takes
-NAMED_FAILURES = 20  # errors of a range, in the text of its one failure; the log and the ledger have them all
+PREVIEWS = 20  # of a range: reading rows takes longer than a small commit
+LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
+NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
-# Errors that may be gone a little later.
+# Errors after which a retry may succeed.
 PASSING = (StorageUnreachableError, CatalogUnreachableError, CommitConflictError)
-RETRIES = 2  # of a run in which nothing else went wrong
-RETRY_SECONDS = 30  # before the first; twice as many before the second
+RETRIES = 2  # of a run without other errors
+RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 
 Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.MaterializeResult[None]]
 
 
 class IngestConfig(dg.Config):
-    """What may be said of a run in the launchpad."""
+    """The options of a run in the launchpad."""
 
     force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
     landed_only: bool = Field(
@@ -63,48 +63,38 @@ class IngestConfig(dg.Config):
 
 
 def stream_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
-    """The asset whose partitions are those of the stream; its attributes are those of the config when `specs` is None.
+    """The asset with the stream's partitions; without `specs` its attributes are those of the config.
 
     A backfill is one run, with one Spark session, for each range of keys (`BackfillPolicy.single_run`): a run takes
-    seconds to start and a partition a fraction of one, and only this policy lets `dagster asset materialize` take a
-    `--partition-range`. With two dimensions Dagster makes a range for each value of the one with fewer. The run
-    commits partition by partition: one that fails does not stop the others, each committed one has its own
-    materialization, and the run then fails with the list of those that did not. The error of each of these is an
-    observation, which Dagster shows with the partition and counts as nothing.
+    seconds to start and a partition a fraction of one, and only this policy permits `--partition-range` in
+    `dagster asset materialize`. With two dimensions Dagster makes a range for each value of the smaller dimension. The
+    run commits partition by partition. A partition that fails does not stop the others. Each committed partition has
+    its own materialization. The error of a failed one is an observation, which does not change its status in Dagster,
+    and at its end the run fails with the list of them.
 
     Raises:
         ConfigError: Dagster does not take the stream's name, owners or kinds.
     """
     specs = specs or specs_of(stream)
     spec, landing = specs.table, specs.landing.key
+
+    def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
+        yield from _Run(stream, specs, context, config, sessions(pyspark)).events()
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy
-
-            @dg.asset(
-                key=spec.key,
-                description=spec.description,
-                group_name=spec.group_name,
-                owners=spec.owners,
-                tags=spec.tags,  # kinds are among them
-                metadata=spec.metadata,
-                code_version=spec.code_version,
+            decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
+                **asset_options(spec),
                 partitions_def=partitions_definition(stream),
                 backfill_policy=_backfill_policy(stream),
-                freshness_policy=spec.freshness_policy,
                 deps=[landing, *spec.deps],
-                automation_condition=spec.automation_condition,
-                # If all partitions are passed over there is nothing to check, and nothing new for what is downstream.
+                # If all partitions are skipped there is nothing to check, and nothing new for assets downstream.
                 output_required=False,
             )
-            def materialize(
-                context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource
-            ) -> Events:
-                yield from _Run(stream, specs, context, config, sessions(pyspark)).events()
-
+            return decorate(materialize)
     except dg.DagsterInvalidDefinitionError as error:
         raise ConfigError(f"streams.{stream.name}: Dagster does not take it: {error}") from error
-    return materialize
 
 
 def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
@@ -113,7 +103,7 @@ def _backfill_policy(stream: OpenStream) -> dg.BackfillPolicy:
 
 
 class _Run:
-    """One run over the partitions it was launched for."""
+    """One run over the partitions that it was launched for."""
 
     def __init__(
         self,
@@ -131,11 +121,11 @@ class _Run:
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
         self.failed: dict[str, Exception] = {}
-        self.told: dict[str, str] = {}  # the first key with an error of this text
+        self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.passed_over = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
-        self.view: PartitionView | None = None  # the last that was looked at
+        self.view: PartitionView | None = None  # of the last partition that was read
         self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
 
     def events(self) -> Events:
@@ -154,8 +144,8 @@ class _Run:
             with passing_on_interrupts(outcomes):
                 for outcome in outcomes:
                     key = partitions[outcome.partition]
-                    told = len(self.done) + len(self.failed) + self.passed_over
-                    self._note(key, f"{key} ({told + 1} of {len(keys)})", outcome)
+                    position = len(self.done) + len(self.failed) + self.passed_over + 1
+                    self._note(key, f"{key} ({position} of {len(keys)})", outcome)
         except BaseException as error:
             self._log_progress()
             yield from self._events_by_partition()
@@ -167,7 +157,7 @@ class _Run:
         if self.failed:
             yield from self._events_by_partition()
             failure, retry = self._failure(len(keys)), self.context.retry_number
-            # By a retry policy Dagster would also begin a run anew that somebody has cancelled.
+            # With a retry policy Dagster would also retry a run that somebody has cancelled.
             if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
                 raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
             scope = Scope(
@@ -177,7 +167,7 @@ class _Run:
             )
             yield from evaluations_of_failed_run(self.stream, self.context, scope)
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
-            # An error of ours says all in its text; of another the UI shows where it came from.
+            # For an error that is not ours the UI shows the traceback.
             raise failure from (unforeseen[0] if unforeseen else None)
         if self.passed_over:
             yield from self._events_by_partition()
@@ -194,7 +184,7 @@ class _Run:
         yield dg.MaterializeResult()
 
     def _partitions(self, keys: Sequence[str]) -> dict[Partition, str]:
-        """The key of each partition; a key that names none has failed."""
+        """The key of each partition; a key without a partition has failed."""
         partitions = {}
         for key in keys:
             try:
@@ -208,24 +198,24 @@ class _Run:
         error = outcome.error
         if outcome.result is not None:
             self.done[key] = self._describe(outcome.result, outcome.partition) | self.unmatched
-            self._tell(f"{label} {_figures(outcome.result)}")
+            self._log(f"{label} {_figures(outcome.result)}")
         elif error is not None:
             if is_interrupt(error):
                 raise error
-            first = self.told.setdefault(text_of(error), key)
+            first = self.first_keys.setdefault(text_of(error), key)
             self.failed[key] = error
             if first != key:
-                self._tell(f"{label} failed by the same error as {first}")
+                self._log(f"{label} failed by the same error as {first}")
             elif isinstance(error, LakeAssetsError):
                 self.context.log.error(f"{label} failed: {error}")
             else:
-                # Not foreseen, but no reason to give up the partitions that follow.
+                # A bug, but the next partitions may succeed.
                 self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
             self.passed_over += 1
-            self._tell(f"{label} passed over: nothing has landed yet")
+            self._log(f"{label} passed over: nothing has landed yet")
 
-    def _tell(self, line: str) -> None:
+    def _log(self, line: str) -> None:
         self.progress.append(line)
         if time.monotonic() > self.logged_at + LOG_SECONDS:
             self._log_progress()
@@ -246,13 +236,13 @@ class _Run:
             with self.stream.lake.open(read_only=True) as lake:
                 view = view_partition(lake, self.stream.table, partition, result.row.row_count)
         except LakeAssetsError as error:
-            # What was committed is committed, with or without a preview.
+            # The commit is done, with or without a preview.
             self.context.log.warning(f"No preview of {partition}: {error}")
         self.view = view or self.view
         return materialization_metadata(result, view, partition, landing)
 
     def _events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-        """The events of a run that not all partitions came through, for which Dagster makes none."""
+        """The events of a run in which not all partitions succeeded, for which Dagster makes none."""
         asset = self.context.asset_key
         for key, metadata in self.done.items():
             yield dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=_tags(key))

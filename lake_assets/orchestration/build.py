@@ -25,12 +25,12 @@ def build_definitions(
     pyspark: LazyPySparkResource | None = None,
     translator: LakeAssetsTranslator | None = None,
 ) -> dg.Definitions:
-    """For each stream an asset with what belongs to it, for each lake what belongs to that, and the resources.
+    """The definitions of each stream and each lake, and the resources.
 
     Nothing is connected or started yet.
 
-    The in-process executor is the default because a run has few steps: a process of its own for each would start
-    Python and Dagster every time.
+    The in-process executor is the default because a run has few steps, and a process for each would start Python and
+    Dagster every time.
 
     Args:
         config: a loaded config, or the path of its file; when None, the config in use (see `load_config`).
@@ -38,7 +38,7 @@ def build_definitions(
         translator: gives each asset its key, group, tags, owners and description; those of the config when None.
 
     Raises:
-        ConfigError: the config cannot be read or is not valid, Dagster does not take what it says of a stream, or two
+        ConfigError: the config cannot be read or is not valid, Dagster refuses an attribute of a stream, or two
             definitions would have one name.
     """
     config = loaded(config)
@@ -50,7 +50,8 @@ def build_definitions(
     jobs, schedules = maintenance(config)
     of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
     sensors = [
-        ended_runs_sensor(lake, [(one, specs[one.name].table.key) for one in some]) for lake, some in writers.items()
+        ended_runs_sensor(lake, [(stream, specs[stream.name].table.key) for stream in of_lake])
+        for lake, of_lake in writers.items()
     ]
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],

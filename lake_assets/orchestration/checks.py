@@ -1,4 +1,4 @@
-"""The checks of a stream as Dagster's asset checks: after each refresh, and whenever somebody runs them alone."""
+"""The checks of a stream as Dagster's asset checks: after each refresh, and on their own."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +24,10 @@ Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
 
 def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefinition | None:
-    """All checks of a stream's asset, as one step; None where the config skips them all.
+    """All checks of a stream's asset as one step; None if the config skips them all.
 
-    After a refresh they look at the partitions of that run; alone, at the whole table. One that the config names as
-    blocking keeps the assets downstream from running.
+    After a refresh they check the partitions of that run; on their own, the whole table. If a check that the config
+    names as blocking fails, assets downstream do not run.
     """
     names = list(checks_of(stream))
     if not names:
@@ -48,7 +48,7 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
             for spec in wanted:
                 yield from evaluator.of_scope(spec.name, scope)
                 left.remove(spec.name)
-                # What Dagster makes of an `AssetCheckResult` by itself, which cannot name a partition.
+                # Dagster makes this output itself from an `AssetCheckResult`, which cannot name a partition.
                 yield dg.Output(None, output_of(spec))
         except dg.DagsterExecutionInterruptedError:
             for name in left:
@@ -69,10 +69,10 @@ def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpe
 
 
 def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Sequence[str]) -> Scope:
-    """What the run refreshed.
+    """The partitions that the run refreshed.
 
-    If the run does only the rest of a run that failed, it is what that one refreshed; if it is of the checks alone, it
-    is the partitions that it was launched for.
+    If the run is the rest of a failed run, these are the failed run's. If it has only checks, they are the partitions
+    that it was launched for.
     """
     run: dg.DagsterRun | None = context.run
     while run is not None:
@@ -88,30 +88,30 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
 def evaluations_of_failed_run(
     stream: OpenStream, context: dg.AssetExecutionContext, scope: Scope
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The checks after a run of which some partitions failed, for then Dagster does not begin their own step.
+    """The checks after a run with failed partitions; Dagster does not start their own step then.
 
-    One that cannot be made is in the log.
+    A check that cannot be made is logged.
     """
     evaluator = _evaluator(stream, context)
-    is_told = False
+    has_landing_zone = False
     for name in _in_run(stream, context):
         try:
             yield from evaluator.of_scope(name, scope)
-            is_told = is_told or name == "landing_zone"
+            has_landing_zone = has_landing_zone or name == "landing_zone"
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")
             yield from evaluator.not_run(name)
-        except Exception:  # whatever it is, the run's own failure is what must be seen
+        except Exception:  # the run's own failure must be shown
             context.log.exception(f"Check {name} was not made")
             yield from evaluator.not_run(name)
-    if not is_told:
+    if not has_landing_zone:
         yield from evaluator.failed(scope.failed)
 
 
 def evaluations_of_cancelled_run(
     stream: OpenStream, context: dg.AssetExecutionContext, done: Iterable[str]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """What is still known after a run that was cancelled, of whose partitions these keys are done: nothing is read."""
+    """The earlier results after a cancelled run that has committed these keys; nothing is read."""
     evaluator = _evaluator(stream, context)
     begun: tuple[Partition, ...] = ()
     try:
@@ -120,12 +120,12 @@ def evaluations_of_cancelled_run(
         context.log.warning(f"The ledger could not be read: {error}")
     yield from evaluator.failed(begun)
     for name in _in_run(stream, context):
-        told = map(partition_key, begun) if name == "landing_zone" else ()
-        yield from evaluator.not_run(name, [*done, *told])
+        failed = map(partition_key, begun) if name == "landing_zone" else ()
+        yield from evaluator.not_run(name, [*done, *failed])
 
 
 def evaluations_of_idle_run(stream: OpenStream, context: dg.AssetExecutionContext) -> Iterator[dg.AssetCheckEvaluation]:
-    """What is still known after a run that passed all its partitions over, for then Dagster skips the checks."""
+    """The earlier results after a run that skipped all its partitions; Dagster skips the checks then."""
     evaluator = _evaluator(stream, context)
     for name in _in_run(stream, context):
         yield from evaluator.not_run(name)

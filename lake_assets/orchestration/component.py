@@ -1,6 +1,6 @@
-"""A stream as a Dagster component, so that a project of one's own takes it from a `defs.yaml`, without Python.
+"""A stream as a Dagster component: a project defines it in a `defs.yaml`, without Python.
 
-The attributes are checked by the models of `lake.yaml`, so Dagster's own check names file, line and key of a fault.
+The models of `lake.yaml` validate the attributes, so Dagster's own error names file, line and key.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ from lake_assets.streams.stream import OpenStream, open_stream
 
 
 class LakeStreamAttributes(Model):
-    """What stands under `attributes` in the `defs.yaml`; lake and stream have the keys of `lake.yaml`."""
+    """The `attributes` of the `defs.yaml`; lake and stream have the keys of `lake.yaml`."""
 
     name: Identifier = Field(description="Of the stream, and so of the asset.")
     lake: Lake
@@ -36,12 +36,12 @@ class LakeStreamAttributes(Model):
     @model_validator(mode="after")
     def _one_lake(self) -> Self:
         if self.stream.lake is not None:
-            raise ValueError("stream.lake names a lake, and a component has but its own, under `lake`: remove it")
+            raise ValueError("stream.lake names a lake, but a component has only its own, under `lake`: remove it")
         return self
 
 
 class LakeStream(dg.Component):
-    """One table's worth of landed files, kept in a DuckLake one partition at a time.
+    """Landed files as one table of a DuckLake, refreshed one partition at a time.
 
     A subclass that overrides `get_asset_spec` changes keys, groups, tags, owners or descriptions of its assets.
     """
@@ -51,18 +51,18 @@ class LakeStream(dg.Component):
 
     @classmethod
     def get_model_cls(cls) -> type[BaseModel]:
-        """The model that Dagster checks the attributes by."""
+        """The model by which Dagster validates the attributes."""
         return LakeStreamAttributes
 
     @classmethod
     def load(cls, attributes: BaseModel | None, context: dg.ComponentLoadContext) -> Self:
-        """The component with its templates filled in and its paths taken from the folder of the `defs.yaml`."""
+        """The component with its templates resolved and its paths relative to the folder of the `defs.yaml`."""
         assert isinstance(attributes, LakeStreamAttributes)  # noqa: S101 - by get_model_cls
         written = _plain(attributes.model_dump(by_alias=True, exclude_unset=True))
         filled = LakeStreamAttributes.model_validate(context.resolution_context.resolve_value(written))
         lake = filled.name
         folder = context.path if context.path.is_dir() else context.path.parent
-        # The config tells what is written from what is a default.
+        # The config distinguishes written values from defaults.
         config = {
             "lakes": {lake: filled.lake.model_dump(by_alias=True)},
             "streams": {filled.name: filled.stream.model_dump(by_alias=True, exclude_unset=True) | {"lake": lake}},
@@ -73,7 +73,7 @@ class LakeStream(dg.Component):
 
     @cached_property
     def stream(self) -> OpenStream:
-        """The stream, opened: what `read_partition` and the other functions of `lake_assets` take."""
+        """The open stream, for `read_partition` and the other functions of `lake_assets`."""
         return open_stream(self.config)
 
     @property
@@ -83,7 +83,7 @@ class LakeStream(dg.Component):
 
     @property
     def partitions_def(self) -> dg.PartitionsDefinition[str]:
-        """The partitions of the stream's asset, for assets downstream with the same ones."""
+        """The partitions of the stream's asset, for assets downstream."""
         return partitions_definition(self.stream)
 
     def partition(self, key: str) -> Partition:
@@ -121,7 +121,7 @@ def _shared_resource(settings: tuple[tuple[str, str], ...]) -> LazyPySparkResour
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what a model dumps
-    """The value with its secrets in the clear, for they may be templates such as `{{ env.PASSWORD }}`."""
+    """The value with its secrets in plain text, because they may be templates such as `{{ env.PASSWORD }}`."""
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     if isinstance(value, Mapping):

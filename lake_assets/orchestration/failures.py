@@ -1,4 +1,4 @@
-"""Texts of what failed in a run: an error that several partitions share is reported once."""
+"""Texts of a run's errors: an error that several partitions share is reported once."""
 
 from collections.abc import Mapping
 
@@ -7,17 +7,17 @@ from lake_assets.layout.texts import first_lines, several
 
 
 def text_of(error: Exception) -> str:
-    """What Dagster shows of an error."""
+    """The text of an error in Dagster."""
     return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:
-    """A line for each error, which begins with the names of those that have it.
+    """A line for each error, which begins with the names that it belongs to.
 
     Args:
-        texts: the error's text by the name of what failed.
-        most: so many lines; one more says how many errors there are besides.
-        elsewhere: where those are reported.
+        texts: the error's text by a name.
+        most: number of lines; one more counts the other errors.
+        elsewhere: names where the others are reported.
     """
     by_text: dict[str, list[str]] = {}
     for name, text in texts.items():

@@ -1,4 +1,4 @@
-"""A Dagster job and a schedule for each stream with a buffer: upload what is still pending."""
+"""A Dagster job and a schedule for each stream with a buffer: upload the pending batches."""
 
 import dagster as dg
 
@@ -7,16 +7,16 @@ from lake_assets.streams.stream import OpenStream
 
 
 def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
-    """The schedule, with its job `drain_<stream>`, that empties the stream's buffer; None where there is none.
+    """The schedule, with its job `drain_<stream>`, that uploads the stream's buffer; None if the stream has none.
 
-    It runs as soon as the location is loaded. Dagster must run on the machine that has the buffer. A run that finds an
-    output away, or expired batches, fails with the reason, so that it is seen; the batches stay.
+    It is on from the start. Dagster must run on the machine that has the buffer. If an output is away, or batches have
+    expired, the run fails with the reason; the batches stay.
     """
     options = stream.config.landing
     if options is None or options.buffer is None:
         return None
 
-    @dg.op(name=f"drain_{stream.name}_buffer", description="Uploads what the landing buffer holds, oldest first.")
+    @dg.op(name=f"drain_{stream.name}_buffer", description="Uploads the batches in the landing buffer, oldest first.")
     def upload(context: dg.OpExecutionContext) -> None:
         drained = drain(stream.name, stream.config)
         context.log.info(
@@ -25,14 +25,14 @@ def drain_schedule(stream: OpenStream) -> dg.ScheduleDefinition | None:
         problems = list(drained.errors)
         if drained.expired:
             problems.append(
-                f"{drained.expired:,} batches have waited longer than the retention of "
+                f"{drained.expired:,} batches have been pending for longer than the retention of "
                 f"{options.buffer.retention_days if options.buffer else 0:g} days; they are kept."
             )
         if problems:
             # The next tick of the schedule is the retry.
             raise dg.Failure("\n".join(problems), allow_retries=False)
 
-    @dg.job(name=f"drain_{stream.name}", description=f"Upload what the landing buffer of {stream.name} holds.")
+    @dg.job(name=f"drain_{stream.name}", description=f"Upload the batches in the landing buffer of {stream.name}.")
     def job() -> None:
         upload()
 

@@ -1,13 +1,12 @@
-"""The landing zone as an asset above the stream's, and the automation that follows it.
+"""The landing zone as an asset upstream of the stream's, and the automation that follows it.
 
-The asset is observed, never materialized: others write it. An observation has the version of each partition that
-waits to be ingested, its fingerprint, so that Dagster's own automation refreshes just these, however old they are.
+The asset is observed, never materialized, because others write it. An observation has a version, the fingerprint, of
+each partition with new objects. Dagster's own automation refreshes these partitions, however old they are.
 """
 
 import datetime as dt
 import itertools
 import warnings
-from collections.abc import Mapping
 
 import dagster as dg
 
@@ -16,7 +15,9 @@ from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG, keys_bet
 from lake_assets.orchestration.partitions import (
     dimension_key,
     dimensions,
-    dynamic_name,
+    joined_key,
+    keys_of,
+    new_dynamic_keys,
     partition_key,
     partition_of,
     partitions_definition,
@@ -36,7 +37,7 @@ def landing_name(stream: str) -> str:
 def landing_asset(stream: OpenStream, spec: dg.AssetSpec) -> dg.SourceAsset:
     """The asset `<stream>_landing`; to observe it is to see which partitions wait.
 
-    Of the attributes Dagster takes no owners and no dependencies for such an asset.
+    Dagster has no owners and no dependencies for such an asset.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -61,11 +62,10 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
     pending = scan.pending
     calendar = Calendar(stream.config)
     why = {partition: error for partition in pending if (error := calendar.outside(partition)) is not None}
-    _add_values(context.instance, stream, {p: text for p, text in pending.items() if p not in why})
-    known = {
-        name: set(definition.get_partition_keys(dynamic_partitions_store=context.instance))
-        for name, definition in dimensions(stream).items()
-    }
+    inside = [partition for partition in pending if partition not in why]
+    for name, keys in new_dynamic_keys(stream, context.instance, inside).items():
+        context.instance.add_dynamic_partitions(name, keys)
+    known = {name: set(keys_of(definition, context.instance)) for name, definition in dimensions(stream).items()}
     versions = {}
     outside = []
     for partition, fingerprint in pending.items():
@@ -75,7 +75,7 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
             versions[partition_key(partition)] = fingerprint
         else:
             outside.append(str(partition))
-    context.log.info(f"{len(versions):,} partitions wait to be ingested")
+    context.log.info(f"{len(versions):,} partitions have new objects")
     if outside:
         context.log.warning(
             f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
@@ -108,7 +108,7 @@ def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> lis
     keys = []
     for name, definition in dimensions(stream).items():
         if name not in windows:
-            keys.append(list(definition.get_partition_keys(dynamic_partitions_store=instance)))
+            keys.append(keys_of(definition, instance))
             continue
         window = windows[name]
         if window is None:
@@ -116,41 +116,29 @@ def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> lis
         first, last = map(dimension_key, window)
         keys.append(keys_between(definition, first, last))
     names = list(dimensions(stream))
-    joined = (dict(zip(names, some, strict=True)) for some in itertools.product(*keys))
     return [
-        partition_of(stream.config.columns, dg.MultiPartitionKey(some) if len(some) > 1 else next(iter(some.values())))
-        for some in joined
+        partition_of(stream.config.columns, joined_key(dict(zip(names, combination, strict=True))))
+        for combination in itertools.product(*keys)
     ]
 
 
-def _add_values(instance: dg.DagsterInstance, stream: OpenStream, partitions: Mapping[Partition, str]) -> None:
-    """Let Dagster know the values of discovered columns."""
-    for name, definition in dimensions(stream).items():
-        if isinstance(definition, dg.DynamicPartitionsDefinition):
-            known = set(definition.get_partition_keys(dynamic_partitions_store=instance))
-            new = sorted({dimension_key(partition.texts()[name]) for partition in partitions} - known)
-            if new:
-                instance.add_dynamic_partitions(dynamic_name(stream.name, name), new)
-
-
 def automation_condition(stream: OpenStream) -> dg.AutomationCondition[dg.AssetKey | dg.AssetCheckKey] | None:
-    """When Dagster refreshes a partition by itself: its landing zone has a new version; None without `automation`.
+    """The condition of a refresh: the partition's landing zone has a new version; None without `automation`.
 
-    Unlike `AutomationCondition.eager` it does not stop at the newest dates. And only a request handles a version, not
-    any materialization: that of a run that listed the partition before the version was seen may come after it. A
-    request too many costs a listing.
+    Unlike `AutomationCondition.eager` it includes old dates. Only a request resets it, not a materialization: one of a
+    run that listed the partition before the new version may come after it. A superfluous request costs a listing.
     """
     if stream.config.automation is None:
         return None
     landed = dg.AutomationCondition.any_deps_updated()
-    # What is new since the request is more than was requested.
+    # A version that is newer than the request was not requested.
     requested = dg.AutomationCondition.newly_requested() & ~landed
     changed = landed.since(requested | dg.AutomationCondition.initial_evaluation())
     return (changed & ~dg.AutomationCondition.in_progress()).with_label("landed")
 
 
 def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.ScheduleDefinition | None:
-    """The schedule `observe_<stream>_schedule` that looks at the landing zone; None without `automation`."""
+    """The schedule `observe_<stream>_schedule` that observes the landing zone; None without `automation`."""
     automation = stream.config.automation
     if automation is None:
         return None
@@ -159,7 +147,7 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
         job=dg.define_asset_job(
             f"observe_{stream.name}",
             selection=dg.AssetSelection.assets(landing.key),
-            description=f"See which partitions of {stream.name} wait to be ingested.",
+            description=f"Find the partitions of {stream.name} that have new objects.",
         ),
         cron_schedule=automation.cron,
         execution_timezone=automation.time_zone or stream.config.time_zone,
@@ -168,7 +156,7 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
 
 
 def automation_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
-    """What evaluates the automation of a stream; None without `automation`."""
+    """The sensor that evaluates the automation of a stream; None without `automation`."""
     if stream.config.automation is None:
         return None
     return dg.AutomationConditionSensorDefinition(

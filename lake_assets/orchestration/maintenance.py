@@ -17,63 +17,63 @@ NAMED = 20
 
 
 class MaintainConfig(dg.Config):
-    """What may be said of a run in the launchpad."""
+    """The options of a run in the launchpad."""
 
-    dry_run: bool = Field(False, description="Say what would be done, and change nothing.")
+    dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
 
 
 def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
-    """The job of one lake. A partition that could not be compacted fails the run, so that it is seen."""
+    """The job of one lake. A run fails if a partition could not be compacted."""
 
     @dg.op(name=f"maintain_{lake}_lake", description=f"Expires snapshots, deletes files and compacts in lake {lake}.")
-    def tidy(context: dg.OpExecutionContext, config: MaintainConfig, pyspark: LazyPySparkResource) -> None:
+    def run_maintenance(context: dg.OpExecutionContext, config: MaintainConfig, pyspark: LazyPySparkResource) -> None:
         try:
-            done = maintain(lakes, lake, sessions(pyspark), dry_run=config.dry_run)
+            maintained = maintain(lakes, lake, sessions(pyspark), dry_run=config.dry_run)
         except LakeAssetsError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        figures = maintenance_figures(done)
+        figures = maintenance_figures(maintained)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
-        for uri in [*done.cleaned.deleted, *(orphan.uri for orphan in done.orphans)]:
+        for uri in [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]:
             context.log.debug(f"deleted {uri}")
-        for uri in done.cleaned.unreachable:
-            context.log.warning(f"{uri} waits to be deleted, and lies in no storage of the config")
-        for one in done.cleaned.others:
-            context.log.warning(f"{one.uri} is kept: {one.why}")
-        context.add_output_metadata(figures | kept_objects(done))
-        if done.left:
-            texts = {f"{one.stream} {one.partition}": one.why or "" for one in done.left}
+        for uri in maintained.cleaned.unreachable:
+            context.log.warning(f"{uri} is to be deleted, but is in no storage of the config")
+        for kept in maintained.cleaned.others:
+            context.log.warning(f"{kept.uri} is kept: {kept.why}")
+        context.add_output_metadata(figures | kept_objects(maintained))
+        if maintained.left:
+            texts = {f"{left.stream} {left.partition}": left.why or "" for left in maintained.left}
             lines = lines_by_text(texts, NAMED, "the command `lake-assets maintain` names them all.")
             raise dg.Failure(
-                "\n".join([f"{len(done.left)} partitions could not be compacted.", *lines]), allow_retries=False
+                "\n".join([f"{len(maintained.left)} partitions could not be compacted.", *lines]), allow_retries=False
             )
 
     @dg.job(name=f"maintain_{lake}", description=f"Maintenance of lake {lake}.")
     def job() -> None:
-        tidy()
+        run_maintenance()
 
     return job
 
 
-def maintenance_figures(done: Maintained) -> dict[str, int]:
-    """What was done, in numbers."""
+def maintenance_figures(maintained: Maintained) -> dict[str, int]:
+    """The counts of a maintenance run."""
     return {
-        "snapshots_expired": len(done.expired),
-        "files_deleted": len(done.cleaned.deleted) + len(done.orphans),
-        "orphans_deleted": len(done.orphans),
-        "bytes_deleted": done.bytes_deleted,
-        "objects_kept": len(done.cleaned.others),
-        "partitions_compacted": len(done.compacted) - len(done.left),
-        "partitions_left": len(done.left),
-        "ledger_rows_moved": done.flushed,
+        "snapshots_expired": len(maintained.expired),
+        "files_deleted": len(maintained.cleaned.deleted) + len(maintained.orphans),
+        "orphans_deleted": len(maintained.orphans),
+        "bytes_deleted": maintained.bytes_deleted,
+        "objects_kept": len(maintained.cleaned.others),
+        "partitions_compacted": len(maintained.compacted) - len(maintained.left),
+        "partitions_left": len(maintained.left),
+        "ledger_rows_moved": maintained.flushed,
     }
 
 
-def kept_objects(done: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
-    """The landed objects that were to be deleted, and are not what was registered."""
-    others = done.cleaned.others
+def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
+    """The landed objects that were to be deleted, but have changed since they were registered."""
+    others = maintained.cleaned.others
     if not others:
         return {}
-    lines = [f"- `{one.uri}`: {one.why}" for one in others]
+    lines = [f"- `{kept.uri}`: {kept.why}" for kept in others]
     shown = first_lines(lines, NAMED, "- and {more:,} more; the log names them all")
     return {"objects_kept_are": dg.MetadataValue.md("\n".join(shown))}
 

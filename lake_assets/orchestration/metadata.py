@@ -1,6 +1,6 @@
-"""What a materialization shows in Dagster's UI: figures by name, the table's schema, a preview, the ledger row.
+"""The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
 
-Figures are numbers under plain names, one meaning a name, so that Dagster plots them by partition: `rows`,
+Figures are numbers under plain names, so that Dagster plots them by partition: `rows`,
 `rows_before`, `files`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with `seconds_<step>`.
 """
 
@@ -28,12 +28,12 @@ Metadata = dict[str, dg.MetadataValue[Any]]
 
 
 def default_description(stream: OpenStream) -> str:
-    """What is said of an asset whose stream has no description of its own."""
-    return f"Table `{stream.table}`, kept true to `{stream.source.root}` one partition at a time."
+    """The description of an asset if its stream has none."""
+    return f"Table `{stream.table}`, refreshed from `{stream.source.root}` one partition at a time."
 
 
 def definition_metadata(stream: OpenStream) -> Metadata:
-    """What the asset shows before it has run: where its rows come from, where they go, and the rules between."""
+    """The metadata of the asset before its first run: source, destination, catalog and ledger."""
     return {
         "dagster/table_name": dg.MetadataValue.text(str(stream.table)),
         "source": dg.MetadataValue.path(stream.files_uri),
@@ -46,11 +46,11 @@ def definition_metadata(stream: OpenStream) -> Metadata:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition as the lake has it: its table's columns, how many rows it has, and the first of them as text."""
+    """A partition in the lake: its table's columns, its number of rows, and the first rows as text."""
 
     columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
     rows: int
-    preview: tuple[tuple[str | None, ...], ...] | None  # None: not looked at
+    preview: tuple[tuple[str | None, ...], ...] | None  # None: not read
 
     def without_preview(self, rows: int | None) -> "PartitionView | None":
         """The view of another partition of the same table, of which only the number of rows is known."""
@@ -60,16 +60,16 @@ class PartitionView:
 def view_partition(
     session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
 ) -> PartitionView | None:
-    """Look at a partition.
+    """Read the columns, the number of rows and a preview of a partition.
 
     Args:
         session: an open lake.
         table: the stream's destination.
-        partition: which.
-        rows: how many rows it has, if that is known from its commit; they are counted otherwise.
+        partition: of the table.
+        rows: its number of rows, if that is known from its commit; they are counted otherwise.
 
     Returns:
-        What is there; None where the table does not exist.
+        The view; None if the table does not exist.
 
     Raises:
         CatalogError: the lake cannot be read.
@@ -80,7 +80,7 @@ def view_partition(
             return None
         ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
     columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
-    # Cast and cut by DuckDB: any type has a text, and a value of megabytes stays there.
+    # DuckDB casts and cuts: any type has a text, and long values are not fetched.
     preview = session.rows(
         f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
         f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
@@ -92,14 +92,13 @@ def view_partition(
 def materialization_metadata(
     result: IngestResult, view: PartitionView | None, partition: Partition, landing: dg.AssetKey | None = None
 ) -> Metadata:
-    """What one partition's materialization event carries.
+    """The metadata of one partition's materialization.
 
     Args:
-        result: what the ingest did.
-        view: the partition as the lake has it now, for rows, schema and preview; None where there is no table.
-        partition: which partition it is.
-        landing: key of the asset whose columns of the same names the table's come from; None if a transform makes
-            them.
+        result: of the ingest.
+        view: the partition in the lake, for rows, schema and preview; None if there is no table.
+        partition: that was ingested.
+        landing: key of the asset that the table's columns come from by their names; None if a transform makes them.
     """
     row = result.row
     numbers: dict[str, int | None] = {
@@ -141,7 +140,7 @@ def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage
 
 
 def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str]) -> dg.TableSchema:
-    """A table's columns for Dagster, those of the partition marked as such."""
+    """A table's columns for Dagster, with the partition columns marked."""
     names = {name.lower() for name in partitioned}
     return dg.TableSchema(
         columns=[
@@ -152,7 +151,7 @@ def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str])
 
 
 def preview_markdown(view: PartitionView) -> str:
-    """The first rows as a Markdown table; what a value holds is shown, never obeyed. NULL is in italics."""
+    """The first rows as a Markdown table; values are escaped, and NULL is in italics."""
     table = markdown_table(
         [markdown(name) for name, _ in view.columns],
         (["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
@@ -173,7 +172,7 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: C
 
 
 def markdown(text: str) -> str:
-    """The text as it stands in a cell of a Markdown table: one line, every mark of Markdown and HTML escaped."""
+    """The text for a cell of a Markdown table: one line, every mark of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(text.split()))
 
 

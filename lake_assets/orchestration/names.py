@@ -1,4 +1,4 @@
-"""The names that Dagster's definitions get, and that no two of them share one."""
+"""The names of Dagster's definitions, which must differ."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,26 +7,24 @@ import dagster as dg
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
-from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import OWN_JOB, step_of
 from lake_assets.orchestration.evaluations import step_of_checks
-from lake_assets.orchestration.partitions import dynamic_name
+from lake_assets.orchestration.partitions import dynamic_columns, dynamic_name
 from lake_assets.orchestration.translator import StreamSpecs
 
 
 def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]) -> None:
-    """Refuse a config of which two definitions would have one name.
+    """Refuse a config in which two definitions would have one name.
 
-    Assets, jobs, and the steps that they consist of have their names from one space. The name of an asset's step is its
-    key with two underscores between the parts.
+    Assets, jobs and their steps share one namespace.
 
     Args:
-        config: whose definitions they are.
+        config: of the definitions.
         specs: the attributes of each stream's assets.
-        ledgers: those of the ledger of each lake that has streams.
+        ledgers: the attributes of the ledger of each lake that has streams.
 
     Raises:
-        ConfigError: it is such a config; the error names both.
+        ConfigError: two definitions share a name; the error names both.
     """
     owners: dict[str, str] = {OWN_JOB: "a job of Dagster's own"}
     for name, owner in _names(config, specs, ledgers):
@@ -37,20 +35,21 @@ def check_names(config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: M
             )
         owners[name] = owner
     sets: dict[str, str] = {}
-    for stream, column in _dynamic(config):
-        name, place = dynamic_name(stream, column), f"streams.{stream}.partitions.{column}"
+    columns = [(name, column) for name, stream in config.streams.items() for column in dynamic_columns(stream)]
+    for stream, column in columns:
+        name, owner = dynamic_name(stream, column), f"streams.{stream}.partitions.{column}"
         if name in sets:
             raise ConfigError(
-                f"{place} and {sets[name]} would share the dynamic partitions {name} in Dagster:",
+                f"{owner} and {sets[name]} would share the dynamic partitions {name} in Dagster:",
                 "rename one of the streams, or give one of the columns its values.",
             )
-        sets[name] = place
+        sets[name] = owner
 
 
 def _names(
     config: LakeConfig, specs: Mapping[str, StreamSpecs], ledgers: Mapping[str, dg.AssetSpec]
 ) -> Iterator[tuple[str, str]]:
-    """Each name, and whose it is."""
+    """Each name and its owner."""
     for name in config.lakes:
         if name in ledgers:
             yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"
@@ -72,11 +71,3 @@ def _beside(name: str, stream: Stream) -> Iterator[tuple[str, str]]:
     if stream.landing and stream.landing.buffer:
         yield f"drain_{name}", f"the buffer's job of streams.{name}"
         yield f"drain_{name}_buffer", f"the buffer's step of streams.{name}"
-
-
-def _dynamic(config: LakeConfig) -> Iterator[tuple[str, str]]:
-    """The streams and columns whose values are found, not configured."""
-    for name, stream in config.streams.items():
-        for column, field in stream.partitions.items():
-            if field.values is None and field.type not in TIME_TYPES:
-                yield name, column

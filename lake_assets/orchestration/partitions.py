@@ -1,33 +1,33 @@
-"""Dagster's partitions of a stream, and the way between a Dagster key and a `Partition`.
+"""Dagster's partitions of a stream, and the conversion between a Dagster key and a `Partition`.
 
-A column is a dimension, its name the dimension's, and a value's key is its text as a path writes it:
-percent-encoded, NULL as `__HIVE_DEFAULT_PARTITION__`. What Dagster forbids in keys, or splits them at, is
-percent-encoded too: `,` and `|` (and brackets, which a path encodes already) and `...`. An empty text, which a column
-with `empty: value` may have, is `__EMPTY__`, and that text itself is `%5F_EMPTY__`. So each partition has one
-key and each key one partition.
+A column is a dimension of the same name, and the key of a value is its text in a path: percent-encoded, NULL as
+`__HIVE_DEFAULT_PARTITION__`. Texts that Dagster forbids in keys, or splits them at, are percent-encoded too: `,` and
+`|` (and brackets, which a path encodes already) and `...`. An empty text, which a column with `empty: value` may have,
+is `__EMPTY__`, and that text itself is `%5F_EMPTY__`. So each partition has one key, and each key one partition.
 
-With two columns Dagster joins the dimensions by `|` in the order of their names, whatever order the path has.
+With two columns Dagster joins the dimensions by `|` in the order of their names, not of the path.
 """
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import dagster as dg
 
 from lake_assets.config.partition_fields import PartitionField
+from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.streams.calendar import configured_values
 from lake_assets.streams.stream import OpenStream
 
-# `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition` say which these are.
+# Documented at `dagster.StaticPartitionsDefinition` and `MultiPartitionsDefinition`.
 _FORBIDDEN = {",": "%2C", "|": "%7C", "...": "%2E%2E%2E"}
 _JOINT = "|"
 EMPTY = "__EMPTY__"  # the key of the empty text, for columns with `empty: value`
 
-# When a window begins.
+# The beginnings of windows.
 _CRONS: Mapping[TimeName, str] = MappingProxyType(
     {"year": "0 0 1 1 *", "month": "0 0 1 * *", "date": "0 0 * * *", "hour": "0 * * * *"}
 )
@@ -37,16 +37,16 @@ def partitions_definition(stream: OpenStream) -> dg.PartitionsDefinition[str]:
     """The partitions that Dagster offers for a stream: one dimension for each partition column.
 
     A column that is a time has a partition for each year, month, day or hour from `start` to `end`, or to today, both
-    included; today is that of the stream's time zone, hours are those of UTC. Any other column has its configured
-    values, or, where the config has none, the keys that were added to the dynamic partitions `dynamic_name` names. A
-    partition whose time is NULL is in no window, and is ingested by the command line.
+    included. Today is that of the stream's time zone; hours are those of UTC. Any other column has its configured
+    values or, without these, the keys that were added to its dynamic partitions (`dynamic_name`). A partition whose
+    time is NULL is in no window; the command line ingests it.
     """
-    found = dimensions(stream)
-    return dg.MultiPartitionsDefinition(found) if len(found) > 1 else next(iter(found.values()))
+    by_column = dimensions(stream)
+    return dg.MultiPartitionsDefinition(by_column) if len(by_column) > 1 else next(iter(by_column.values()))
 
 
 def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
-    """Whether a key is one of the stream's partitions as its config is now."""
+    """Whether a key is one of the stream's partitions by its present config."""
     with dg.partition_loading_context(dynamic_partitions_store=instance):
         return partitions_definition(stream).has_partition_key(key)
 
@@ -54,6 +54,29 @@ def has_key(stream: OpenStream, key: str, instance: dg.DagsterInstance) -> bool:
 def dimensions(stream: OpenStream) -> dict[str, dg.PartitionsDefinition[str]]:
     """The dimension of each partition column, by the column's name."""
     return {column.name: _dimension(stream, column) for column in stream.config.columns}
+
+
+def dynamic_columns(config: Stream) -> list[str]:
+    """The columns whose values are discovered, not configured."""
+    return [name for name, field in config.partitions.items() if field.values is None and field.type not in TIME_TYPES]
+
+
+def new_dynamic_keys(
+    stream: OpenStream, instance: dg.DagsterInstance, partitions: Collection[Partition]
+) -> dict[str, list[str]]:
+    """The keys that these partitions need and Dagster does not have, by the name of the dynamic partitions."""
+    missing: dict[str, list[str]] = {}
+    for column in dynamic_columns(stream.config):
+        name = dynamic_name(stream.name, column)
+        keys = {dimension_key(partition.texts()[column]) for partition in partitions}
+        if new := sorted(keys - {*instance.get_dynamic_partitions(name)} if keys else ()):
+            missing[name] = new
+    return missing
+
+
+def keys_of(definition: dg.PartitionsDefinition[str], instance: dg.DagsterInstance) -> list[str]:
+    """The keys of a dimension now."""
+    return list(definition.get_partition_keys(dynamic_partitions_store=instance))
 
 
 def dynamic_name(stream: str, column: str) -> str:
@@ -76,11 +99,11 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
 
     Args:
         columns: the stream's partition columns.
-        key: as Dagster gives it.
+        key: of Dagster.
 
     Raises:
-        PartitionError: a value is not of its column's type, or is not written as `partition_key` writes it, so
-            that the same partition would have two keys.
+        PartitionError: a value is not of its column's type, or is not written as by `partition_key`: the partition
+            would have two keys.
     """
     names = sorted(column.name for column in columns)
     texts = key.split(_JOINT)
@@ -94,13 +117,13 @@ def partition_of(columns: Sequence[PartitionColumn], key: str) -> Partition:
     canonical = partition_key(partition)
     if key != canonical:
         raise PartitionError(
-            f"partition key {key!r} is not written as a path writes it:", f"use the key {canonical!r} instead."
+            f"partition key {key!r} is not written as in a path:", f"use the key {canonical!r} instead."
         )
     return partition
 
 
 def dimension_key(text: str) -> str:
-    """The key, in its dimension, of a value as a path writes it; `EMPTY` for an empty one, which Dagster forbids."""
+    """The key of a value, by its text in a path; `EMPTY` for an empty one, which Dagster forbids."""
     if text in {"", EMPTY}:
         return "%5F_EMPTY__" if text else EMPTY
     for forbidden, encoded in _FORBIDDEN.items():
@@ -121,7 +144,7 @@ def _dimension(stream: OpenStream, column: PartitionColumn) -> dg.PartitionsDefi
 def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg.PartitionsDefinition[str]:
     assert field.start is not None  # noqa: S101 - the config requires it of a time
     kind = TIME_TYPES[column.type]
-    # 9999-12-31, which some write for "never", has no day after it.
+    # 9999-12-31, which often means "never", has no next day.
     last = field.end if field.end is not None and field.end < dt.date.max else None
     return dg.TimeWindowPartitionsDefinition(
         start=kind.at(kind.number(dt.datetime.combine(field.start, dt.time.min))),
@@ -130,5 +153,5 @@ def _times(column: PartitionColumn, field: PartitionField, time_zone: str) -> dg
         fmt=kind.form,
         cron_schedule=_CRONS[kind.name],
         timezone=zone_of(kind.name, time_zone),
-        end_offset=1,  # today is a partition too; without it Dagster offers a day when it is over
+        end_offset=1,  # today is a partition too; without it Dagster has a day only when it is over
     )

@@ -17,12 +17,12 @@ from lake_assets.orchestration.dagster_private import ResourceWithBoto3Configura
 from lake_assets.storage.vendor_errors import Meaning, meaning_of_queue
 
 _BATCH = 10  # messages that SQS gives or takes with one request
-_LONGEST_WAIT = 5  # seconds that SQS may be asked to wait for a message
+_LONGEST_WAIT = 5  # seconds for which SQS may hold a request until a message comes
 _PATIENCE = 5  # seconds beyond that
 
 
 class SqsResource(ResourceWithBoto3Configuration):
-    """SQS with the settings that all resources of dagster-aws have, which has none for SQS itself."""
+    """SQS with the settings of dagster-aws's resources; dagster-aws itself has none for SQS."""
 
     def get_client(self) -> Any:  # noqa: ANN401 - boto3 makes its clients at run time
         """A client of SQS."""
@@ -45,16 +45,16 @@ class SqsResource(ResourceWithBoto3Configuration):
 
 
 class Queue:
-    """The queue that a sensor reads."""
+    """The queue of a sensor."""
 
     def __init__(self, config: SqsSensor) -> None:
         self._config = config
         self._made: Any = None
 
     def receive(self) -> tuple[Message, ...]:
-        """Messages until there are none, or as many as a tick takes, or its time is over.
+        """The messages of the queue, up to the limits of a tick in number and time.
 
-        Nobody else sees them until the queue's visibility timeout is over, or for ever once they are deleted.
+        Other readers do not see them during the queue's visibility timeout, or ever again once they are deleted.
 
         Raises:
             QueueError: the queue refuses, is unreachable, or does not exist.
@@ -68,17 +68,17 @@ class Queue:
                     MaxNumberOfMessages=min(room, _BATCH),
                     WaitTimeSeconds=0 if messages else config.wait,
                 )
-                found = [
+                received = [
                     Message(m["MessageId"], m["ReceiptHandle"], m.get("Body", "")) for m in answer.get("Messages", ())
                 ]
-                # Messages come again within the tick where the queue's visibility timeout is short.
-                if all(message.id in messages for message in found):
+                # If the queue's visibility timeout is short, messages come again within the tick.
+                if all(message.id in messages for message in received):
                     break
-                messages |= {message.id: message for message in found}
+                messages |= {message.id: message for message in received}
         return tuple(messages.values())
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages; one whose receipt has expired will come again, and is known then.
+        """Delete messages; one whose receipt has expired comes again, and is known then.
 
         Raises:
             QueueError: as `receive`.
@@ -96,7 +96,7 @@ class Queue:
         if self._made is None:
             config = self._config
             self._made = SqsResource(
-                max_attempts=2,  # Dagster ends a tick at 60 seconds; the next tick is the retry
+                max_attempts=2,  # Dagster ends a tick after 60 seconds; the next tick is the retry
                 region_name=config.region,
                 endpoint_url=config.endpoint,
                 aws_access_key_id=config.key_id,
@@ -107,7 +107,7 @@ class Queue:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """What the queue says, as one sentence that names it and the fix."""
+        """Raise the queue's errors as ours."""
         try:
             yield
         except (ClientError, BotoCoreError) as error:

@@ -1,13 +1,13 @@
 """Two assets beside those of the streams: a stream's report with its heat map, and a lake's ledger.
 
-The UI shows an image of Markdown metadata if it is a `data:` URI, so that no file has to be served; Dagster keeps it
-with the event, which is why the picture has a palette and is small.
+The UI shows an image in Markdown metadata if it is a `data:` URI, so no file has to be served. Dagster stores it with
+the event, so the picture has a palette and is small.
 """
 
 import base64
 import datetime as dt
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import dagster as dg
 
@@ -18,7 +18,7 @@ from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
 from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
-from lake_assets.orchestration.translator import StreamSpecs, specs_of
+from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.report.picture import heat_map
 from lake_assets.report.state import PartitionState, StreamState, read_state
@@ -31,60 +31,51 @@ PREVIEW_ROWS = 10
 
 
 def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
-    """The asset `<stream>_report`: its materialization looks at landing zone and ledger, and shows how both compare.
+    """The asset `<stream>_report`: its materialization compares landing zone and ledger.
 
     Its figures are numbers under plain names (`partitions_committed`, `partitions_stale`, …, `rows`), which Dagster
     plots over time.
 
     Raises:
-        ConfigError: Dagster does not take the stream's name or owners.
+        ConfigError: Dagster refuses the stream's name or owners.
     """
     specs = specs or specs_of(stream)
     spec = specs.report
+
+    def report(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
+        state = read_state(stream)
+        context.log.info(", ".join(f"{name} {number:,}" for name, number in state.counts.items()))
+        return dg.MaterializeResult(metadata=report_metadata(state))
+
     try:
-
-        @dg.asset(
-            key=spec.key,
-            description=spec.description,
-            group_name=spec.group_name,
-            owners=spec.owners,
-            tags=spec.tags,
-            metadata=spec.metadata,
-            code_version=spec.code_version,
-            automation_condition=spec.automation_condition,
-            freshness_policy=spec.freshness_policy,
-            deps=[specs.table.key, *spec.deps],
+        decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
+            **asset_options(spec), deps=[specs.table.key, *spec.deps]
         )
-        def look(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
-            state = read_state(stream)
-            context.log.info(", ".join(f"{name} {number:,}" for name, number in state.counts.items()))
-            return dg.MaterializeResult(metadata=report_metadata(state))
-
+        return decorate(report)
     except dg.DagsterInvalidDefinitionError as error:
         raise ConfigError(f"streams.{stream.name}: Dagster does not take its report: {error}") from error
-    return look
 
 
 def report_metadata(state: StreamState) -> Metadata:
-    """What a report's materialization shows."""
+    """The metadata of a report's materialization."""
     metadata: Metadata = {f"partitions_{name}": dg.MetadataValue.int(number) for name, number in state.counts.items()}
-    metadata["rows"] = dg.MetadataValue.int(sum(one.rows or 0 for one in state.partitions))
-    newest = max((one.committed_at for one in state.partitions if one.committed_at), default=None)
+    metadata["rows"] = dg.MetadataValue.int(sum(partition.rows or 0 for partition in state.partitions))
+    newest = max((p.committed_at for p in state.partitions if p.committed_at), default=None)
     if newest is not None:
         metadata["newest_commit"] = dg.MetadataValue.timestamp(newest)
     metadata["heat_map"] = dg.MetadataValue.md(_heat_map(state))
     metadata["summary"] = dg.MetadataValue.md(_summary(state))
     metadata |= unmatched_metadata(state.unmatched)
     if state.outside:
-        outside = [f"{one.partition} ({one.rows or 0:,} rows in the lake): {one.outside}" for one in state.outside]
+        outside = [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside]
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))
-    if failed := [one for one in state.partitions if one.state == "failed"]:
+    if failed := state.in_state("failed"):
         metadata["failed"] = dg.MetadataValue.md(_failed(failed))
     return metadata
 
 
 def _heat_map(state: StreamState) -> str:
-    """The picture, or why there is none."""
+    """The picture, or the reason why there is none."""
     try:
         image = heat_map(state)
     except MissingExtraError as error:
@@ -100,14 +91,14 @@ def _heat_map(state: StreamState) -> str:
 def _summary(state: StreamState) -> str:
     numbers = [*state.counts, "rows"]
     rows = []
-    for one in summarize(state):
-        counts = [f"{number:,}" for number in one.counts.values()]
-        rows.append([markdown(one.group or "all"), *counts, f"{one.rows:,}", _time(one.newest_commit)])
+    for summary in summarize(state):
+        counts = [f"{number:,}" for number in summary.counts.values()]
+        rows.append([markdown(summary.group or "all"), *counts, f"{summary.rows:,}", _time(summary.newest_commit)])
     return markdown_table(["partitions", *numbers, "newest commit (UTC)"], rows, right=numbers)
 
 
 def _failed(partitions: Sequence[PartitionState]) -> str:
-    return _list([f"{one.partition}: {one.error or ''}" for one in partitions])
+    return _list([f"{partition.partition}: {partition.error or ''}" for partition in partitions])
 
 
 def _list(texts: Sequence[str]) -> str:
@@ -125,10 +116,10 @@ def streams_by_lake(config: LakeConfig, streams: Iterable[OpenStream]) -> dict[s
 def ledger_asset(
     streams: Sequence[OpenStream], specs: Mapping[str, StreamSpecs], spec: dg.AssetSpec
 ) -> dg.AssetsDefinition:
-    """The asset `<lake>_ledger`: the table that the streams' commits append to, below them in the lineage.
+    """The asset `<lake>_ledger`: the table that the streams' commits append to, downstream of them.
 
-    Nobody materializes it: it is written in the streams' own transactions. Observing it reads the table, and its data
-    version is the newest snapshot that the ledger names.
+    It is never materialized, because the streams' own transactions write it. An observation reads the table; its data
+    version is the number of rows.
 
     Args:
         streams: those of the lake.

@@ -1,4 +1,4 @@
-"""Dagster's resources: the Spark session, started only when there is work for it."""
+"""Dagster's resources: the Spark session, which starts when it is first used."""
 
 from collections.abc import Mapping
 
@@ -10,18 +10,18 @@ from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
 def pyspark_resource(settings: Mapping[str, str]) -> LazyPySparkResource:
-    """The Spark session's settings: ours, and those of the config over them."""
+    """The Spark session's resource: our settings, overridden by those of the config."""
     return LazyPySparkResource(spark_config=spark_config(app_name="lake-assets on Dagster", settings=settings))
 
 
 def sessions(pyspark: LazyPySparkResource) -> Sessions:
-    """What gives the resource's session, starting it at the first call.
+    """A function that returns the resource's session; the first call starts it.
 
-    The function that is returned raises `SparkUnavailableError` where Spark cannot start.
+    It raises `SparkUnavailableError` if Spark cannot start.
     """
 
     def session() -> SparkSession:
-        # Not the resource's own: Java must be found before, and it keeps a session whose JVM has ended.
+        # Not the resource's own session: Java must be found first, and it keeps a session whose JVM has ended.
         return start_session(spark_settings(pyspark))
 
     return session

@@ -12,12 +12,12 @@ from lake_assets.streams.stream import OpenStream
 
 
 def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.ScheduleDefinition | None:
-    """The schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None where the config has none.
+    """The schedule `refresh_<stream>_schedule` with its job `refresh_<stream>`; None if the config has none.
 
-    A tick asks for one run over the current partition and the `lookback` ones before it, for every value of the other
-    column. The run lists them and reads those that have changed; a partition that has never landed is passed over.
-    A tick has no run key, so the next one of the same day is another run; and a tick that Dagster evaluates twice
-    finds its run by the time it was due.
+    A tick requests one run over the current partition and the `lookback` ones before it, for every value of the other
+    column. The run lists them and reads those that have changed; a partition that has never landed is skipped. A tick
+    has no run key, so the next one of the same day is another run. If Dagster evaluates a tick twice, it finds the run
+    by its scheduled time.
     """
     config = stream.config.schedule
     if config is None:
@@ -34,7 +34,7 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
         cron_schedule=config.cron,
         execution_timezone=config.time_zone or stream.config.time_zone,
         default_status=dg.DefaultScheduleStatus(config.status.upper()),
-        description=f"Refreshes the newest partitions of {stream.name}; what has not changed costs one listing.",
+        description=f"Refreshes the newest partitions of {stream.name}; an unchanged one costs a listing.",
     )
     def schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         at = context.scheduled_execution_time
@@ -46,14 +46,14 @@ def refresh_schedule(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.Sched
 def refresh_request(
     stream: OpenStream, asset: dg.AssetKey, at: dt.datetime, lookback: int, instance: Callable[[], dg.DagsterInstance]
 ) -> dg.RunRequest | dg.SkipReason:
-    """The run that refreshes the newest partitions of a stream at a moment, or why there is none.
+    """The run that refreshes the newest partitions of a stream at a moment, or the reason why there is none.
 
     Args:
-        stream: whose partitions they are.
+        stream: of the partitions.
         asset: the stream's asset.
         at: the moment, with a time zone.
-        lookback: how many partitions before the current one come along.
-        instance: gives what has the values of dynamic partitions.
+        lookback: number of partitions before the current one.
+        instance: returns the instance that has the dynamic partitions.
     """
     spans: dict[str, tuple[str, str]] = {}
     windows = recent_texts(stream.config, at, lookback)
@@ -76,7 +76,7 @@ def refresh_request(
 
 
 def landed_only(asset: dg.AssetKey) -> dict[str, object]:
-    """The run config that lets a run of the asset pass over partitions in which nothing has landed."""
+    """The run config with which a run skips partitions in which nothing has landed."""
     return {"ops": {step_of(asset): {"config": {"landed_only": True}}}}
 
 

@@ -11,11 +11,10 @@ from lake_assets.streams.stream import OpenStream
 
 
 def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
-    """The sensor that reads notifications from SQS; None where the stream has none of this type.
+    """The sensor that reads notifications from SQS; None if the stream has none of this type.
 
-    Dagster records the run requests together with the cursor, after the tick. So the receipts of the messages go into
-    the cursor, and it is the next tick that deletes them: a tick that is lost leaves them all in the queue, and they
-    come again.
+    Dagster stores the run requests together with the cursor, after the tick. So the cursor holds the receipts of the
+    messages, and the next tick deletes them: after a lost tick all messages are still in the queue, and come again.
     """
     config = stream.config.sensor
     if not isinstance(config, SqsSensor):
@@ -27,19 +26,19 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
         target=asset,
         minimum_interval_seconds=config.interval,
         default_status=default_status(config),
-        description=f"Asks for a run of each partition of which {config.queue_url} has a notification.",
+        description=f"Requests a run of each partition for which {config.queue_url} has a notification.",
     )
     def notifications(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         cursor = QueueCursor.load(context.cursor, stream.config)
         try:
             queue.delete(cursor.receipts)
             cursor.receipts = []
-            # What waits takes the place of what could come.
+            # Messages that are kept count against those that may be received.
             messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-            found = sort_out(stream.config, messages, cursor)
+            delivered = sort_out(stream.config, messages, cursor)
         except LakeAssetsError as error:
             raise without_traceback(error) from None
-        log_unmatched(context, stream, found.unmatched)
-        return result(context, stream, asset.key, found.targets, found.cursor, found.summary)
+        log_unmatched(context, stream, delivered.unmatched)
+        return result(context, stream, asset.key, delivered.targets, delivered.cursor, delivered.summary)
 
     return notifications

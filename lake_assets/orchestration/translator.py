@@ -1,13 +1,13 @@
-"""How each asset looks in Dagster: key, group, tags, owners, kinds, description, metadata.
+"""The attributes of each asset in Dagster: key, group, tags, owners, kinds, description, metadata.
 
-A subclass of `LakeAssetsTranslator` changes any of it for all assets of a config, as the translators of dagster-dlt and
+A subclass of `LakeAssetsTranslator` changes them for all assets of a config, as the translators of dagster-dlt and
 dagster-dbt do.
 """
 
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import dagster as dg
 
@@ -23,7 +23,7 @@ AssetKind = Literal["table", "landing", "report", "ledger"]
 
 @dataclass(frozen=True, slots=True)
 class LakeAssetsTranslatorData:
-    """What a translator is given of an asset.
+    """The asset that a translator describes.
 
     Attributes:
         kind: which of a stream's assets it is, or that it is a lake's ledger.
@@ -43,8 +43,8 @@ class LakeAssetsTranslatorData:
         return self.streams[0]
 
     @property
-    def place(self) -> str:
-        """The part of the config that the asset is made of, for messages."""
+    def config_path(self) -> str:
+        """The part of the config that defines the asset, for messages."""
         return f"the ledger {self.name}" if self.kind == "ledger" else f"streams.{self.stream.name}"
 
 
@@ -65,9 +65,9 @@ class LakeAssetsTranslator:
     """
 
     def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
-        """The asset's attributes; `deps` are added to those that it has anyway.
+        """The asset's attributes; its `deps` are added to the asset's own.
 
-        Called several times for an asset, it must return the same each time.
+        It is called several times for an asset, and must return the same each time.
         """
         key = dg.AssetKey([*data.key_prefix, data.name])
         config = data.stream.config
@@ -118,7 +118,7 @@ def specs_of(stream: OpenStream, translator: LakeAssetsTranslator | None = None)
     """The attributes of a stream's assets.
 
     Raises:
-        ConfigError: Dagster does not take an attribute.
+        ConfigError: Dagster refuses an attribute.
     """
     translator = translator or LakeAssetsTranslator()
 
@@ -136,29 +136,35 @@ def ledger_spec(
     streams: Sequence[OpenStream],
     translator: LakeAssetsTranslator | None = None,
 ) -> dg.AssetSpec:
-    """The attributes of the asset that a lake's ledger is.
+    """The attributes of the asset of a lake's ledger.
 
     Args:
         lake: the lake's name.
-        key_prefix: what the config says of all keys.
+        key_prefix: of all keys in the config.
         streams: those of this lake.
         translator: the package's own when None.
 
     Raises:
-        ConfigError: Dagster does not take an attribute.
+        ConfigError: Dagster refuses an attribute.
     """
     data = LakeAssetsTranslatorData("ledger", f"{lake}_ledger", key_prefix, tuple(streams))
     return _translated(translator or LakeAssetsTranslator(), data)
+
+
+def asset_options(spec: dg.AssetSpec) -> dict[str, Any]:
+    """The attributes of a spec as arguments of `dagster.asset`; `kinds` are among the tags."""
+    names = ("key", "description", "group_name", "owners", "tags", "metadata", "code_version", "freshness_policy")
+    return {name: getattr(spec, name) for name in (*names, "automation_condition")}
 
 
 def _translated(translator: LakeAssetsTranslator, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
     try:
         spec = translator.get_asset_spec(data)
     except dg.DagsterInvalidDefinitionError as error:
-        raise ConfigError(f"{data.place}: Dagster does not take it: {error}") from error
+        raise ConfigError(f"{data.config_path}: Dagster does not take it: {error}") from error
     if spec.partitions_def is not None:
         raise ConfigError(
-            f"{data.place}: the translator {type(translator).__name__} gives {data.name} a partitions_def:",
+            f"{data.config_path}: the translator {type(translator).__name__} gives {data.name} a partitions_def:",
             "leave it out; the partitions of an asset are those of the config.",
         )
     return spec

@@ -1,1 +1,1 @@
-"""What the landing zone has and what the lake has, partition by partition: states, a heat map, a page."""
+"""The state of every partition, by landing zone and ledger: states, a heat map, a page."""

@@ -1,4 +1,4 @@
-"""Where each partition stands in the heat map: blocks of cells, chosen by the columns and by how many there are.
+"""The position of each partition in the heat map: blocks of cells, by the columns and the number of partitions.
 
 | partition columns                 | blocks                                                                     |
 |-----------------------------------|----------------------------------------------------------------------------|
@@ -13,6 +13,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import TypeVar
 
 from lake_assets.layout.partition import PartitionType, PartitionValue
@@ -22,8 +23,8 @@ from lake_assets.report.state import PartitionState, StreamState
 
 PLAIN_DAYS = 62
 CALENDARS = 12  # blocks of a value and year
-LINES = 150  # rows of one block; more are left out, and the sheet says so
-COLUMNS = 60  # of values that are no times, side by side
+LINES = 150  # rows of one block; more are left out, with a note
+COLUMNS = 60  # of values that are no times, in a block
 TILES = 40  # in a row, of values without labels
 
 
@@ -32,7 +33,7 @@ Group = TypeVar("Group", bound=Hashable)
 
 def arrange(state: StreamState) -> Sheet:
     """The sheet of a stream's partitions."""
-    inside = [one for one in state.partitions if one.state != "outside"]
+    inside = [partition for partition in state.partitions if partition.state != "outside"]
     # One day of the year 2099 would leave no room for the others.
     left_out = len(state.partitions) - len(inside)
     sheet = _arrange(state, inside)
@@ -48,13 +49,14 @@ def _arrange(state: StreamState, partitions: Sequence[PartitionState]) -> Sheet:
     at = times[-1]
     placed: Placed = []
     without = 0
-    for one in partitions:
-        value = one.partition.values[at]
-        others = [v for index, v in enumerate(one.partition.values) if index != at]
+    for partition in partitions:
+        values = list(partition.partition.values)
+        value = values.pop(at)
         if value is None:
-            without += one.state != "absent"
+            without += partition.state != "absent"
             continue
-        placed.append((others[0] if others else "", TIME_TYPES[kinds[at]].start(value), Cell(one.state, one.rows)))
+        cell = Cell(partition.state, partition.rows)
+        placed.append((values[0] if values else "", TIME_TYPES[kinds[at]].start(value), cell))
     notes = [f"{without:,} with {state.columns[at].name} NULL: not shown"] if without else []
     if not placed:
         return Sheet((), (14, 14), notes)
@@ -138,19 +140,19 @@ def _strips(
     rows = _ordered(value for value, _, _ in placed)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
     blocks = []
-    for name, some in sorted(_grouped(placed, lambda one: title(one[1])), key=lambda group: group[0]):
-        cells = {(x(time), lines[value]): shown for value, time, shown in some if value in lines}
+    for name, of_title in sorted(_grouped(placed, lambda item: title(item[1])), key=itemgetter(0)):
+        cells = {(x(time), lines[value]): shown for value, time, shown in of_title if value in lines}
         labels = [(y, label(value)) for value, y in lines.items()]
-        blocks.append(Block(name, width(name), len(lines), cells, sorted(x_labels(some)), labels))
+        blocks.append(Block(name, width(name), len(lines), cells, sorted(x_labels(of_title)), labels))
     return Sheet(blocks, cell, _left_out(rows))
 
 
 def _panels(placed: Placed, draw: Callable[[str, Placed], Block], cell: tuple[int, int]) -> Sheet:
     """A block for each value and year."""
     blocks = []
-    for value, of_value in _grouped(placed, lambda one: one[0]):
-        for year, some in sorted(_grouped(of_value, lambda one: one[1].year), key=lambda group: group[0]):
-            blocks.append(draw(f"{label(value)}  {year:04}".strip(), some))
+    for value, of_value in _grouped(placed, itemgetter(0)):
+        for year, of_year in sorted(_grouped(of_value, lambda item: item[1].year), key=itemgetter(0)):
+            blocks.append(draw(f"{label(value)}  {year:04}".strip(), of_year))
     return Sheet(blocks, cell, ())
 
 
@@ -183,7 +185,7 @@ def _hours_of_days(title: str, placed: Placed) -> Block:
 def _day_labels(placed: Placed) -> Iterable[tuple[int, str]]:
     first = min(time for _, time, _ in placed)
     days = {time for _, time, _ in placed if time == first or time.weekday() == 0}
-    # Two labels that are a day apart would lie over each other.
+    # Two labels that are a day apart would overlap.
     return {((day - first).days, f"{day.day} {day:%b}") for day in days if day == first or (day - first).days > 2}
 
 
@@ -193,45 +195,45 @@ def _month_labels(placed: Placed) -> Iterable[tuple[int, str]]:
 
 def _without_time(partitions: Sequence[PartitionState]) -> Sheet:
     """A row for each value of the first column; a column for each of the second, in blocks of `COLUMNS`."""
-    rows = _ordered(one.partition.values[0] for one in partitions)
+    rows = _ordered(partition.partition.values[0] for partition in partitions)
     if partitions and len(partitions[0].partition.values) == 1 and len(rows) > LINES:
         return _tiles(partitions)
     lines = {value: y for y, value in enumerate(rows[:LINES])}
-    columns = _ordered(one.partition.values[1] for one in partitions if len(one.partition.values) > 1) or [""]
-    by_values = {one.partition.values: Cell(one.state, one.rows) for one in partitions}
+    columns = _ordered(p.partition.values[1] for p in partitions if len(p.partition.values) > 1) or [""]
+    by_values = {p.partition.values: Cell(p.state, p.rows) for p in partitions}
     blocks = []
     for start in range(0, len(columns), COLUMNS):
-        some = columns[start : start + COLUMNS]
+        in_block = columns[start : start + COLUMNS]
         cells = {
             (x, y): cell
             for value, y in lines.items()
-            for x, column in enumerate(some)
+            for x, column in enumerate(in_block)
             if (cell := by_values.get((value, column) if columns != [""] else (value,)))
         }
-        x_labels = [(x, label(column)) for x, column in enumerate(some) if column != ""]
-        blocks.append(Block("", len(some), len(lines), cells, x_labels, [(y, label(v)) for v, y in lines.items()]))
+        x_labels = [(x, label(column)) for x, column in enumerate(in_block) if column != ""]
+        blocks.append(Block("", len(in_block), len(lines), cells, x_labels, [(y, label(v)) for v, y in lines.items()]))
     return Sheet(blocks, (16, 16) if columns != [""] else (120, 16), _left_out(rows))
 
 
 def _tiles(partitions: Sequence[PartitionState]) -> Sheet:
-    """Values too many to be named, in their order, as text is read."""
-    cells = {(n % TILES, n // TILES): Cell(one.state, one.rows) for n, one in enumerate(partitions)}
+    """Many values without names, in lines from left to right."""
+    cells = {(n % TILES, n // TILES): Cell(p.state, p.rows) for n, p in enumerate(partitions)}
     labels = [(y, label(partitions[y * TILES].partition.values[0])) for y in range(0, -(-len(partitions) // TILES), 5)]
     return Sheet([Block("", TILES, -(-len(partitions) // TILES), cells, (), labels)], (14, 14), ())
 
 
 def _ordered(values: Iterable[PartitionValue]) -> list[PartitionValue]:
-    """Each value once, in the order in which they come."""
+    """The distinct values in their order."""
     return list(dict.fromkeys(values))
 
 
 def _grouped(
     placed: Placed, by: Callable[[tuple[PartitionValue, dt.datetime, Cell]], Group]
 ) -> list[tuple[Group, Placed]]:
-    """The cells by what `by` says of them, groups in the order in which they come."""
+    """The cells in groups by the result of `by`, in the order of their first cells."""
     groups: dict[Group, Placed] = {}
-    for one in placed:
-        groups.setdefault(by(one), []).append(one)
+    for item in placed:
+        groups.setdefault(by(item), []).append(item)
     return list(groups.items())
 
 

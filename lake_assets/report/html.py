@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing beside itself."""
+"""The report as one self-contained HTML page."""
 
 import base64
 import datetime as dt
@@ -10,19 +10,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, read_ledger
 from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
-from lake_assets.report.state import PartitionState, State, StreamState
+from lake_assets.report.state import StreamState
 from lake_assets.report.summary import Summary, summarize, total
 from lake_assets.streams.landing_zone import UnmatchedFolder, unmatched_folders
 from lake_assets.streams.stream import OpenStream
 
 LIMIT = 100  # of partitions in a table
-FEW = 20  # of those that were never run, which are often very many
+FEW = 20  # of partitions without runs, which are often many
 RUNS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What the page shows of one stream."""
+    """The page's part for one stream."""
 
     state: StreamState
     description: str
@@ -30,40 +30,21 @@ class Section:
     runs: Sequence[LedgerRow]
     image: str  # PNG in base64
 
-    def in_state(self, state: State) -> list[PartitionState]:
-        """The partitions in this state."""
-        return [one for one in self.state.partitions if one.state == state]
-
     @property
     def unmatched_folders(self) -> list[UnmatchedFolder]:
         """The folders whose objects lie in no partition."""
         return unmatched_folders(self.state.unmatched)
 
-    @property
-    def failed(self) -> list[PartitionState]:
-        """Those whose newest run failed."""
-        return self.in_state("failed")
-
-    @property
-    def stale(self) -> list[PartitionState]:
-        """Those that landed anew."""
-        return self.in_state("stale")
-
-    @property
-    def missing(self) -> list[PartitionState]:
-        """Those that were never committed."""
-        return self.in_state("missing")
-
 
 def section(stream: OpenStream, state: StreamState) -> Section:
-    """What the page shows of a stream.
+    """The page's part for a stream.
 
     Raises:
         CatalogError: the ledger cannot be read.
         MissingExtraError: Matplotlib or Pillow is not installed.
     """
     summaries = summarize(state)
-    names = [(one.group or "all", one) for one in summaries]
+    names = [(summary.group or "all", summary) for summary in summaries]
     if len(summaries) > 1:
         names.append(("all", total(summaries)))
     return Section(
@@ -76,14 +57,14 @@ def section(stream: OpenStream, state: StreamState) -> Section:
 
 
 def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
-    """The page, as text of HTML.
+    """The page as HTML.
 
-    Every text of a config, a ledger or a path is escaped; nothing is loaded from elsewhere, nor could it be.
+    Every text of a config, a ledger or a path is escaped. The page loads nothing, and its policy forbids it.
 
     Args:
-        sections: one a stream.
+        sections: one for each stream.
         title: of the page.
-        made: when, with a time zone.
+        made: the time of the report, with a time zone.
     """
     environment = Environment(
         loader=PackageLoader("lake_assets", "report"),
@@ -97,7 +78,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         title=title,
         made=made,
         streams=sections,
-        totals=[(one.state.stream, total(summarize(one.state))) for one in sections],
+        totals=[(part.state.stream, total(summarize(part.state))) for part in sections],
         colours=COLOURS,
         limit=LIMIT,
         few=FEW,

@@ -1,4 +1,4 @@
-"""The heat map, where its packages are installed: Matplotlib and Pillow are in the extra `report`."""
+"""The heat map, if its packages are installed: Matplotlib and Pillow, in the extra `report`."""
 
 import importlib.util
 
@@ -9,7 +9,7 @@ _PACKAGES = ("matplotlib", "PIL")
 
 
 def require_pictures() -> None:
-    """Refuse to begin what needs a picture where none can be drawn. Nothing is imported.
+    """Check that pictures can be drawn, without an import.
 
     Raises:
         MissingExtraError: Matplotlib or Pillow is not installed.
@@ -25,13 +25,13 @@ def heat_map(state: StreamState) -> bytes:
         state: of the stream.
 
     Returns:
-        A PNG of up to some 2,000 by 4,000 pixels; of three regions and a year 15 kB.
+        A PNG of up to about 2,000 by 4,000 pixels; three regions and a year take 15 kB.
 
     Raises:
         MissingExtraError: Matplotlib or Pillow is not installed.
     """
     require_pictures()
-    from lake_assets.report import plot  # noqa: PLC0415 - loading matplotlib takes as long as all the rest
+    from lake_assets.report import plot  # noqa: PLC0415 - loading Matplotlib takes as long as everything else
 
     return plot.draw(state)
 
@@ -39,5 +39,5 @@ def heat_map(state: StreamState) -> bytes:
 def _is_installed(package: str) -> bool:
     try:
         return importlib.util.find_spec(package) is not None
-    except ValueError:  # it is blocked: its entry of `sys.modules` is None
+    except ValueError:  # its entry of `sys.modules` is None
         return False

@@ -1,7 +1,7 @@
-"""The heat map of a stream's partitions as a PNG: the state by colour, and of committed ones the rows by depth.
+"""The heat map of a stream's partitions as a PNG: colours are states, and deeper blue is more rows.
 
-The colours are told apart with red-green blindness too: blues, and Okabe and Ito's orange and vermilion (Color
-Universal Design, 2008); what failed is crossed, what is stale is dotted, where cells are large enough for it.
+The colours suit red-green blindness: blues, and Okabe and Ito's orange and vermilion (Color Universal Design, 2008). In
+large cells, failed partitions have a cross, and stale ones a dot.
 """
 
 import io
@@ -23,7 +23,7 @@ from lake_assets.report.sheet import COLOURS, Block, Cell, Sheet
 from lake_assets.report.state import STATES, State, StreamState
 
 DOTS_PER_INCH = 100
-MAX_HEIGHT = 4000  # pixels; the oldest blocks are left out above it, and the picture says so
+MAX_HEIGHT = 4000  # pixels; above it the oldest blocks are left out, with a note
 MIN_WIDTH = 640
 
 _MARGIN = 16
@@ -46,7 +46,7 @@ def draw(state: StreamState) -> bytes:
     drawing.notes(notes)
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A name in a script that the font lacks has boxes for letters, which is no news for a log.
+        # Letters that the font lacks are drawn as boxes, without a warning.
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
         figure.savefig(buffer, format="png")
@@ -54,7 +54,7 @@ def draw(state: StreamState) -> bytes:
 
 
 def _with_palette(picture: io.BytesIO) -> bytes:
-    """The PNG with a palette of 128 colours, which is half as large and looks the same."""
+    """The PNG with a palette of 128 colours: half the size, without a visible change."""
     small = io.BytesIO()
     with Image.open(picture) as image:
         image.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, format="png", optimize=True)
@@ -81,7 +81,7 @@ def _block_height(block: Block, cell: tuple[int, int]) -> int:
 
 
 def _left(sheet: Sheet) -> int:
-    """Pixels that the labels of rows take."""
+    """The width of the row labels in pixels."""
     longest = max((len(text) for block in sheet.blocks for _, text in block.y_labels), default=0)
     return _MARGIN + int(longest * _CHARACTER) + 8
 
@@ -94,7 +94,7 @@ def _size(sheet: Sheet, notes: Sequence[str]) -> tuple[int, int]:
 
 
 class _Drawing:
-    """The figure, addressed by pixels from its upper left corner."""
+    """The figure in pixels from its upper left corner."""
 
     def __init__(self, figure: Figure, width: int, height: int, state: StreamState, sheet: Sheet) -> None:
         self.figure, self.width, self.height = figure, width, height
@@ -105,14 +105,14 @@ class _Drawing:
         self.y = _HEAD
 
     def text(self, x: float, y: float, text: str, **style: Any) -> None:  # noqa: ANN401 - matplotlib's own
-        """A text with its upper left corner there; a `$` in it is a character as others."""
+        """A text with its upper left corner there; a `$` has no meaning."""
         given: dict[str, Any] = {"va": "top", "fontsize": 8, "color": "#333333", "parse_math": False} | style
         self.figure.text(x / self.width, 1 - y / self.height, text, **given)
 
     def axes(self, x: float, y: float, width: float, height: float) -> Axes:
         """Axes without a frame over this rectangle."""
-        place = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
-        axes = self.figure.add_axes(place)
+        rectangle = (x / self.width, 1 - (y + height) / self.height, width / self.width, height / self.height)
+        axes = self.figure.add_axes(rectangle)
         axes.set_axis_off()
         return axes
 
@@ -170,7 +170,7 @@ class _Drawing:
         free = 0.0
         for x, text in block.x_labels:
             at = left + x * across
-            if at >= free:  # else it would lie over the one before
+            if at >= free:  # otherwise it would cover the one before
                 self.text(at, self.y, text)
                 free = at + len(text) * _CHARACTER
         self.y += _LABELS
@@ -191,8 +191,8 @@ class _Drawing:
             self._marks(block, axes, "stale", ".")
 
     def _marks(self, block: Block, axes: Axes, state: State, mark: str) -> None:
-        places = [place for place, cell in block.cells.items() if cell.state == state]
-        xs, ys = [x + 0.5 for x, _ in places], [y + 0.5 for _, y in places]
+        positions = [position for position, cell in block.cells.items() if cell.state == state]
+        xs, ys = [x + 0.5 for x, _ in positions], [y + 0.5 for _, y in positions]
         axes.scatter(xs, ys, marker=mark, s=12, c="white" if state == "failed" else "black", linewidths=1)
 
     def _colour(self, cell: Cell) -> tuple[float, float, float, float]:
@@ -203,19 +203,19 @@ class _Drawing:
         return self.blues(float(self.scale(cell.rows)))
 
     def notes(self, notes: Sequence[str]) -> None:
-        """What the picture leaves out, below it."""
+        """The notes below the picture."""
         for note in notes:
             self.text(_MARGIN, self.y, note, style="italic")
             self.y += 16
 
 
 def _blues() -> Colormap:
-    """Light to dark, without the lightest, which would look like an absent partition."""
+    """Light to dark, without the lightest tones, which resemble an absent partition."""
     return ListedColormap(colormaps["Blues"](np.linspace(0.3, 1, 128)))
 
 
 def _scale(rows: Sequence[int]) -> Normalize | None:
-    """From the fewest rows to the most; logarithmic where they are far apart. None where no partition has rows."""
+    """From the fewest rows to the most; logarithmic if they are far apart. None if no partition has rows."""
     if not rows:
         return None
     few, many = min(rows), max(rows)

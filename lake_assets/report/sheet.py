@@ -1,4 +1,4 @@
-"""What a heat map consists of: cells in blocks, blocks on a sheet."""
+"""The parts of a heat map: cells in blocks, blocks on a sheet."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from lake_assets.layout.partition import PartitionValue
 from lake_assets.report.state import State
 
 COLOURS: Mapping[State, str] = {
-    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue says how many rows
+    "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue is the number of rows
     "stale": "#f0b400",
     "failed": "#d55e00",
     "missing": "#8c8c8c",
@@ -21,7 +21,7 @@ _WORST: Mapping[State, int] = {"absent": 0, "committed": 1, "missing": 2, "stale
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one cell shows."""
+    """One cell of the heat map."""
 
     state: State
     rows: int | None  # in the lake
@@ -49,24 +49,24 @@ class Sheet:
 
 
 Placed = list[tuple[PartitionValue, dt.datetime, Cell]]
-"""Cells by the value of the row's column and the time of the other."""
+"""Cells with the value of the row's column and the time."""
 
 
 def label(value: PartitionValue) -> str:
-    """A value as a label, cut where it is long."""
+    """A value as a label; a long one is cut."""
     text = "NULL" if value is None else str(value)
     return text if len(text) <= 24 else f"{text[:23]}…"
 
 
 def merged(placed: Placed) -> Placed:
-    """One cell for all that stand at one place: the worst state, the rows of all."""
-    found: dict[tuple[PartitionValue, dt.datetime], Cell] = {}
+    """One cell for each position: the worst state and all rows of its cells."""
+    by_position: dict[tuple[PartitionValue, dt.datetime], Cell] = {}
     for value, time, cell in placed:
-        other = found.get((value, time))
+        other = by_position.get((value, time))
         if other is not None:
             state = max(cell.state, other.state, key=_WORST.__getitem__)
             rows = None if cell.rows is None and other.rows is None else (cell.rows or 0) + (other.rows or 0)
-            found[value, time] = Cell(state, rows)
+            by_position[value, time] = Cell(state, rows)
         else:
-            found[value, time] = cell
-    return [(value, time, cell) for (value, time), cell in found.items()]
+            by_position[value, time] = cell
+    return [(value, time, cell) for (value, time), cell in by_position.items()]

@@ -1,10 +1,10 @@
-"""The state of every partition of a stream: what has landed, held against what the ledger says.
+"""The state of every partition of a stream: the landed objects compared with the ledger.
 
 | state     | landed                            | in the lake                                                  |
 |-----------|-----------------------------------|--------------------------------------------------------------|
-| committed | as it was at the last run         | committed, or skipped since                                  |
-| stale     | other than at the last run        | an older version                                             |
-| failed    |                                   | the newest run failed; the version before it stands          |
+| committed | same as at the last run           | committed, or skipped since                                  |
+| stale     | different from the last run       | an older version                                             |
+| failed    |                                   | the newest run failed; the version before it stays           |
 | missing   | objects                           | never committed                                              |
 | absent    | nothing                           | never committed                                              |
 | outside   |                                   | the config does not have it: no refresh changes it           |
@@ -30,7 +30,7 @@ STATES: tuple[State, ...] = get_args(State)
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition: its state, and what its newest commit and run were."""
+    """One partition: its state, its newest commit and its newest run."""
 
     partition: Partition
     state: State
@@ -39,16 +39,16 @@ class PartitionState:
     rows: int | None = None  # in the lake by its newest commit; None if there never was one
     committed_at: dt.datetime | None = None
     snapshot: int | None = None
-    finished_at: dt.datetime | None = None  # of the newest run, whatever became of it
+    finished_at: dt.datetime | None = None  # of the newest run, with any result
     error: str | None = None  # of the newest run, if that failed
-    is_waiting: bool = False  # what is there now is not what the lake was made from; a refresh takes it in
-    outside: OutsidePartitionError | None = None  # why the config does not have it
-    is_left_out: bool = False  # outside, and what is there now is not what the lake was made from
+    is_waiting: bool = False  # the landed objects are not those in the lake; a refresh ingests them
+    outside: OutsidePartitionError | None = None  # the reason why the config does not have it
+    is_left_out: bool = False  # outside, and the landed objects are not those in the lake
 
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """All partitions of a stream at one moment, in the order of the config's values; others follow, sorted."""
+    """All partitions of a stream at one moment, in the order of the config's values; then the others, sorted."""
 
     stream: str
     table: str
@@ -59,17 +59,21 @@ class StreamState:
 
     @property
     def counts(self) -> dict[State, int]:
-        """How many partitions are in each state; every state is named."""
+        """The number of partitions in each state, for every state."""
         return counts_of(self.partitions)
 
     @property
     def outside(self) -> list[PartitionState]:
-        """The partitions that the config does not have, and of which landing zone or ledger know."""
-        return [one for one in self.partitions if one.state == "outside"]
+        """The partitions in landing zone or ledger that the config does not have."""
+        return self.in_state("outside")
+
+    def in_state(self, state: State) -> list[PartitionState]:
+        """The partitions in this state."""
+        return [partition for partition in self.partitions if partition.state == state]
 
 
 def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
-    """How many of the partitions are in each state; every state is named."""
+    """The number of partitions in each state, for every state."""
     counted = Counter(partition.state for partition in partitions)
     return {state: counted[state] for state in STATES}
 
@@ -77,22 +81,26 @@ def counts_of(partitions: Sequence[PartitionState]) -> dict[State, int]:
 def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamState:
     """The state of every partition of a stream, by one listing of its source and one query of its ledger.
 
-    Those that the config promises and of which nothing is known are `absent`.
+    A partition of the config that has neither landed objects nor ledger rows is `absent`.
 
     Args:
-        stream: which.
-        now: the moment that says how far the config's dates reach, with a time zone; the present when None.
+        stream: of the partitions.
+        now: the moment up to which the config's dates reach, with a time zone; the present when None.
 
     Raises:
         StorageError: the landing zone cannot be listed.
-        CatalogError: the lake cannot be read; one that does not exist yet has committed nothing.
+        CatalogError: the lake cannot be read; one that does not exist yet is no error.
     """
     now = now or dt.datetime.now(dt.UTC)
     calendar, ledger = Calendar(stream.config, now), _read_ledger(stream)
     landed, unmatched = list_landed(stream, ledger, now)
     known = sorted({*landed, *ledger}, key=sort_key)
-    # A partition that only ever failed, or that is outside, does not say that there are others like it.
-    real = [one for one in known if (one in landed or _was_settled(ledger[one])) and calendar.outside(one) is None]
+    # From a partition that never succeeded, or is outside, no others are derived.
+    real = [
+        partition
+        for partition in known
+        if (partition in landed or _has_succeeded(ledger[partition])) and calendar.outside(partition) is None
+    ]
     partitions = dict.fromkeys([*calendar.expected(real), *known])
     nothing = Manifest(())
     return StreamState(
@@ -108,7 +116,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     )
 
 
-def _was_settled(last: LastRuns) -> bool:
+def _has_succeeded(last: LastRuns) -> bool:
     return last.committed_at is not None or last.fingerprint is not None
 
 
@@ -116,8 +124,8 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
     """The state of one partition.
 
     Args:
-        fingerprint: of the objects that are there now.
-        last: what the ledger says of it; None if it was never run.
+        fingerprint: of the landed objects now.
+        last: its runs in the ledger; None if it was never run.
         has_landed: whether there are objects.
     """
     if last is not None and last.status == "failed":
@@ -126,28 +134,28 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
         return "committed" if last.fingerprint == fingerprint else "stale"
     if not has_landed:
         return "absent"
-    # Objects without rows are skipped where `on_empty` is keep: there is nothing more to commit.
+    # Objects without rows are skipped if `on_empty` is keep: there is nothing to commit.
     return "committed" if last is not None and last.fingerprint == fingerprint else "missing"
 
 
 def partition_state(
     stream: OpenStream, partition: Partition, manifest: Manifest, last: LastRuns | None, calendar: Calendar
 ) -> PartitionState:
-    """One partition, from what has landed and what the ledger says of it; None if it was never run."""
-    # Of an unknown and empty partition, of which there may be very many, no fingerprint is needed.
+    """One partition by its landed objects and its runs in the ledger; None if it was never run."""
+    # A partition without runs needs no fingerprint, and there may be very many of these.
     fingerprint = stream.fingerprint(manifest) if last is not None else ""
     outside = calendar.outside(partition)
     state = state_of(fingerprint, last, has_landed=bool(manifest.objects))
-    # A run that failed says nothing of what has landed; what was taken in before it, or not, does.
+    # A failed run does not change what the lake has; the run before it decides.
     is_changed = bool(manifest.objects) and (last is None or last.fingerprint != fingerprint)
     is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")
-    found = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
+    result = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
     if outside is not None:
-        found = replace(found, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed)
+        result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed)
     if last is None:
-        return found
+        return result
     return replace(
-        found,
+        result,
         rows=last.rows,
         committed_at=last.committed_at,
         snapshot=last.snapshot,
@@ -159,6 +167,6 @@ def partition_state(
 def _read_ledger(stream: OpenStream) -> Mapping[Partition, LastRuns]:
     with stream.lake.open_if_exists() as lake:
         runs = {} if lake is None else last_runs(lake, stream.table)
-    # A table that once had other partition columns has their rows in the ledger still.
-    found = {stream.config.partition_at(path): last for path, last in runs.items()}
-    return {partition: last for partition, last in found.items() if partition is not None}
+    # The ledger still has the rows of earlier partition columns.
+    partitions = {stream.config.partition_at(path): last for path, last in runs.items()}
+    return {partition: last for partition, last in partitions.items() if partition is not None}

@@ -1,4 +1,4 @@
-"""A stream's partitions in a few rows: one for each value of the column beside the time."""
+"""Counts of a stream's partitions: a row for each value of the column beside the time."""
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
@@ -10,32 +10,32 @@ from lake_assets.report.state import PartitionState, State, StreamState, counts_
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Some partitions of a stream together."""
+    """Counts over some partitions of a stream."""
 
     stream: str
-    group: str  # such as region=NW; empty where it is all of them
+    group: str  # such as region=NW; empty for all partitions
     counts: dict[State, int]
     rows: int  # in the lake
     newest_commit: dt.datetime | None
 
 
 def summarize(state: StreamState) -> list[Summary]:
-    """A row for each value of the first column that is no time; one row where there is none beside it."""
+    """A row for each value of the first column that is no time; one row if there is no such column beside a time."""
     groups: dict[str, list[PartitionState]] = {}
     columns = [index for index, column in enumerate(state.columns) if column.type not in TIME_TYPES]
     beside = columns[0] if columns and len(state.columns) > 1 else None
-    for one in state.partitions:
+    for partition in state.partitions:
         if beside is None:
             group = ""
         else:
             column = state.columns[beside]
-            group = f"{column.name}={column.text(one.partition.values[beside])}"
-        groups.setdefault(group, []).append(one)
-    return [_summary(state.stream, group, some) for group, some in groups.items()]
+            group = f"{column.name}={column.text(partition.partition.values[beside])}"
+        groups.setdefault(group, []).append(partition)
+    return [_summary(state.stream, group, partitions) for group, partitions in groups.items()]
 
 
 def total(summaries: Sequence[Summary]) -> Summary:
-    """All of them together."""
+    """The counts over all summaries."""
     counts: dict[State, int] = {}
     for summary in summaries:
         for state, number in summary.counts.items():
@@ -45,8 +45,9 @@ def total(summaries: Sequence[Summary]) -> Summary:
 
 
 def _summary(stream: str, group: str, partitions: Sequence[PartitionState]) -> Summary:
-    newest = _newest(one.committed_at for one in partitions)
-    return Summary(stream, group, counts_of(partitions), sum(one.rows or 0 for one in partitions), newest)
+    newest = _newest(partition.committed_at for partition in partitions)
+    rows = sum(partition.rows or 0 for partition in partitions)
+    return Summary(stream, group, counts_of(partitions), rows, newest)
 
 
 def _newest(times: Iterable[dt.datetime | None]) -> dt.datetime | None:

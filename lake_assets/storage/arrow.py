@@ -1,4 +1,4 @@
-"""One object store, seen from inside a Spark task: pyarrow's own readers and writers, no Hadoop connector."""
+"""A Spark task's access to one object store: pyarrow's own readers and writers, no Hadoop connector."""
 
 import datetime as dt
 from pathlib import Path
@@ -30,7 +30,7 @@ _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 class ArrowStore:
     """Reads and writes the objects below a storage's root through pyarrow's filesystems.
 
-    An error of an open file may hold a signed URL of Azure whole, so those who read and write do it inside `masking`.
+    An error of an open file may hold a signed URL of Azure, so callers read and write inside `masking`.
     """
 
     def __init__(self, storage: AnyStorage) -> None:
@@ -41,7 +41,7 @@ class ArrowStore:
             self._client = web_client(storage) if isinstance(storage, WebStorage) else filesystem(storage)
 
     def uri(self, key: str) -> str:
-        """The key as a URI, the same as `Store.uri` gives."""
+        """The key as a URI, as `Store.uri`."""
         return f"{self.storage.root}/{key}"
 
     def open(self, key: str) -> pa.NativeFile:
@@ -56,12 +56,12 @@ class ArrowStore:
             return self._client.open_input_file(f"{self._folder}/{key}")
 
     def create(self, key: str) -> pa.NativeFile:
-        """A new object; nothing is visible under the key until the stream is closed (but in a local folder).
+        """A new object; it is visible only when the stream is closed, except in a local folder.
 
         Raises:
             OSError: the store fails.
         """
-        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config sees to it
+        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         path = f"{self._folder}/{key}"
         if isinstance(self.storage, LocalStorage):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ class ArrowStore:
 
 
 def filesystem(storage: LakeStorage) -> fs.FileSystem:
-    """Arrow's client of a storage; nothing is connected yet, but for a token where a service account asks for it.
+    """Arrow's client of a storage; nothing is connected yet, except to fetch the token of a service account.
 
     Raises:
         StorageError: the service account's key file cannot be used.
@@ -100,8 +100,8 @@ def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
         allow_delayed_open=True,
         connect_timeout=5,
         request_timeout=60,
-        # It waits for 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy waits for random times, which may
-        # be short one after the other: the driver, which no Spark tries again, then gave up on a server too early.
+        # The pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses, which may
+        # all be short: the driver, which Spark does not retry, then gave up too early.
         retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_ATTEMPTS),
     )
 
@@ -110,7 +110,7 @@ def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
     patience = dt.timedelta(seconds=60)
     if storage.service_account is None:
         return fs.GcsFileSystem(retry_time_limit=patience)
-    # pyarrow takes no key file, but a token; it is good for an hour, and a task is done in minutes.
+    # pyarrow takes a token instead of a key file; it is valid for an hour, and a task takes minutes.
     from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
     from google.auth.transport.requests import Request  # noqa: PLC0415
     from google.oauth2.service_account import Credentials  # noqa: PLC0415
@@ -138,7 +138,7 @@ def _azure(storage: AzureStorage) -> fs.AzureFileSystem:
     return fs.AzureFileSystem(
         access.account,
         account_key=access.key,
-        # pyarrow puts it behind the URL as it is.
+        # pyarrow appends it to the URL unchanged.
         sas_token=f"?{access.sas}" if access.sas else None,
         blob_storage_authority=blob,
         dfs_storage_authority=blob.replace(".blob.", ".dfs.", 1),

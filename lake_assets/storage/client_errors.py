@@ -16,14 +16,14 @@ _REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
 def client_error(
     error: Exception, storage: AnyStorage, operation: Operation, uri: str | None, refusing: Callable[[], str]
 ) -> StorageError:
-    """The error of ours for one of the client's, or of the operating system.
+    """The error of ours for one of the client or of the operating system.
 
     Args:
         error: without secrets.
-        storage: that was asked.
-        operation: what was asked of it.
-        uri: of the object that this was of; None if it was of the storage, or of a folder in it.
-        refusing: gives the URI of the storage or folder that refuses access; it may ask the storage.
+        storage: of the failed operation.
+        operation: that failed.
+        uri: of its object; None if the operation was on the storage, or on a folder in it.
+        refusing: returns the URI of the storage or folder that refuses access; it may send a request.
     """
     if isinstance(storage, LocalStorage) and (refusal := local.refusal(error)):
         return refusal
@@ -42,5 +42,5 @@ def client_error(
             f"create it, or correct `{kind}` in the config.",
         )
     if isinstance(error, (NotFoundError, FileNotFoundError)):
-        return StorageError(f"{storage.root} vanished while it was being read:", "run it again.")
+        return StorageError(f"{storage.root} was removed while it was read:", "run it again.")
     return failures.no_answer(error, storage, f"{uri} was not read" if uri and operation == "read" else None)

@@ -1,4 +1,4 @@
-"""obstore's client of each storage: what the driver lists and deletes by, and tasks fetch small objects by."""
+"""obstore's client of each storage: the driver lists and deletes with it, and tasks fetch small objects."""
 
 import datetime as dt
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
-# A server that is away for four seconds fails nothing: the client waits for five seconds or more, in eight steps.
+# A server that is away for four seconds causes no error: the eight pauses take five seconds or more.
 _RETRY: "RetryConfig" = {
     "max_retries": 8,
     "backoff": {"init_backoff": dt.timedelta(seconds=0.5), "max_backoff": dt.timedelta(seconds=1.5), "base": 2},
@@ -34,8 +34,8 @@ def client(storage: AnyStorage) -> Client:
     """A client whose keys are relative to the storage's root; nothing is connected yet.
 
     Raises:
-        StorageError: the credential chain has nothing to offer.
-        ObstoreError: the store does not take the config, such as a key file that is not there.
+        StorageError: the credential chain has no credentials.
+        ObstoreError: the client refuses the config, such as a key file that does not exist.
     """
     if isinstance(storage, LocalStorage):
         return LocalStore(storage.path)
@@ -71,7 +71,7 @@ def _s3(storage: S3Storage | R2Storage) -> S3Store:
 
 
 def _aws_chain(storage: S3Storage | R2Storage) -> object:
-    """AWS's own chain, as DuckDB and pyarrow go through it: environment, profiles, container and instance roles."""
+    """AWS's own chain, as in DuckDB and pyarrow: environment, profiles, container and instance roles."""
     from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415 - boto3 takes its time
 
     try:

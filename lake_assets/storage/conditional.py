@@ -1,7 +1,7 @@
-"""Deleting an object only if it is still the one that was seen.
+"""Deletion of an object if it has not changed.
 
-S3 does it by `If-Match`, which obstore's own deletion does not send. So the request is signed by obstore, whose client
-has the credentials, and sent from here.
+S3 does it by `If-Match`, which obstore's deletion does not send. So obstore's client, which has the credentials, signs
+the request, and it is sent from here.
 """
 
 import datetime as dt
@@ -23,7 +23,7 @@ _REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 
 
 class _FailedError(Exception):
-    """The request may succeed later; the text is the server's status, or that there was no answer."""
+    """The request may succeed later; the text has the server's status, or says that there was no answer."""
 
 
 def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
@@ -31,12 +31,12 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
 
     Args:
         client: of the bucket.
-        key: as the client has it.
+        key: as in the client.
         etag: without quotes.
 
     Returns:
-        Whether it is gone; False if another object lies there. None where the server knows no such condition, or the
-        client has no keys to sign with: nothing was deleted then.
+        Whether it is gone; False if the key has another object. None if the server does not know the condition, or the
+        client has no keys to sign with; nothing was deleted then.
 
     Raises:
         PermissionError: the store refuses.

@@ -43,7 +43,7 @@ _RIGHTS: dict[str, dict[Operation, str]] = {
         "delete": "Object Read & Write",
     },
 }
-"""What an operation needs, by the name under which the owner of such a storage grants it."""
+"""The right that an operation needs, by its name in the vendor's console."""
 
 _PREAMBLE = re.compile(
     r"^Generic \w+ error: |Error performing (?:list request: Error performing )?\w+ \S+ in [^\s,]+"
@@ -55,18 +55,18 @@ _REASON = 200  # characters
 
 @contextmanager
 def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None]:
-    """Raise what fails in the block, which reads or writes one object, as an error of ours without secrets.
+    """Raise the errors of a block that reads or writes one object as errors of ours without secrets.
 
     Args:
         storage: of the object.
         uri: the object's.
-        doing: what the block does with it.
+        doing: whether the block reads or writes it.
 
     Raises:
-        StorageUnreachableError: the storage did not answer, or failed; the same may succeed later.
-        WholeStorageError: it is full, refuses the key, or does not exist.
-        ObjectRefusedError: it does not let this key read this object.
-        StorageError: it cannot have this object.
+        StorageUnreachableError: the storage did not answer, or failed; a retry may succeed.
+        WholeStorageError: the storage is full, refuses the key, or does not exist.
+        ObjectRefusedError: the key may not read this object.
+        StorageError: any other reason; another object may succeed.
     """
     try:
         yield
@@ -76,7 +76,7 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
 
 
 def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
-    """The error of ours for one of Arrow's or of the operating system, while an object was read or written."""
+    """The error of ours for one of Arrow or of the operating system while an object was read or written."""
     match meaning_of(error):
         case Meaning.FULL:
             return WholeStorageError(
@@ -116,12 +116,12 @@ def _refused(error: OSError, storage: AnyStorage, uri: str, doing: Doing, *, is_
         return WholeStorageError(problem, access_fix(storage))
     if doing == "read":
         return refused_object(storage, uri)
-    # What a task writes has a name that nobody could have granted or denied: no other is written either.
+    # The names that a task writes are new, so no rule names them: every other object would be refused too.
     return WholeStorageError(problem, access_fix(storage, "write"))
 
 
 def refused_object(storage: AnyStorage, uri: str, operation: Operation = "read") -> ObjectRefusedError:
-    """The error for a storage that answers, and does not let its key do this to this object."""
+    """The error for an object whose storage refuses this operation."""
     return ObjectRefusedError(
         f"{location(storage)} refuses access: {uri} was not {_DONE[operation]}:", access_fix(storage, operation)
     )
@@ -133,7 +133,7 @@ def is_of_cloud(error: OSError) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """What a client says in its first line, without the request, which names another object each time."""
+    """The first line of a client's error, without the request, which differs for each object."""
     text, before = " ".join(str(error).split("\n", 1)[0].split()), ""
     while text != before:
         text, before = _PREAMBLE.sub("", text), text
@@ -149,7 +149,7 @@ def location(storage: AnyStorage) -> str:
 
 
 def server_of(storage: AnyStorage) -> str | None:
-    """Where a storage's bucket is; None of a folder and of a web server, whose root says it."""
+    """The server of a storage's bucket; None for a folder and for a web server, whose root names it."""
     if isinstance(storage, S3Storage | R2Storage):
         return storage.service.endpoint or "AWS"
     if isinstance(storage, AzureStorage):
@@ -161,8 +161,8 @@ def access_fix(storage: AnyStorage, operation: Operation | None = None) -> str:
     """How to fix a storage that refuses access.
 
     Args:
-        storage: which.
-        operation: what it refuses to do to an object, or to the bucket; None if it refuses the key itself.
+        storage: that refuses.
+        operation: that it refuses for an object or the bucket; None if it refuses the key itself.
     """
     if isinstance(storage, LocalStorage):
         return "let this user read and write the folder and what is in it."

@@ -1,4 +1,4 @@
-"""Folders as stores: a file is written whole, and only where its name is free; refusals of the system are errors."""
+"""Folders as stores: files are written whole under free names; errors of the system name the path and the fix."""
 
 import errno
 import getpass
@@ -13,22 +13,22 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 def create(path: Path, body: bytes) -> bool:
-    """Write a new file that no reader sees a part of; its folders are made.
+    """Write a new file of which no reader sees a part; its folders are made.
 
-    It is not forced to disk: a loss of power may take it. Of writers that come at the same moment the last one wins,
-    whole. (A hard link instead of the rename would let the first one win, and takes three times as long.)
+    It is not forced to disk, so a loss of power may lose it. The last of several writers at the same moment wins. (With
+    a hard link instead of the rename the first would win, and it takes three times as long.)
 
     Args:
-        path: its name. Until it is whole it has another, which begins with a dot and so is never data.
+        path: its name. Until it is complete it has another, which begins with a dot and so is never data.
         body: its bytes.
 
     Returns:
         False if the name is taken, and then nothing is changed.
 
     Raises:
-        OSError: the folder cannot be written; nothing is left there.
+        OSError: the folder cannot be written; no part of the file is left.
     """
-    # By texts and descriptors: for a file of some kilobytes, objects of paths and files take as long as its writing.
+    # With texts and descriptors: Path and file objects would double the time for a file of some kilobytes.
     name = str(path)
     if os.path.exists(name):  # noqa: PTH110
         return False
@@ -54,7 +54,7 @@ def create(path: Path, body: bytes) -> bool:
 
 
 def refusal(error: Exception) -> StorageError | None:
-    """What the system refuses, with the path and how to fix it; None if it is none of what is known."""
+    """The error of ours for one of a folder, with the path and the fix; None if the cause is not known."""
     if loop := find(error, Meaning.LINK_LOOP):
         return _loop(loop[1])
     if odd := find(error, Meaning.ODD_NAME):

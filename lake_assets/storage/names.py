@@ -1,18 +1,18 @@
-"""Which names of folders and objects are those of data."""
+"""Names of folders and objects that are data."""
 
 import fnmatch
 from collections.abc import Iterable, Sequence
 
 
 def is_data(below: Sequence[str], files: str) -> bool:
-    """Whether an object, by the parts of its key below the listed folder, is data and fits the pattern."""
+    """Whether an object is data and matches the pattern, by the parts of its key below the listed folder."""
     if is_hidden(below):
         return False
     return _fits(below, files.lstrip("/").split("/")) if "/" in files else fnmatch.fnmatchcase(below[-1], files)
 
 
 def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether a path fits a pattern, both by their parts."""
+    """Whether a path matches a pattern; both are split at slashes."""
     if not names or not patterns:
         return not names and not patterns
     if patterns[0] == "**":
@@ -21,5 +21,5 @@ def _fits(names: Sequence[str], patterns: Sequence[str]) -> bool:
 
 
 def is_hidden(names: Iterable[str]) -> bool:
-    """Whether one of these names of folders and objects says that what lies there is no data."""
+    """Whether one of these names of folders and objects marks its content as no data."""
     return any(name.startswith(("_", ".")) and "=" not in name for name in names)

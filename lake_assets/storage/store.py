@@ -1,4 +1,4 @@
-"""One object store, seen from the driver: listing with ETags, probing, deleting; folders and buckets alike."""
+"""The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
 import datetime as dt
 import uuid
@@ -37,7 +37,7 @@ _DELETIONS = 16  # at a time; a deletion is mostly latency
 
 @dataclass(frozen=True, slots=True)
 class LandedObject:
-    """An object of a landing zone as one listing saw it."""
+    """An object of a landing zone as in one listing."""
 
     uri: str
     key: str  # below the storage's root
@@ -49,7 +49,7 @@ class LandedObject:
 class Store:
     """The objects below a storage's root, addressed by keys relative to it.
 
-    A key is taken and given back exactly as the store holds it; a percent sign in it is a character as others.
+    Keys are exactly those of the store; a percent sign in a key has no meaning.
     """
 
     def __init__(self, storage: AnyStorage) -> None:
@@ -58,7 +58,7 @@ class Store:
 
     @property
     def is_listable(self) -> bool:
-        """Whether it tells which objects there are; a web server tells only of those that are named to it."""
+        """Whether objects can be listed; a web server has no listing."""
         return not isinstance(self.storage, WebStorage)
 
     @property
@@ -71,54 +71,54 @@ class Store:
         return f"{self.root}/{key}"
 
     def list(self, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
-        """The objects below a folder, sorted by key; nothing outside the folder is asked for.
+        """The objects below a folder, sorted by key; nothing outside the folder is listed.
 
         Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished
         files, and so are folder markers.
 
         Args:
             prefix: folder below the root.
-            files: pattern that the last part of the key must match; one with a slash is of the whole key below the
-                folder, where `*` stays within a name and `**` stands for any number of folders. Of a store that is
-                not listable, it is the name of one.
+            files: pattern that the last part of the key must match. One with a slash matches the whole key below the
+                folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it
+                is the name of one object.
 
         Raises:
-            StorageError: the store is unreachable, refuses it or a folder in it, or the bucket or root folder does not
-                exist.
+            StorageError: the store is unreachable, refuses access to the folder or to one in it, or the bucket or root
+                folder does not exist.
         """
         with self._errors("list", folder=prefix):
             client = self._open()
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (_landed(self.root, meta),)
-            found = self._all(client, prefix)
+            metas = self._all(client, prefix)
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
-        objects = (_landed(self.root, meta) for meta in found if is_data(meta["path"].split("/")[root:], files))
-        return tuple(sorted(objects, key=lambda o: o.key))
+        objects = (_landed(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
+        return tuple(sorted(objects, key=lambda landed: landed.key))
 
     def _all(self, client: Client, prefix: str) -> "Iterable[ObjectMeta]":
         if isinstance(self.storage, LocalStorage):
-            # The client gives nothing at all where one name is no UTF-8, and no word of files that it may not look at.
+            # The client fails at a name that is not UTF-8, and omits files that it may not read.
             return list(walk.files_below(self.storage.root, prefix))
         return obstore.list(client, prefix=prefix or None).collect()
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.
 
-        Where the store takes the key to begin after (S3, R2 and GCS do), what lies before costs nothing.
+        In stores that can begin a listing after a key (S3, R2 and GCS), objects before it cost nothing.
 
         Args:
             prefix: folder below the root.
-            after: only keys that sort after this text are given.
+            after: only keys that sort after this text are listed.
             tree: the store lists folder by folder; see `walk.position`.
 
         Raises:
-            KeyOrderError: the store lists folder by folder, and `tree` was not said.
-            StorageError: as `list`; or the store does not give keys in any order.
+            KeyOrderError: the store lists folder by folder, and `tree` is False.
+            StorageError: as `list`, or the store does not list keys in any order.
         """
         with self._errors("list", folder=prefix):
-            found = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
-            yield from (tuple(_landed(self.root, meta) for meta in page) for page in found)
+            pages = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
+            yield from (tuple(_landed(self.root, meta) for meta in page) for page in pages)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """The folders right below a folder, sorted, each from the root on and without a slash at its end.
@@ -130,7 +130,7 @@ class Store:
             return walk.folders(self._open(), self.storage, prefix)
 
     def probe(self) -> bool:
-        """Whether anything lies below the root: one request, however many objects there are.
+        """Whether there is an object below the root, by one request.
 
         Raises:
             StorageError: as `list`.
@@ -139,7 +139,7 @@ class Store:
             return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
 
     def answers(self) -> bool:
-        """Whether the store answers at all, be it by a refusal; folders and web servers are taken to do so."""
+        """Whether the store answers, also by a refusal; True for folders and web servers, without a request."""
         if isinstance(self.storage, LocalStorage) or not self.is_listable:
             return True
         try:
@@ -151,29 +151,30 @@ class Store:
         return True
 
     def probe_reading(self) -> bool:
-        """As `probe`, and a byte of the object that is found is read: to list and to read are two rights.
+        """As `probe`, and read a byte of the object: listing and reading are two rights.
 
         Raises:
-            StorageError: as `list`; or the object is listed and cannot be read, which the error says.
+            StorageError: as `list`, or the object is listed and cannot be read.
         """
         with self._errors("list"):
-            found = next(iter(obstore.list(self._open(), chunk_size=1)), ())
-        if not found:
+            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        if not page:
             return False
+        key = page[0]["path"]
         try:
-            with self._errors("read", found[0]["path"]):
-                if found[0]["size"]:
-                    obstore.get_range(self._open(), found[0]["path"], start=0, length=1)
+            with self._errors("read", key):
+                if page[0]["size"]:
+                    obstore.get_range(self._open(), key, start=0, length=1)
         except StorageError as error:
-            uri = self.uri(found[0]["path"])
+            uri = self.uri(key)
             raise StorageError(f"{uri} is listed and cannot be read: {error.problem}", error.hint) from error
         return True
 
     def probe_writing(self) -> None:
-        """Write an object below the root under a name that no reader takes for data, and remove it.
+        """Write an object below the root under a name that readers ignore, and remove it.
 
         Raises:
-            StorageError: the store is unreachable, or refuses the one or the other, which the error says.
+            StorageError: the store is unreachable, or refuses the write or the removal.
         """
         key = f"_probe-{uuid.uuid4().hex}"
         try:
@@ -191,7 +192,7 @@ class Store:
         """The bytes of a whole object, by one request.
 
         Raises:
-            SourceChangedError: the object is gone, or is not the one that was listed with this ETag.
+            SourceChangedError: the object is gone, or has another ETag.
             StorageError: the store is unreachable or refuses.
         """
         with self._errors("read", key):
@@ -204,10 +205,10 @@ class Store:
                 raise self._changed(key) from error
 
     def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
-        """As `get`, by comparing afterwards: a server's ETag may be a weak one, which `If-Match` never matches."""
-        found = obstore.get(client, key)
-        body = found.bytes()
-        if web.version(client, found.meta).strip('"') != etag:
+        """As `get`; the ETag is compared afterwards, because `If-Match` never matches a weak ETag."""
+        answer = obstore.get(client, key)
+        body = answer.bytes()
+        if web.version(client, answer.meta).strip('"') != etag:
             raise self._changed(key)
         return body
 
@@ -217,27 +218,27 @@ class Store:
         )
 
     def put_new(self, key: str, body: bytes, *, multipart_above: int) -> bool:
-        """Write an object whole, unless the key is taken; no reader sees a part of it.
+        """Write an object, unless the key is taken; no reader sees a part of it.
 
-        Up to the threshold it is one conditional request (`If-None-Match: *`), so that of several writers one wins.
-        Above it the object goes up in parts, and there and in a folder the key is asked for first, so that of several
-        writers at the same moment the last wins: only for keys whose writers all bring the same bytes.
+        Up to the threshold it is one conditional request (`If-None-Match: *`), so the first of several writers wins.
+        Larger objects are uploaded in parts. For these, and in a folder, the key is checked first, so the last of
+        several writers at the same moment wins: use it only for keys whose writers all have the same bytes.
 
         Args:
-            key: where; its folders are made.
+            key: of the object; its folders are made.
             body: the object.
-            multipart_above: bytes; also the size of a part.
+            multipart_above: threshold in bytes; also the size of a part.
 
         Returns:
             Whether it was written; False if an object of this key and size was there.
 
         Raises:
-            StorageUnreachableError: the store is unreachable or fails; trying again may help.
+            StorageUnreachableError: the store is unreachable or fails; a retry may help.
             StorageError: the store refuses, lacks the bucket or folder, or holds another object under the key.
         """
         with self._errors("write", key):
             if isinstance(self.storage, LocalStorage):
-                self._open()  # a root that is not there is no folder to make
+                self._open()  # the root itself is not made
                 if local.create(Path(self.root, key), body):
                     return True
             elif len(body) > multipart_above:
@@ -270,14 +271,14 @@ class Store:
 
     def _size(self, key: str) -> int | None:
         """Bytes of an object; None if there is none."""
-        found = self.find(key)
-        return None if found is None else found.size
+        landed = self.find(key)
+        return None if landed is None else landed.size
 
     def delete(self, keys: tuple[str, ...]) -> None:
-        """Remove objects; one that is gone already is no error.
+        """Remove objects; one that does not exist is no error.
 
-        S3 and R2 remove up to 1,000 objects by one request, Azure up to 256. Other stores take a request an object, and
-        so does every store that does not remove all of them: only then the error names the object.
+        S3 and R2 remove up to 1,000 objects by one request, Azure up to 256. Other stores take a request an object. If
+        one request does not remove all of them, each is removed by its own request, so that the error names the object.
 
         Raises:
             StorageUnreachableError: the store is unreachable or fails; any of the objects may be left.
@@ -289,7 +290,7 @@ class Store:
             list(pool.map(self._delete_one, keys))
 
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
-        """Whether no object was gone, and no removal was refused."""
+        """Whether all of them were removed: none was gone already, and none was refused."""
         try:
             with self._errors("delete"):
                 obstore.delete(self._open(), keys)
@@ -304,35 +305,35 @@ class Store:
             obstore.delete(self._open(), key)
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
-        """Remove an object if it is still this one.
+        """Remove an object if it has not changed.
 
-        It is looked at first. Where the store can (S3 and R2), the deletion itself has the ETag as its condition; in
-        other stores, and on servers that do not know the condition, what is written between the two requests is lost.
+        It is compared first. In S3 and R2 the deletion also has the ETag as its condition. In other stores, and on
+        servers without that condition, an object that is written between the two requests is lost.
 
         Args:
-            key: which.
+            key: of the object.
             etag: as a listing gave it.
             size: bytes.
 
         Returns:
-            Whether nothing lies there now; False if another object does, and that is as it was.
+            Whether the key is free now; False if another object has it, which stays.
 
         Raises:
             StorageError: the store is unreachable or refuses.
         """
-        found = self.find(key)
-        if found is None:
+        landed = self.find(key)
+        if landed is None:
             return True
-        if (found.etag, found.size) != (etag, size):
+        if (landed.etag, landed.size) != (etag, size):
             return False
         with self._errors("delete", key):
             client = self._open()
-            done = delete_if_match(client, key, etag) if isinstance(client, S3Store) else None
-        if done is None:
+            is_gone = delete_if_match(client, key, etag) if isinstance(client, S3Store) else None
+        if is_gone is None:
             self.delete((key,))
             return True
-        # Some servers refuse the condition of an object that is gone, as it is where a first answer was lost.
-        return done or self.find(key) is None
+        # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
+        return is_gone or self.find(key) is None
 
     def _open(self) -> Client:
         if self._client is None:
@@ -345,7 +346,7 @@ class Store:
 
     @contextmanager
     def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
-        """What the store says, as one sentence that names it, the object of the key or the folder, and the fix."""
+        """Raise the store's errors as ours, with the object of the key or the folder."""
         try:
             yield
         except (ObstoreError, OSError) as error:
@@ -354,7 +355,7 @@ class Store:
             raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
 
     def _refusing(self, folder: str) -> str:
-        """What refuses to be listed: this folder alone, or the whole store, which is one error for all its folders."""
+        """The URI that cannot be listed: this folder alone, or the whole store, for one error of all its folders."""
         if folder:
             with suppress(StorageError):
                 self.probe()

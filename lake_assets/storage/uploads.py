@@ -1,4 +1,4 @@
-"""Uploads in parts that nobody will complete: S3 keeps their parts, and shows them to no listing of objects."""
+"""Abandoned multipart uploads: S3 keeps their parts, and no listing of objects shows them."""
 
 from contextlib import suppress
 from typing import Any
@@ -9,20 +9,20 @@ _TIMEOUT = 5  # seconds
 
 
 def abort_uploads(storage: AnyStorage, prefix: str) -> None:
-    """Abort the uploads to keys of this beginning, as far as the store lets it; only S3 and R2 have such.
+    """Abort the uploads to keys with this prefix, if the store permits it; only S3 and R2 have such uploads.
 
-    Google Cloud Storage and Azure forget theirs after a week.
+    Google Cloud Storage and Azure delete theirs after a week.
 
     Args:
-        storage: where.
-        prefix: of keys below the storage's root that no other attempt has.
+        storage: of the uploads.
+        prefix: of keys below the storage's root; no other attempt has it.
     """
     if not isinstance(storage, S3Storage | R2Storage):
         return
     from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
 
     beginning = f"{storage.prefix}/{prefix}" if storage.prefix else prefix
-    # The upload is lost either way; a rule of the bucket's lifecycle removes what stays.
+    # If this fails, a rule of the bucket's lifecycle removes the parts.
     with suppress(BotoCoreError, ClientError):
         client = _client(storage)
         for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):

@@ -1,7 +1,8 @@
-"""Listing a store's objects in the order of their keys, from any key on; folders of a machine too.
+"""Listing a store's objects in the order of their keys, from any key on; also of local folders.
 
-S3 sorts whole keys, so that `a-b/c` comes before `a/b`, for `-` sorts before `/`. Some servers (SeaweedFS) walk through
-folders, `a/b` first: tree order. And after the name of a folder, S3 goes on within that folder, they behind it.
+S3 sorts whole keys: `a-b/c` comes before `a/b`, because `-` sorts before `/`. Some servers (SeaweedFS) list folder by
+folder, `a/b` first: tree order. If a listing begins after the name of a folder, S3 continues within that folder, and
+these servers behind it.
 """
 
 import datetime as dt
@@ -20,13 +21,13 @@ from lake_assets.storage.names import is_hidden
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
-_PAGE = 1000  # what S3 gives at most for one request
+_PAGE = 1000  # the most objects that S3 lists by one request
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 def position(text: str, *, tree: bool) -> str:
-    """A text that sorts as the key, or the beginning of one, does in a store of this order."""
+    """A text that sorts as the key, or its beginning, in a store of this order."""
     return text.replace("/", "\0") if tree else text
 
 
@@ -36,14 +37,14 @@ def pages(
     """The objects below a folder whose keys sort after a text, in the keys' order.
 
     Raises:
-        KeyOrderError: the store lists in tree order, and that of whole keys was expected.
+        KeyOrderError: the store lists in tree order, and the order of whole keys was expected.
         StorageError: the store lists in neither order, as directory buckets of S3 do.
-        ObstoreError: the store's own.
-        OSError: a folder's own.
+        ObstoreError: the client's own.
+        OSError: a folder cannot be read.
     """
     if isinstance(storage, LocalStorage):
-        found = _files(storage.root, prefix.rstrip("/"), after)
-        while files := list(islice(found, _PAGE)):
+        all_files = _files(storage.root, prefix.rstrip("/"), after)
+        while files := list(islice(all_files, _PAGE)):
             yield files
         return
     last, begin = "", position(after, tree=tree)
@@ -53,7 +54,7 @@ def pages(
             error = StorageError if tree else KeyOrderError
             raise error(
                 f"{storage.root} does not list its objects in the order of their names:",
-                "take a general purpose bucket, or run the partitions by a schedule and not by a sensor.",
+                "use a general purpose bucket, or run the partitions by a schedule and not by a sensor.",
             )
         last = keys[-1]
         if wanted := [meta for meta, key in zip(page, keys, strict=True) if key > begin]:
@@ -61,20 +62,20 @@ def pages(
 
 
 def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
-    """All files below a folder, but hidden ones and those in hidden folders, which are not opened.
+    """All files below a folder without hidden ones and those in hidden folders, which are not opened.
 
-    A byte of a name that is no text is a surrogate in the key, as Python writes names of files.
+    A byte of a name that is not UTF-8 is a surrogate in the key, as in Python's names of files.
 
     Args:
         root: of the storage.
-        prefix: folder below it; one that is not there has no files.
+        prefix: folder below it; one that does not exist has no files.
 
     Raises:
-        OSError: a folder's own; a folder or file that may not be looked at is one.
+        OSError: a folder or file cannot be read.
     """
     for meta in _files(root, prefix.rstrip("/"), "", with_hidden=False):
         inode, nanoseconds, size = (meta["e_tag"] or "").split("-")
-        # The client counts microseconds where it looks at one object, which must have one ETag, however it was found.
+        # The client has microseconds in the ETag of a single object, and both ways must give the same ETag.
         meta["e_tag"] = f"{inode}-{int(nanoseconds, 16) // 1000:x}-{size}"
         yield meta
 
@@ -82,8 +83,8 @@ def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
 def _below(after: str) -> str | None:
     """A text that sorts a little before this one and is the name of no folder.
 
-    After such a text all servers go on alike. The client takes a slash at the end of a text away, so that what is
-    meant as the beginning of a folder would be its name.
+    After such a text all servers continue alike. The client removes a slash at the end of a text, which would turn the
+    beginning of a folder into its name.
     """
     text = after.rstrip("/")
     if not text:
@@ -103,8 +104,8 @@ def folders(store: Client, storage: AnyStorage, prefix: str) -> tuple[str, ...]:
 
 
 def _files(root: str, folder: str, after: str, *, with_hidden: bool = True) -> Iterator["ObjectMeta"]:
-    """As object stores sort keys: a folder's name counts with its slash. Folders that lie before are not opened."""
-    for key, entry in sorted(_entries(root, folder), key=lambda found: found[0]):
+    """Files in the order of object stores: a folder sorts by its name with a slash. Earlier folders are not opened."""
+    for key, entry in sorted(_entries(root, folder), key=lambda item: item[0]):
         if not with_hidden and is_hidden((entry.name,)):
             continue
         if key.endswith("/"):
@@ -113,15 +114,15 @@ def _files(root: str, folder: str, after: str, *, with_hidden: bool = True) -> I
         elif key > after:
             try:
                 status = entry.stat()
-            except FileNotFoundError:  # removed, or renamed when it was whole, since the folder was read
+            except FileNotFoundError:  # removed or renamed since the folder was read
                 continue
-            time = _EPOCH + dt.timedelta(microseconds=status.st_mtime_ns // 1000)  # as the store cuts it
+            time = _EPOCH + dt.timedelta(microseconds=status.st_mtime_ns // 1000)  # cut as by the client
             etag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
             yield {"path": key, "last_modified": time, "size": status.st_size, "e_tag": etag, "version": None}
 
 
 def _entries(root: str, folder: str) -> list[tuple[str, "os.DirEntry[str]"]]:
-    """What a folder holds, by key; keys of folders end in a slash. A folder that is gone holds nothing."""
+    """The entries of a folder by key; keys of folders end in a slash. A folder that does not exist has none."""
     path = os.path.join(root, *folder.split("/")) if folder else root  # noqa: PTH118 - a path of bytes that are no text
     start = f"{folder}/" if folder else ""
     try:

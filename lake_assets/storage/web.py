@@ -1,4 +1,4 @@
-"""A web server as a landing zone: objects are asked for by name, for servers have no listing that all agree on."""
+"""A web server as a landing zone: objects are requested by name, because web servers have no common listing."""
 
 import errno
 import io
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
-    """What the server says of an object, by one HEAD request; None if there is none.
+    """The metadata of an object, by one HEAD request; None if there is none.
 
     Raises:
-        StorageError: it does not say by what a change of the object could be seen.
+        StorageError: it has neither an ETag nor a time of change.
         ObstoreError: the server cannot be reached, or refuses.
     """
     try:
@@ -34,15 +34,15 @@ def find(store: HTTPStore, key: str) -> "ObjectMeta | None":
 
 
 def version(store: HTTPStore, meta: "ObjectMeta") -> str:
-    """By what a changed object is known: its ETag, or the time of its last change where the server has no ETags.
+    """The version of an object: its ETag, or its Last-Modified if the server has no ETags.
 
     Raises:
-        StorageError: the server tells neither.
+        StorageError: the server sends neither.
     """
     if meta["e_tag"]:
         return meta["e_tag"]
     changed = meta["last_modified"].timestamp()
-    if changed <= 0:  # what the client makes of a header that is not there
+    if changed <= 0:  # the client's value for a missing header
         raise StorageError(
             f"{store.url}/{meta['path']} comes with neither ETag nor Last-Modified, so a change could not be seen:",
             "let the server send one of them, or land the file in a folder or bucket.",
@@ -51,7 +51,7 @@ def version(store: HTTPStore, meta: "ObjectMeta") -> str:
 
 
 def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
-    """An object for random access: by ranges, or from a copy in a temporary file where the server has no ranges.
+    """An object for random access: by ranges, or from a temporary copy if the server has no ranges.
 
     Raises:
         OSError: the object is gone, or the server cannot be reached, or refuses.
@@ -67,7 +67,7 @@ def open_file(store: HTTPStore, key: str) -> pa.NativeFile:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """The client's errors as the system's, which is what those who read files expect of them."""
+    """Raise the client's errors as the system's, which readers of files expect."""
     try:
         yield
     except NotFoundError as error:
@@ -96,16 +96,16 @@ class _Ranges(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """The position of the next read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Let the next read begin elsewhere."""
+        """Set the position of the next read."""
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
         return self._at
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - any buffer that can be written to
-        """Fill the buffer, as far as the object goes."""
+        """Fill the buffer up to the end of the object."""
         length = max(min(len(buffer), self._size - self._at), 0)
         if length:
             with _os_errors():
@@ -115,7 +115,7 @@ class _Ranges(io.RawIOBase):
 
 
 def _copy(store: HTTPStore, key: str) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by whom it is given to
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
     for chunk in obstore.get(store, key):
         file.write(chunk)
     file.seek(0)

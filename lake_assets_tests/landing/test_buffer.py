@@ -205,7 +205,7 @@ def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) 
     drained = drain("sales", old)
 
     assert (drained.pending, drained.uploaded) == (1, 0)
-    assert "1 batches wait for s3-gone" in drained.errors[0]
+    assert "1 batches are pending for s3-gone" in drained.errors[0]
 
 
 def test_a_drain_without_a_buffer_is_an_error(tmp_path: Path) -> None:

@@ -4,13 +4,13 @@ import threading
 from pathlib import Path
 
 from lake_assets.config.landing import Landing
-from lake_assets.landing.deliver import Delivery, Direct
+from lake_assets.landing.deliver import Delivery
 from lake_assets.landing.outputs import open_outputs
 from lake_assets_tests.landing.streams import stream_of
 
 
 def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path: Path) -> None:
-    delivery = Delivery(Direct(open_outputs(stream_of(tmp_path), Landing())))
+    delivery = Delivery(open_outputs(stream_of(tmp_path), Landing()))
     gate = threading.Event()
 
     def encode() -> bytes:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lake_assets.errors import LandingError
 from lake_assets.landing.read import form_of, read_records
 from lake_assets.landing.schema import inferred
-from lake_assets.landing.validate import Rejected, sift
+from lake_assets.landing.validate import Rejected, validate
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import GOOD, land_text, landed_ids, letters, rows, stream_of
 
@@ -73,7 +73,7 @@ def test_a_line_without_end_is_refused_before_memory_is_full(tmp_path: Path, mon
     monkeypatch.setattr("lake_assets.landing.read.LONGEST_LINE", 5000)
     (tmp_path / "in.jsonl").write_text("[" + "1," * 10_000)
 
-    with pytest.raises(LandingError, match="no file of one record a line"):
+    with pytest.raises(LandingError, match="does not have one record a line"):
         land_text(stream_of(tmp_path / "out"), tmp_path / "in.jsonl")
 
 
@@ -84,7 +84,7 @@ def test_a_line_without_end_is_refused_before_memory_is_full(tmp_path: Path, mon
         ("in.arrow", b"nope", "cannot be read as arrow"),
         ("in.jsonl.gz", b"nope", "cannot be read as jsonl"),
         ("absent.jsonl", None, "absent"),
-        ("in.txt", b"", "does not tell what it holds"),
+        ("in.txt", b"", "does not show its format"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, body: bytes | None, message: str) -> None:
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, body: by
 
 
 def test_parquet_from_a_pipe_is_refused() -> None:
-    with pytest.raises(LandingError, match="end comes first"):
+    with pytest.raises(LandingError, match="readers begin at its end"):
         list(read_records(io.BytesIO(), "-", "parquet", lambda infer: infer(), 1))
 
 
@@ -138,7 +138,7 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lake_assets.landing.read.BLOCK", size)
             blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
-        sifted = (one for records in blocks for one in sift(records, pa.Table.to_pylist))
+        sifted = (one for records in blocks for one in validate(records, pa.Table.to_pylist))
         return [row for one in sifted for row in ([one] if isinstance(one, Rejected) else one)]
 
     each = [line.strip(b" \t\r") for line in lines]

@@ -10,7 +10,6 @@ import pytest
 
 from lake_assets.config.storages import S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
-from lake_assets.landing.deliver import Buffered
 from lake_assets.landing.drain import Uploader, drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
@@ -34,9 +33,7 @@ def keys(bucket: dict[str, Any]) -> list[str]:
 
 
 def uploader_of(writer: LandingWriter) -> Uploader:
-    way = writer._delivery._way
-    assert isinstance(way, Buffered)
-    return way.uploaders[0]
+    return writer._delivery.uploaders[0]
 
 
 def random_faults(proxy: S3Proxy, seed: int) -> list[Rule]:

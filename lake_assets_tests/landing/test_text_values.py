@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lake_assets.landing.read import Form, read_records
 from lake_assets.landing.schema import declared, fit
-from lake_assets.landing.validate import sift
+from lake_assets.landing.validate import validate
 from lake_assets_tests.values.plain import plain
 
 _INTEGERS = {name: 2**bits for name, bits in {"tinyint": 7, "smallint": 15, "integer": 31, "bigint": 63}.items()}
@@ -74,7 +74,7 @@ def as_csv(value: Any) -> str:
 def landed(form: Form, kind: str, text: str) -> list[Any]:
     schema = declared({"v": kind, "n": "bigint"})
     records = read_records(io.BytesIO(text.encode()), "-", form, lambda _: schema, 0)
-    found = [one for some in records for one in sift(some, lambda rows: fit(rows, schema))]
+    found = [one for some in records for one in validate(some, lambda rows: fit(rows, schema))]
     return [value for one in found for value in (plain(one["v"]) if isinstance(one, pa.Table) else [one])]
 
 

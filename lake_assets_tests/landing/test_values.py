@@ -12,7 +12,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.landing.encode import Encoder
 from lake_assets.landing.read import Form, read_records
 from lake_assets.landing.schema import declared, fit, inferred
-from lake_assets.landing.validate import Rejected, sift
+from lake_assets.landing.validate import Rejected, validate
 
 US = pa.timestamp("us")
 ZONED = pa.timestamp("us", "UTC")
@@ -102,7 +102,7 @@ def test_an_infinity_is_one() -> None:
 def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
     schema = declared({"v": kind})
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
-    return [found for some in records for found in sift(some, lambda rows: fit(rows, schema))]
+    return [found for some in records for found in validate(some, lambda rows: fit(rows, schema))]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ class Listener:
             def _refuse(self) -> None:
                 asked.append((self.path, {name.lower(): value for name, value in self.headers.items()}))
                 self.send_response(status)
-                self.send_header("content-type", kind)
+                if body:
+                    self.send_header("content-type", kind)
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 if self.command != "HEAD":
