@@ -36,7 +36,7 @@ OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBS
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
 
 _ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
-_PLANS = 100  # newest plans of one check and partition, among which one of a run that is under way is looked for
+_PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
 
 # Definitions

@@ -30,7 +30,7 @@ def ids(parts: list[Part]) -> list[tuple[str, list[int]]]:
     return [(part.path, part.rows["id"].to_pylist()) for part in parts]
 
 
-def test_a_batch_is_closed_by_count_and_the_rest_waits(clock: Clock) -> None:
+def test_a_batch_is_closed_by_count_and_the_rest_stays_open(clock: Clock) -> None:
     batches = OpenBatches(Batch(records=3), 2**30, clock)
     add(batches, ["a", "b", "a", "a", "a", "b", "a", "a", "a"])
 

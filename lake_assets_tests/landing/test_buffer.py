@@ -213,7 +213,7 @@ def test_a_drain_without_a_buffer_is_an_error(tmp_path: Path) -> None:
         drain("sales", stream_of(tmp_path))
 
 
-def test_expired_batches_that_never_arrived_are_kept_told_and_uploaded_at_last(tmp_path: Path) -> None:
+def test_expired_batches_that_never_arrived_are_kept_reported_and_uploaded_at_last(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("no folder")
     stream = stream_of(tmp_path / "blocked" / "out", buffer={"path": str(tmp_path / "buffer")})
     buffer = Buffer(tmp_path / "buffer" / "sales", 7 * DAY)

@@ -58,7 +58,7 @@ def test_standard_input_lands(config: Callable[..., Path], tmp_path: Path) -> No
     assert landed_ids(tmp_path / "landing") == [1, 2]
 
 
-def test_several_files_land_and_bad_records_are_told(config: Callable[..., Path], tmp_path: Path) -> None:
+def test_several_files_land_and_bad_records_are_reported(config: Callable[..., Path], tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(lines(1, 2) + "bad\n")
     (tmp_path / "b.txt").write_text("region,date,id,total\nSW,2026-02-11,3,1.5\n")
 

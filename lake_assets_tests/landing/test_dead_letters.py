@@ -142,3 +142,21 @@ def test_a_time_before_the_start_or_after_the_end_is_a_dead_letter(
         ),
         f"partition value at is NULL, which is no {type_.replace('date', 'day')}",
     ]
+
+
+def test_a_record_whose_path_is_not_its_partitions_folder_is_a_dead_letter(tmp_path: Path) -> None:
+    stream = Stream.model_validate(
+        {
+            "source": str(tmp_path / "out"),
+            "partitions": {"p": {"type": "integer"}},
+            "destination": {"table": "sales"},
+            "landing": {"columns": {"p": "string", "id": "bigint"}},
+        }
+    )
+
+    with LandingWriter("sales", stream) as writer:
+        writer.write(pa.table({"p": ["7", "07"], "id": [1, 2]}))
+
+    assert landed_ids(tmp_path / "out") == [1]
+    (letter,) = letters(tmp_path / "out")
+    assert "p=7" in letter["reason"]

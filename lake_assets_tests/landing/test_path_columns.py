@@ -118,7 +118,7 @@ TIME_CLASH = (
         ),
     ],
 )
-def test_a_clash_is_told_by_the_config_where_it_has_the_columns_and_else_before_anything_lands(
+def test_a_clash_is_an_error_of_the_config_with_columns_and_else_before_anything_lands(
     tmp_path: Path,
     layout: str,
     partitions: dict[str, Any],

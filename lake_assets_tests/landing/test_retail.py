@@ -16,7 +16,7 @@ def table() -> pa.Table:
     return pa.concat_tables(CHAIN.blocks())
 
 
-def test_there_are_as_many_as_asked_for_in_26_columns(table: pa.Table) -> None:
+def test_the_given_number_of_transactions_has_26_columns(table: pa.Table) -> None:
     assert table.num_rows == CHAIN.rows == 50 * 3 * 400
     assert len(table.schema) == 26
     assert len(pc.unique(table["transaction_id"])) == table.num_rows

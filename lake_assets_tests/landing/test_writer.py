@@ -186,7 +186,7 @@ def test_one_writer_may_be_shared_by_threads(tmp_path: Path) -> None:
     assert landed_ids(tmp_path) == list(range(500))
 
 
-def test_a_clock_that_goes_backwards_is_told_and_names_stay_in_order(tmp_path: Path) -> None:
+def test_a_clock_that_goes_backwards_is_reported_and_names_stay_in_order(tmp_path: Path) -> None:
     clock = itertools.chain([2_000_000_000.0] * 3, itertools.repeat(1_900_000_000.0))
     with LandingWriter("sales", stream_of(tmp_path), clock=lambda: next(clock)) as writer:
         for n in range(4):

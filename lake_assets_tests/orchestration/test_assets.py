@@ -198,7 +198,7 @@ def test_an_error_that_nobody_foresaw_stops_only_its_partition(
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
-def test_an_error_that_partitions_share_is_told_once(
+def test_an_error_that_partitions_share_is_reported_once(
     materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with local_world.stream.lake.open(create=True):

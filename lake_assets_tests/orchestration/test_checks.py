@@ -84,7 +84,7 @@ def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World
     assert evaluations["row_counts"].metadata["partitions"].value == 1
 
 
-def test_checks_alone_look_at_the_whole_table(local_world: World) -> None:
+def test_checks_alone_cover_the_whole_table(local_world: World) -> None:
     for text in (NW, SW):
         local_world.land(text, sales(1))
         local_world.ingest(text)
@@ -270,7 +270,7 @@ def test_a_failed_partition_is_repaired_by_checks_alone(local_world: World) -> N
     assert after == {"2026-02-11|NW": "SUCCEEDED", None: "SUCCEEDED"}
 
 
-def test_checks_of_partitions_look_at_the_partitions_they_are_run_for(local_world: World) -> None:
+def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     for text in (NW, SW):
         local_world.land(text, sales(-1))
@@ -320,7 +320,7 @@ def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
     assert told == {"2026-02-11|SW"}
 
 
-def test_what_a_failed_run_did_not_look_at_keeps_its_result(local_world: World) -> None:
+def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(-1))

@@ -117,7 +117,7 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
 
 
 @pytest.mark.usefixtures("spark")
-def test_automation_refreshes_what_waits_however_old_it_is(local_world: World, tmp_path: Path) -> None:
+def test_automation_refreshes_partitions_of_any_age(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     local_world.land(NW, sales(1))
     local_world.land(OLD, sales(2))
@@ -136,7 +136,7 @@ def test_automation_refreshes_what_waits_however_old_it_is(local_world: World, t
     assert automated.requested() == {"2026-02-01|NW"}
 
 
-def test_what_lands_while_a_run_is_at_its_end_is_asked_for(local_world: World, tmp_path: Path) -> None:
+def test_objects_that_land_at_the_end_of_a_run_are_requested(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     automated.requested()
     local_world.land(NW, sales(1))
@@ -151,7 +151,7 @@ def test_what_lands_while_a_run_is_at_its_end_is_asked_for(local_world: World, t
     assert automated.requested() == set()
 
 
-def test_a_partition_that_fails_is_not_asked_for_again_until_it_changes(local_world: World, tmp_path: Path) -> None:
+def test_a_partition_that_fails_is_not_requested_again_until_it_changes(local_world: World, tmp_path: Path) -> None:
     automated = Automated(local_world, tmp_path)
     automated.requested()
     local_world.land(NW, b"no Parquet")
@@ -198,7 +198,7 @@ def test_a_lookback_lists_only_the_newest_partitions(
     assert newest_landing_scan(automated.instance, dg.AssetKey("sales_landing"), dg.AssetKey("sales_report")) == {}
 
 
-def test_the_landing_zone_stands_above_the_stream(local_world: World, tmp_path: Path) -> None:
+def test_the_landing_zone_is_upstream_of_the_stream(local_world: World, tmp_path: Path) -> None:
     graph = Automated(local_world, tmp_path).definitions.get_repository_def().asset_graph
     assert graph.get(dg.AssetKey("sales")).parent_keys == {dg.AssetKey("sales_landing")}
     assert graph.get(dg.AssetKey("sales_landing")).is_observable

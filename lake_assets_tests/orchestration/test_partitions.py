@@ -62,7 +62,7 @@ def test_any_value_has_a_key_that_dagster_takes_and_gives_back(value: str) -> No
 
 
 @pytest.mark.parametrize("order", [("region", "date"), ("date", "region")])
-def test_dimensions_are_told_apart_by_name_whatever_their_order(order: tuple[str, str]) -> None:
+def test_dimensions_are_distinguished_by_name_in_any_order(order: tuple[str, str]) -> None:
     fields: dict[str, dict[str, Any]] = {"region": {"values": ["NW", "SW"]}, "date": DAYS}
     opened = stream({name: fields[name] for name in order})
     definition = partitions_definition(opened)

@@ -112,7 +112,7 @@ def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World
     assert local_world.totals() == [10, 10, 11, 11, 13, 13]
 
 
-def test_a_tick_without_news_says_what_it_looked_at(ticks: Ticks) -> None:
+def test_a_tick_without_news_says_what_it_scanned(ticks: Ticks) -> None:
     data = ticks.evaluate()
 
     assert data.run_requests == []

@@ -145,7 +145,7 @@ def test_events_of_one_partition_are_one_run(ticks: Ticks, moto: Moto, queue: st
     assert keys_of(ticks.tick()) == [key("NW")]
 
 
-def test_what_is_no_notification_is_told_once_and_stays_in_the_queue(
+def test_a_message_that_is_no_notification_is_reported_once_and_stays_in_the_queue(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     ticks.tick()
@@ -175,7 +175,7 @@ def test_another_streams_notifications_are_left_to_it(
     assert "give each stream a queue of its own" in capfd.readouterr().err
 
 
-def test_an_object_of_no_partition_is_told_and_its_message_deleted(
+def test_an_object_of_no_partition_is_reported_and_its_message_deleted(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     moto.send(queue, notification(ticks, "in/stray.parquet", "01"))
@@ -192,9 +192,7 @@ def test_a_removal_counts_in_the_active_partitions_only(ticks: Ticks, moto: Moto
     assert keys_of(ticks.tick()) == [key("NW")]
 
 
-def test_what_would_be_too_many_runs_waits_for_the_next_tick(
-    ticks: Ticks, moto: Moto, queue: str, local_world: World
-) -> None:
+def test_runs_beyond_the_limit_start_in_the_next_tick(ticks: Ticks, moto: Moto, queue: str, local_world: World) -> None:
     local_world.options["sensor"] |= {"max_runs": 2}
     for number in range(5):
         moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
@@ -206,7 +204,7 @@ def test_what_would_be_too_many_runs_waits_for_the_next_tick(
     assert moto.left(queue) == 0
 
 
-def test_what_waits_stays_in_the_queue_and_outlives_the_cursor(
+def test_kept_messages_stay_in_the_queue_and_outlive_the_cursor(
     ticks: Ticks, moto: Moto, queue: str, local_world: World
 ) -> None:
     local_world.options["sensor"] |= {"max_runs": 2}
@@ -221,7 +219,7 @@ def test_what_waits_stays_in_the_queue_and_outlives_the_cursor(
     assert moto.left(queue) == 0
 
 
-def test_a_date_in_the_future_is_told_once_and_stays_in_the_queue_until_its_day(
+def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_day(
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moto.send(queue, notification(ticks, path_of("NW"), "01"))

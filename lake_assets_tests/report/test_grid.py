@@ -70,7 +70,7 @@ def test_a_day_of_very_many_hours_shows_its_worst() -> None:
     assert sheet.notes == ["a day shows the worst of its hours"]
 
 
-def test_what_is_outside_the_config_has_no_cell_and_is_told_of() -> None:
+def test_partitions_outside_the_config_have_a_note_and_no_cell() -> None:
     far = [((dt.date(9999, 12, 31),), "outside", 7), ((dt.date(2026, 1, 1),), "committed", 1)]
 
     sheet = arrange(stream_state({"d": "date"}, far))  # type: ignore[arg-type]
@@ -79,7 +79,7 @@ def test_what_is_outside_the_config_has_no_cell_and_is_told_of() -> None:
     assert sheet.notes == ["1 outside the config: not shown"]
 
 
-def test_a_null_time_and_lines_beyond_the_limit_are_told_of() -> None:
+def test_a_null_time_and_lines_beyond_the_limit_have_notes() -> None:
     null = stream_state({"d": "date"}, [((None,), "committed", 1), ((dt.date(2026, 1, 1),), "stale", 1)])
     many = committed({"r": "string", "d": "date"}, [f"r{n}" for n in range(200)], list(days("2026-01-01", 2)))
 

@@ -209,7 +209,7 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
 @pytest.mark.parametrize(
     ("type_", "folder", "other"), [("integer", "store=7", "store=07"), ("string", "store=a%2Fb", "store=a%2fb")]
 )
-def test_a_value_written_or_encoded_in_another_way_lies_where_no_ingest_looks(
+def test_a_value_written_or_encoded_in_another_way_is_in_a_folder_that_no_ingest_lists(
     local_world: World, type_: str, folder: str, other: str
 ) -> None:
     local_world.options["partitions"] = {"store": {"type": type_}}

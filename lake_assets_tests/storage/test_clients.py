@@ -29,7 +29,7 @@ def azure(listener: Listener, credential: str) -> AzureStorage:
     return AzureStorage.model_validate({"container": "lake", "prefix": "pre", "connection_string": text})
 
 
-def test_azure_is_asked_for_the_container_with_the_accounts_key(listener: Listener) -> None:
+def test_requests_to_azure_have_the_container_and_the_accounts_key(listener: Listener) -> None:
     storage = azure(listener, "AccountKey=a2V5")
 
     with pytest.raises(StorageError, match="refuses access: check account_key, connection_string or sas"):
@@ -45,7 +45,7 @@ def test_azure_is_asked_for_the_container_with_the_accounts_key(listener: Listen
     assert arrows["authorization"].startswith("SharedKey retail:")
 
 
-def test_azure_is_asked_with_the_signature_by_all_three_clients(listener: Listener) -> None:
+def test_all_three_clients_send_azure_the_signature(listener: Listener) -> None:
     storage = azure(listener, "SharedAccessSignature=?sv=2024-11-04&sig=x%3D")
     lake = Lake.model_validate({"catalog": {"type": "duckdb", "path": "c"}, "storage": storage.model_dump()})
 
@@ -105,7 +105,7 @@ def key_file(listener: Listener, tmp_path: Path) -> Path:
     return file
 
 
-def test_google_is_asked_for_the_bucket(listener: Listener, key_file: Path) -> None:
+def test_requests_to_google_have_the_bucket(listener: Listener, key_file: Path) -> None:
     storage = GcsStorage(bucket="retail", prefix="pre", service_account=str(key_file))
 
     with pytest.raises(StorageError, match="gs://retail/pre refuses access: check service_account"):
@@ -116,7 +116,7 @@ def test_google_is_asked_for_the_bucket(listener: Listener, key_file: Path) -> N
     assert "prefix=pre%2Fregion%3DNW" in path
 
 
-def test_a_key_file_that_is_none_is_told_by_both_clients(key_file: Path) -> None:
+def test_a_bad_key_file_is_an_error_of_both_clients(key_file: Path) -> None:
     storage = GcsStorage(bucket="retail", service_account=str(key_file))
     with pytest.raises(StorageError, match=r"the service account of gs://retail cannot be used.*check the key"):
         ArrowStore(storage)

@@ -63,7 +63,7 @@ def deletion(request: Request) -> bool:
     return request.method == "DELETE"
 
 
-def test_what_lands_between_the_look_and_the_deletion_stays(bucket: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_lands_before_the_deletion_stays(bucket: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     before = put(bucket, "one")
     monkeypatch.setattr(Store, "find", lambda *_: before)
     now = ArrowStore(bucket)
@@ -76,7 +76,7 @@ def test_what_lands_between_the_look_and_the_deletion_stays(bucket: S3Storage, m
     assert Store(bucket).find(KEY) is not None
 
 
-def test_a_server_without_the_condition_is_asked_without_it(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+def test_a_server_without_the_condition_gets_a_plain_deletion(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
     before = put(bucket, "one")
     s3_proxy.inject(Rule("status", deletion, status=501))
 
@@ -95,7 +95,7 @@ def test_a_fault_that_passes_is_tried_again(bucket: S3Storage, s3_proxy: S3Proxy
     assert Store(bucket).find(KEY) is None
 
 
-def test_a_fault_that_stays_is_told_without_the_signature(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+def test_a_fault_that_stays_is_an_error_without_the_signature(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
     before = put(bucket, "one")
     s3_proxy.inject(Rule("hang_up", deletion, times=1000))
 
@@ -109,7 +109,7 @@ def test_a_fault_that_stays_is_told_without_the_signature(bucket: S3Storage, s3_
     assert Store(bucket).find(KEY) == before
 
 
-def test_a_refusal_is_told_as_one(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
+def test_a_refusal_is_reported_as_a_refusal(bucket: S3Storage, s3_proxy: S3Proxy) -> None:
     before = put(bucket, "one")
     s3_proxy.inject(Rule("status", deletion, status=403))
 

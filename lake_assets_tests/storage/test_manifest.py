@@ -23,7 +23,7 @@ BASE = Manifest((A, B)).fingerprint("job")
     ],
     ids=["fewer", "etag", "size", "name", "job"],
 )
-def test_the_fingerprint_changes_with_what_it_stands_for(objects: tuple[LandedObject, ...], job: str) -> None:
+def test_the_fingerprint_changes_with_objects_and_job(objects: tuple[LandedObject, ...], job: str) -> None:
     assert Manifest(objects).fingerprint(job) != BASE
 
 

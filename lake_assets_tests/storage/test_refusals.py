@@ -70,7 +70,7 @@ def test_an_object_that_cannot_be_read_is_named(root: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o000, 0o644], ids=["closed", "listed and not entered"])
 @pytest.mark.parametrize("look", [listed, paged])
-def test_a_folder_that_cannot_be_looked_into_is_named(root: Path, look: Callable[[Store], object], mode: int) -> None:
+def test_a_folder_that_cannot_be_read_is_named(root: Path, look: Callable[[Store], object], mode: int) -> None:
     (root / "region=NW").chmod(mode)
 
     text = told(root, look)

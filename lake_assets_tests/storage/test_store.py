@@ -139,7 +139,7 @@ def test_a_missing_bucket_is_named(s3: S3Server) -> None:
         Store(storage).list()
 
 
-def test_a_wrong_key_is_told_without_the_secret(s3: S3Server) -> None:
+def test_a_wrong_key_is_an_error_without_the_secret(s3: S3Server) -> None:
     storage = S3Storage.model_validate(bucket_on(s3) | {"secret": "hunter2hunter2"})
 
     with pytest.raises(StorageError, match="refuses access: check key_id and secret") as raised:

@@ -344,7 +344,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("vendor", "text"), CASES)
-def test_the_vendor_says_it(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
+def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
     said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")

@@ -65,7 +65,7 @@ def test_folders_are_those_right_below(storage: AnyStorage) -> None:
     assert store.folders("none/") == ()
 
 
-def test_an_object_has_the_same_etag_until_it_is_written_anew(storage: AnyStorage) -> None:
+def test_an_object_has_the_same_etag_until_it_is_written_again(storage: AnyStorage) -> None:
     store = fill(storage, "a/b.parquet", "a/c.parquet")
     before = {landed.key: landed.etag for page in store.pages() for landed in page}
     Store(storage).delete(("a/b.parquet",))

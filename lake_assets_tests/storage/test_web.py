@@ -45,7 +45,7 @@ def test_an_object_is_found_by_its_name_alone(web: WebServer, key: str) -> None:
     assert not store.is_listable
 
 
-def test_a_changed_object_is_told(web: WebServer) -> None:
+def test_a_changed_object_is_an_error(web: WebServer) -> None:
     web.put("a.parquet", b"12345")
     store = Store(zone(web))
     (before,) = store.list("", "a.parquet")
@@ -77,7 +77,7 @@ def test_an_object_is_read_at_any_place(web: WebServer) -> None:
         ArrowStore(zone(web)).open("b.parquet")
 
 
-def test_parts_of_an_object_are_asked_for_where_the_server_has_ranges(web: WebServer) -> None:
+def test_parts_of_an_object_are_read_if_the_server_has_ranges(web: WebServer) -> None:
     web.put("a.parquet", parquet(5000))
 
     with ArrowStore(zone(web)).open("a.parquet") as file:
