@@ -211,12 +211,12 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
 
 
 def _catalog(lake: Lake) -> str:
-    place = catalog_location(lake)
+    location = catalog_location(lake)
     if isinstance(lake.catalog, MotherDuckCatalog):
         motherduck_token()
     if isinstance(lake.catalog, FileCatalog) and not Path(lake.catalog.path).exists():
         _refuse_unwritable(Path(lake.catalog.path).parent)
-        return f"{place}: none yet, the first ingest makes it"
+        return f"{location}: none yet, the first ingest makes it"
     # This also finds an unreachable PostgreSQL server, within the config's connect_timeout.
     with commit_lock(lake, LOCK_PATIENCE):
         pass
@@ -224,8 +224,8 @@ def _catalog(lake: Lake) -> str:
         with DuckLake(lake).open(read_only=True) as session:
             snapshot = session.current_snapshot()
     except NoLakeError:
-        return f"{place}: reachable, the first ingest makes the lake in it"
-    return f"{place}: snapshot {snapshot}"
+        return f"{location}: reachable, the first ingest makes the lake in it"
+    return f"{location}: snapshot {snapshot}"
 
 
 def _storage(storage: AnyStorage) -> str:

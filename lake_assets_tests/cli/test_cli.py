@@ -1,4 +1,4 @@
-"""What a user types and reads: exit codes, one clear paragraph an error, and no traceback."""
+"""The commands as a user sees them: exit codes, one clear paragraph for an error, and no traceback."""
 
 import csv
 import io
@@ -146,7 +146,7 @@ def test_an_invalid_config_stops_every_command_with_line_and_field(
         assert "Traceback" not in result.output
 
 
-def test_a_lake_that_is_not_there_yet_is_told_with_the_hint(run: Run) -> None:
+def test_a_missing_lake_is_an_error_with_the_hint(run: Run) -> None:
     for command in (["ledger"], ["query", "SELECT 1"]):
         result = run(*command)
         assert result.exit_code == 1
@@ -199,7 +199,7 @@ def test_the_schema_is_json_and_knows_the_keys() -> None:
     assert "on_empty" in schema["$defs"]["Stream"]["properties"]
 
 
-def test_doctor_looks_at_the_machine_and_at_all_that_the_config_names(ingested: World, run: Run) -> None:
+def test_doctor_checks_the_machine_and_everything_that_the_config_names(ingested: World, run: Run) -> None:
     result = run("doctor")
 
     assert result.exit_code == 0, result.output

@@ -1,4 +1,4 @@
-"""What the doctor says of a machine and of places that are not as they should be."""
+"""`lake-assets doctor`: its findings on a machine and on storages with problems."""
 
 import importlib.util
 import shutil
@@ -56,7 +56,7 @@ def test_an_empty_landing_zone_is_a_warning(tmp_path: Path) -> None:
     assert findings(tmp_path)["source of sales"].status == "warning"
 
 
-def test_of_a_web_server_the_newest_file_is_looked_for(tmp_path: Path) -> None:
+def test_the_newest_file_of_a_web_server_is_checked(tmp_path: Path) -> None:
     served = tmp_path / "served"
     (served / "region=SW").mkdir(parents=True)
     config = CONFIG.replace("source: landing", "source: URL/region=*/all.parquet").replace(
@@ -98,7 +98,7 @@ def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
     assert "\n" not in finding.text
 
 
-def test_what_a_storage_needs_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
     monkeypatch.setattr("lake_assets.doctor.Store.probe_writing", lambda _: None)
     storage = "{type: azure, account: retail, container: lake, account_key: a2V5}"

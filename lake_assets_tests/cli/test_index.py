@@ -26,7 +26,7 @@ def run(local_world: World, tmp_path: Path) -> Run:
     return command
 
 
-def test_new_files_are_registered_and_what_is_outside_is_told(local_world: World, run: Run) -> None:
+def test_new_files_are_registered_and_unmatched_objects_are_named(local_world: World, run: Run) -> None:
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, sales(3))
     Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")

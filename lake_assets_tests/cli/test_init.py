@@ -1,4 +1,4 @@
-"""`lake-assets init`: a project that runs as its README says, in a folder that was nobody's."""
+"""`lake-assets init`: a project that runs as its README says, in a new or empty folder."""
 
 import os
 import re

@@ -116,7 +116,7 @@ def test_a_text_of_a_path_is_no_value() -> None:
         PartitionColumn("p", "string").parse("\udcff")
 
 
-def test_a_name_that_a_look_at_a_folder_meets_is_told(tmp_path: Path) -> None:
+def test_a_listed_name_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xfe.parquet")).write_bytes(b"x")
 
     with pytest.raises(StorageError, match=r"the name of .*a%FE\.parquet is not UTF-8 .*: rename it"):
@@ -149,7 +149,7 @@ def test_an_error_with_such_a_text_has_its_row_too(local_world: World, monkeypat
     ]
 
 
-def test_every_command_is_looked_at() -> None:
+def test_every_command_is_tested() -> None:
     def commands(group: click.Command) -> list[click.Command]:
         below = group.commands.values() if isinstance(group, click.Group) else ()
         return [group, *(found for command in below for found in commands(command))]

@@ -106,7 +106,7 @@ def refused(text: str, environment: dict[str, str] | None = None) -> str:
         ("max_partitions_per_run: .inf", "12:5", "must be a number"),
     ],
 )
-def test_what_yaml_can_do_is_told_with_its_place_and_the_fix(added: str, place: str, told: str) -> None:
+def test_a_yaml_error_has_its_position_and_the_fix(added: str, place: str, told: str) -> None:
     error = refused(f"{CONFIG}    {added}\n").splitlines()[0]
 
     assert error.startswith(f"lake.yaml:{place}"), error
@@ -236,7 +236,7 @@ def test_a_folder_in_place_of_the_file_is_named(tmp_path: Path) -> None:
         load_config(tmp_path, {})
 
 
-def test_of_very_many_errors_the_first_are_told_and_the_others_counted() -> None:
+def test_of_many_errors_the_first_are_printed_and_the_others_counted() -> None:
     lines = refused(CONFIG + "".join(f"    k{number}: 1\n" for number in range(5000))).splitlines()
 
     assert len(lines) == 51

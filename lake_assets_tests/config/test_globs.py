@@ -6,6 +6,7 @@ import pytest
 
 from lake_assets.config.load import parse_config
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_load import GOOD
@@ -82,3 +83,17 @@ def test_a_mapping_names_a_folder_as_it_is() -> None:
     text = CONFIG.replace("SOURCE", '{type: local, path: "/data/in [1]"}')
 
     assert parse_config(text, Path("/etc/lake/lake.yaml"), {}).streams["sales"].source.root == "/data/in [1]"
+
+
+def test_a_glob_validates_layout_and_partitions_once_and_keeps_what_is_written() -> None:
+    region = PartitionField(values=("NW",))
+    data = {
+        "source": "s3://landing/x/region=*/*.parquet",
+        "partitions": {"region": region},
+        "destination": {"table": "t"},
+    }
+
+    stream = Stream.model_validate(data)
+
+    assert stream.partitions["region"] is region
+    assert stream.model_fields_set == {"source", "files", "partitions", "destination"}

@@ -59,7 +59,7 @@ def told(text: str, key: str) -> str:
         ("lakes:\n", "output: {}\nlakes:\n", "output", ": records are landed by a stream, so write streams.NAME"),
     ],
 )  # fmt: skip
-def test_an_unknown_key_is_told_with_what_was_meant(old: str, new: str, key: str, advice: str) -> None:
+def test_the_error_of_an_unknown_key_has_advice(old: str, new: str, key: str, advice: str) -> None:
     assert old in CONFIG
 
     assert told(CONFIG.replace(old, new, 1), key).startswith(advice)

@@ -41,7 +41,7 @@ def test_today_is_that_of_the_layouts_time_zone_too_unless_the_stream_has_its_ow
     assert Stream.model_validate(own).time_zone == "Asia/Tokyo"
 
 
-def test_a_time_zone_that_there_is_not_is_told_once() -> None:
+def test_an_unknown_time_zone_is_reported_once() -> None:
     with pytest.raises(ValidationError) as refused:
         stream(BERLIN | {"time_zone": "Europe/Nowhere"})
     assert refused.value.error_count() == 1

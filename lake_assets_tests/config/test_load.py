@@ -35,7 +35,7 @@ def test_paths_are_relative_to_the_file_and_short_forms_are_taken() -> None:
     assert stream.partition("region=NO,date=2026-01-01").path == "region=NO/date=2026-01-01"
 
 
-def test_two_names_of_one_folder_are_told_from_where_the_file_is() -> None:
+def test_paths_are_relative_to_the_folder_of_the_file() -> None:
     outputs = "table: sales}}\n    landing: {{outputs: [copy, {}]}}"
 
     with pytest.raises(ConfigError, match=r"lake.yaml:13:15: streams.sales.landing.outputs: .*copy is named twice"):
@@ -97,7 +97,7 @@ def test_an_error_names_file_line_field_and_hint(old: str, new: str, line: int, 
     assert told.startswith(f"{FILE}:{line}:")
 
 
-def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:
     text = GOOD.replace("type: sqlite", "type: oracle").replace("type: date", "type: dat")
     with pytest.raises(ConfigError) as refused:
         parse_config(text, FILE, {})

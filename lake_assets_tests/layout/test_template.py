@@ -135,7 +135,7 @@ def test_now_is_the_present_unless_given() -> None:
         ("{a}.", ".", "%2E."),
     ],
 )
-def test_a_value_is_told_from_default_separator_and_climbing(text: str, value: object, path: str) -> None:
+def test_a_value_is_distinguished_from_default_separator_and_dots(text: str, value: object, path: str) -> None:
     template = Template.parse(text)
     assert template.render_row({"a": value, "b": "z"}) == path
     found = template.match(path)
