@@ -18,7 +18,7 @@ from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
 from lake_assets_tests.servers.web import web
 from lake_assets_tests.spark_fixture import spark
-from lake_assets_tests.world_fixtures import local_world, s3_location, sessions, world
+from lake_assets_tests.world_fixtures import impatient, local_world, s3_location, sessions, world
 
 # A JVM that lives for a minute spends half of its time on compiling what it runs a few times.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
@@ -37,6 +37,7 @@ settings.load_profile("untimed")
 
 __all__ = [
     "encrypted",
+    "impatient",
     "indexed_world",
     "local_encrypted",
     "local_world",

@@ -77,6 +77,12 @@ def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World
 
 
 @pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clients of storages try once, where a test is not about their own patience with a server that is away."""
+    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+
+
+@pytest.fixture
 def s3_location(request: pytest.FixtureRequest) -> Callable[[], dict[str, Any]]:
     """Gives a storage config for a new bucket on the real S3 server."""
     server = request.getfixturevalue("s3")

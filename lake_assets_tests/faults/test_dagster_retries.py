@@ -18,7 +18,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 
 __all__ = ["outage"]
 
-pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("spark")]
+pytestmark = [pytest.mark.servers, pytest.mark.usefixtures("spark", "impatient")]
 
 RANGE = "dagster/asset_partition_range"
 UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
@@ -28,7 +28,6 @@ UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
 def world(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """Two partitions, and no patience in the driver; that of the tasks is what a test has to wait for."""
     monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
-    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
     date = {"type": "date", "start": "2026-02-11", "end": "2026-02-11"}
     local_world.options |= {"partitions": {"region": {"values": ["NW", "SW"]}, "date": date}}
     return local_world

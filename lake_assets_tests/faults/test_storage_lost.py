@@ -100,10 +100,10 @@ def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
     assert [row.status for row in local_world.ledger()] == ["failed", "failed"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_asked_once(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
     monkeypatch.setattr("lake_assets.ingest.replace.run.LISTINGS", 1)
     asked: list[Partition] = []
     manifest = OpenStream.manifest
@@ -128,8 +128,8 @@ def test_a_storage_that_cannot_be_listed_is_one_error_for_all_partitions_and_is_
     }
 
 
-def test_an_object_that_is_not_read_is_named_with_its_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+@pytest.mark.usefixtures("impatient")
+def test_an_object_that_is_not_read_is_named_with_its_storage() -> None:
     keys = {"key_id": "key", "secret": "a-secret"}
     nowhere = S3Storage.model_validate({"bucket": "nowhere", "endpoint": "http://127.0.0.1:9", **keys})
 

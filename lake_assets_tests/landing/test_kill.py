@@ -113,6 +113,7 @@ def test_what_is_being_put_is_not_taken_for_broken_off(tmp_path: Path) -> None:
     assert [batch.key for batch in buffer.pending("one")] == ["a"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_drains_beside_each_other_upload_each_batch_once(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")}, retries=20)

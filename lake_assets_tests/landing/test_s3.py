@@ -83,6 +83,7 @@ def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
     ]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
     local_world: World, s3_proxy: S3Proxy, tmp_path: Path
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
     assert local_world.query("SELECT count(*), count(DISTINCT id) FROM lake.sales") == [(expected, expected)]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
@@ -197,6 +199,7 @@ def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault)
     assert found.size == writer.landed().bytes > 5 * 2**20
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_output_that_is_away_does_not_hold_up_the_other(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(

@@ -87,8 +87,8 @@ def test_parts_of_an_object_are_read_if_the_server_has_ranges(web: WebServer) ->
     assert methods in (["HEAD", "GET", "GET"], [])  # of the plain one: the whole comes where a byte was asked for
 
 
-def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_is_away_or_refuses_is_named(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     away = WebStorage(url=f"http://127.0.0.1:{port}/x")
     with pytest.raises(StorageUnreachableError, match=f"http://127.0.0.1:{port}/x cannot be reached"):
