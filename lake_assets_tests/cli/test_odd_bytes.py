@@ -139,7 +139,7 @@ def test_an_error_with_such_a_text_has_its_row_too(local_world: World, monkeypat
     def refuse(*_: object) -> NoReturn:
         raise SourceError("the object a\udcff.parquet is damaged:", "land it again.")
 
-    monkeypatch.setattr(PartitionRun, "listed", refuse)
+    monkeypatch.setattr(PartitionRun, "set_manifest", refuse)
     local_world.land(NW, sales(1))
     with pytest.raises(SourceError):
         local_world.ingest(NW)
