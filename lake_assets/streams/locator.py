@@ -1,5 +1,6 @@
 """The partition of an object, by its path, or the reason why it has none."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import product
 
@@ -25,6 +26,14 @@ def folder_prefixes(template: Template, path_part: Partition) -> list[str]:
     ]
     names = [column.name for column in path_part.columns]
     return [template.prefix(dict(zip(names, combination, strict=True))) for combination in product(*texts)]
+
+
+def _is_canonical(path_part: Partition, texts: Mapping[str, str]) -> bool:
+    """Whether a path has its values in the form that they are written in. NULL may also be an empty text."""
+    return all(
+        texts[column.name] == text or (not texts[column.name] and value is None and column.empty == "null")
+        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
+    )
 
 
 class PartitionLocator:
@@ -94,7 +103,7 @@ class PartitionLocator:
             )
         partition = Partition.of(self._columns, {column.name: texts[column.name] for column in self._columns})
         prefix, *others = folder_prefixes(self._template, partition)
-        if not key.startswith((prefix, *others)):
+        if not (key.startswith((prefix, *others)) and _is_canonical(partition, texts)):
             # 07 is 7, and %2f is %2F, but a run lists only the folder that it would write itself.
             raise PartitionError(
                 f"the path has the values of partition {partition}, but is not in its folder {prefix}:",

@@ -18,7 +18,7 @@ from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
-from lake_assets.streams.locator import folder_prefixes
+from lake_assets.streams.locator import PartitionLocator, folder_prefixes
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class OpenStream:
     def layout(self) -> Template:
         """The path template of partitions in the landing zone."""
         return self.config.template
+
+    @cached_property
+    def _locator(self) -> PartitionLocator:
+        return PartitionLocator(self.config)
 
     @property
     def table(self) -> TableName:
@@ -101,10 +105,7 @@ class OpenStream:
                     f"the name of {name} is not UTF-8 (%XX is a byte of it):", "rename it, or move it away."
                 )
         # If the layout has more columns than the partition, the prefix holds other partitions too.
-        matched = ((obj, self.layout.match(obj.key, file=True)) for obj in listed)
-        return Manifest(
-            tuple(obj for obj, texts in matched if texts is not None and _is_of(partition.path_part, texts))
-        )
+        return Manifest(tuple(obj for obj in listed if self._locator.find(obj.key) == partition.path_part))
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
@@ -114,14 +115,6 @@ class OpenStream:
             columns = self.config.path_columns.items()
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))
         return manifest.fingerprint("\n".join(job))
-
-
-def _is_of(path_part: Partition, texts: Mapping[str, str]) -> bool:
-    """Whether the values of a path are those of a path part; an empty text may mean NULL."""
-    return all(
-        texts[column.name] == text or (not texts[column.name] and value is None and column.empty == "null")
-        for column, value, text in zip(path_part.columns, path_part.values, path_part.texts().values(), strict=True)
-    )
 
 
 def _not_null(text: str) -> str:

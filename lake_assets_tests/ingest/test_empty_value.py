@@ -124,7 +124,7 @@ def test_dagster_has_a_key_for_it(local_world: World) -> None:
     ("more", "says"),
     [
         ({"partitions": {"n": {"type": "integer", "empty": "value"}}}, "empty is for the type string"),
-        ({"partitions": {"s": {"in": "rows", "empty": "null"}}}, "empty: null is of paths"),
+        ({"partitions": {"s": {"in": "rows", "empty": "null"}}}, "empty: null is for paths"),
         ({"partitions": {"s": {"empty": "null"}}, "mode": "index"}, "partitions.s is empty: null"),
         ({"partitions": {"s": {"empty": "value"}}, "layout": "{s}"}, "a folder that is {s} alone"),
         ({"partitions": {"s": {"empty": "maybe"}}}, "'null', 'value' or 'refuse'"),
