@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "layout.md"
 
 
 def table() -> list[tuple[str, str, str, str]]:
-    section = DOCS.read_text().split("\n## As OLake's\n")[1]
+    section = DOCS.read_text().split("\n## OLake's layouts\n")[1]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
     return [(template.strip("`"), value.strip("`"), ours, theirs) for template, value, ours, theirs in rows]
 
