@@ -66,8 +66,8 @@ def test_a_script_that_ingests_imports_no_dagster() -> None:
 def test_every_public_name_is_there_and_has_a_docstring() -> None:
     assert set(lake_assets.__all__) <= set(dir(lake_assets))
     for name in lake_assets.__all__:
-        found = getattr(lake_assets, name)
-        assert name == "PartitionLike" or found.__doc__, name
+        result = getattr(lake_assets, name)
+        assert name == "PartitionLike" or result.__doc__, name
 
 
 def test_type_checkers_see_the_types_and_refuse_wrong_ones(local_world: World) -> None:
@@ -183,14 +183,14 @@ def test_many_partitions_fail_alone_and_the_error_has_all_outcomes(local_world: 
     with pytest.raises(PartitionsFailedError, match="1 of 2 partitions failed:\nregion=SW/date=2026-02-11: ") as error:
         ingest_partitions(local_world.stream, [NW, NW_VALUES, SW], spark=local_world.sessions())
 
-    assert {str(o.partition): o.error is None for o in error.value.outcomes} == {
+    assert {str(outcome.partition): outcome.error is None for outcome in error.value.outcomes} == {
         "region=NW/date=2026-02-11": True,
         "region=SW/date=2026-02-11": False,
     }
     assert isinstance(error.value, LakeAssetsError)
     assert local_world.totals() == [1]
     again = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), check=False)
-    assert sorted(o.result.row.status if o.result else "failed" for o in again) == ["failed", "skipped"]
+    assert sorted(obj.result.row.status if obj.result else "failed" for obj in again) == ["failed", "skipped"]
 
 
 def test_landed_only_leaves_out_partitions_that_never_landed(local_world: World) -> None:
@@ -198,7 +198,7 @@ def test_landed_only_leaves_out_partitions_that_never_landed(local_world: World)
 
     outcomes = ingest_partitions(local_world.stream, [NW, SW], spark=local_world.sessions(), landed_only=True)
 
-    assert sorted((o.result is None, o.error) for o in outcomes) == [(False, None), (True, None)]
+    assert sorted((outcome.result is None, outcome.error) for outcome in outcomes) == [(False, None), (True, None)]
 
 
 def test_a_session_that_runs_is_used_and_left_running(local_world: World) -> None:

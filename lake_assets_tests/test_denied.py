@@ -113,7 +113,9 @@ def test_an_ingest_names_the_object_and_goes_on(
         denied.ingest(SW)
     partitions = [denied.partition(text) for text in (NW, SW)]
 
-    outcomes = {o.partition: o for o in ingest_all(denied.stream, partitions, denied.sessions, force=True)}
+    outcomes = {
+        outcome.partition: outcome for outcome in ingest_all(denied.stream, partitions, denied.sessions, force=True)
+    }
 
     assert is_told(outcomes[partitions[0]].error, denied)
     assert outcomes[partitions[1]].error is None
@@ -126,7 +128,7 @@ def test_a_right_that_is_missing_for_all_is_one_error(denied: World, s3: S3Serve
     denied.source = by_user(s3, denied.source, "lister")
     partitions = [denied.partition(text) for text in (NW, SW)]
 
-    errors = [o.error for o in ingest_all(denied.stream, partitions, denied.sessions)]
+    errors = [outcome.error for outcome in ingest_all(denied.stream, partitions, denied.sessions)]
 
     assert errors[0] is errors[1]
     assert is_told(errors[0], denied)
@@ -152,10 +154,10 @@ def test_a_query_of_an_object_that_may_not_be_read_names_the_object(local_world:
     index(local_world)
     s3.deny_reading(local_world.source["bucket"], f"some/prefix/{KEY}")
 
-    told = rf"a storage of the lake refuses access: .*{NAME}.*: grant its key the right"
+    message = rf"a storage of the lake refuses access: .*{NAME}.*: grant its key the right"
     another = open_stream(local_world.config, "sales").lake  # the first one's engine remembers the file
 
-    with another.open(read_only=True) as lake, pytest.raises(CatalogError, match=told):
+    with another.open(read_only=True) as lake, pytest.raises(CatalogError, match=message):
         lake.rows("SELECT sum(total) FROM lake.sales")
 
 

@@ -22,9 +22,9 @@ MAX_README = 120  # lines
 
 def site() -> dict[str, object]:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    found = yaml.safe_load(text)
-    assert isinstance(found, dict)
-    return found
+    result = yaml.safe_load(text)
+    assert isinstance(result, dict)
+    return result
 
 
 def navigated(entry: object) -> Iterator[str]:

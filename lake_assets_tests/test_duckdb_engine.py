@@ -88,6 +88,6 @@ def test_an_extension_that_does_not_load_is_named_with_what_it_needs(
     file.write_bytes(b"none")
     monkeypatch.setattr("lake_assets.duckdb_engine.extension_file", lambda _: file)
 
-    told = r"extension motherduck does not load: .*Allow access to api\.motherduck\.com"
-    with pytest.raises(CatalogError, match=rf"(?s){told}"):
+    message = r"extension motherduck does not load: .*Allow access to api\.motherduck\.com"
+    with pytest.raises(CatalogError, match=rf"(?s){message}"):
         open_engine(("motherduck",))

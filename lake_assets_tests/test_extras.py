@@ -109,5 +109,5 @@ def test_the_packages_of_pictures_are_in_the_extra() -> None:
     requirements = [Requirement(text) for text in metadata.requires("lake-assets") or ()]
     of_pictures = [r for r in requirements if r.name in ("matplotlib", "pillow")]
     for extra, count in (("", 0), ("report", 2), ("dev", 2)):
-        found = [r for r in of_pictures if r.marker is None or r.marker.evaluate({"extra": extra})]
-        assert len(found) == count, extra
+        result = [r for r in of_pictures if r.marker is None or r.marker.evaluate({"extra": extra})]
+        assert len(result) == count, extra

@@ -99,6 +99,6 @@ def test_pauses_have_their_bounds(
     for number in (1, 2, 3, 8, 5000):
         state.attempt_number = number
         bound = min(2.0 ** min(number - 1, 60), 20)
-        found = [pause(state) for _ in range(200)]
-        assert least(bound) <= min(found) <= max(found) <= most(bound)
-        assert len(set(found)) > 1
+        result = [pause(state) for _ in range(200)]
+        assert least(bound) <= min(result) <= max(result) <= most(bound)
+        assert len(set(result)) > 1

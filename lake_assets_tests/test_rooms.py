@@ -21,9 +21,9 @@ def listed(text: str) -> list[str]:
     rooms: list[str] = []
     parents: list[tuple[int, str]] = []
     for line in text[text.index("    lake_assets/\n") : text.index("A room imports")].splitlines()[1:]:
-        if not (found := LINE.match(f"{line}  ")):
+        if not (match := LINE.match(f"{line}  ")):
             continue
-        indent, name = len(found[1]), found[2]
+        indent, name = len(match[1]), match[2]
         parents = [(depth, parent) for depth, parent in parents if depth < indent]
         rooms.append("".join(parent for _, parent in parents) + name)
         if name.endswith("/"):

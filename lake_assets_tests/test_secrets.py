@@ -267,14 +267,14 @@ def test_what_duckdb_quotes_of_a_statement_is_masked(file: Path) -> None:
     models = (lake.catalog, lake.own_storage)
     secrets = [value.get_secret_value() for m in models for _, value in m if isinstance(value, SecretStr)]
     for secret in (*secrets, plant("motherduck")):
-        told = [
+        messages = [
             duckdbs_error(lake, f"SELECT CAST({literal(secret)} AS INTEGER)"),
             duckdbs_error(lake, f"CREATE SECRET s (TYPE s3, SECRET {literal(secret)} REGION 'x')"),
             duckdbs_error(lake, f"CREATE SECRET s (TYPE s3, SECRET {literal('x' * 40 + secret + 'x' * 40)} x"),
         ]
-        assert "***" in told[0]
-        assert "Parser Error" in told[1]
-        assert all(clean(text) for text in told)
+        assert "***" in messages[0]
+        assert "Parser Error" in messages[1]
+        assert all(clean(text) for text in messages)
 
 
 def duckdbs_error(lake: Lake, sql: str) -> str:

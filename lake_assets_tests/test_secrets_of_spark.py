@@ -138,8 +138,8 @@ def test_what_spark_says_and_leaves_holds_no_secret(
     done = run_python("-c", SCRIPT, NW, key.hex(), folder=tmp_path)
 
     assert done.returncode == 0, done.stderr[-4000:]
-    told = json.loads((tmp_path / "told.json").read_text())
-    ended = told["ended"]
+    message = json.loads((tmp_path / "told.json").read_text())
+    ended = message["ended"]
     for staged in ("", "staged_"):
         assert (ended[f"{staged}passed"], ended[f"{staged}transformed"]) == ("committed", "committed")
         assert "cannot be read as Parquet" in ended[f"{staged}damaged"]
@@ -150,12 +150,12 @@ def test_what_spark_says_and_leaves_holds_no_secret(
     assert "a worker's standard error" in done.stderr
     assert "SparkListenerJobEnd" in events
     assert "SparkListenerEnvironmentUpdate" in events
-    assert config["spark"]["spark.local.dir"] in told["environment"]
+    assert config["spark"]["spark.local.dir"] in message["environment"]
     assert s3.secret_key in (tmp_path / "lake.yaml").read_text()
 
-    said = {"stdout": done.stdout, "stderr": done.stderr, "event log": events}
-    said |= {name: str(text) for name, text in told.items()}
+    output = {"stdout": done.stdout, "stderr": done.stderr, "event log": events}
+    output |= {name: str(text) for name, text in message.items()}
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "lake.yaml"]
-    said |= {str(path): path.read_bytes().decode("latin-1") for path in left}
+    output |= {str(path): path.read_bytes().decode("latin-1") for path in left}
     for form in (*forms(s3.secret_key), *forms(postgres.password), *key_forms(key)):
-        assert [place for place, text in said.items() if form in text] == []
+        assert [place for place, text in output.items() if form in text] == []

@@ -121,11 +121,11 @@ class World:
 
     def totals(self, text: str | None = None) -> list[float]:
         """The totals in the lake, sorted; of one partition or of all."""
-        found = self.query("SELECT region, date::VARCHAR, total FROM lake.sales ORDER BY total")
+        rows = self.query("SELECT region, date::VARCHAR, total FROM lake.sales ORDER BY total")
         wanted = [None if text is None else tuple(self.partition(text).values)]
         return [
             total
-            for region, date, total in found
+            for region, date, total in rows
             if wanted[0] is None or (region, date) == tuple(None if v is None else str(v) for v in wanted[0])
         ]
 
@@ -139,4 +139,4 @@ class World:
         storage = self.config.lakes["test"].own_storage
         if isinstance(storage, LocalStorage) and not Path(storage.path).exists():
             return set()
-        return {o.key for o in Store(storage).list(files="*.parquet")}
+        return {obj.key for obj in Store(storage).list(files="*.parquet")}

@@ -83,7 +83,7 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, 
     for part in plan.partitions:
         if part.new:
             click.echo(
-                f"{part.partition}  {count(len(part.new), 'new object')}, {size(sum(o.size for o in part.new))}, "
+                f"{part.partition}  {count(len(part.new), 'new object')}, {size(sum(obj.size for obj in part.new))}, "
                 f"{len(part.objects) - len(part.new):,} known"
             )
     click.echo(
@@ -93,7 +93,7 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, 
     if plan.changed:
         click.echo(
             f"{count(len(plan.changed), 'object')} changed since they were registered: "
-            f"{_first_names([o.key for o in plan.changed])}; see --check",
+            f"{_first_names([obj.key for obj in plan.changed])}; see --check",
             err=True,
         )
     return True
@@ -180,7 +180,7 @@ def _print_outside(plan: "IndexPlan") -> None:
     from lake_assets.streams.landing_zone import unmatched_folders
 
     if plan.outside:
-        keys = _first_names([o.key for o in plan.outside])
+        keys = _first_names([obj.key for obj in plan.outside])
         click.echo(f"{count(len(plan.outside), 'object')} in no partition: {keys}")
         for folder in unmatched_folders(plan.outside)[:NAMED]:
             click.echo(f"  {folder}")

@@ -68,7 +68,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
     ]
     if plan.decision.note:
         lines.append(f"  note      {plan.decision.note}")
-    listed = [f"            {size(o.size):>9}  {o.last_modified:%Y-%m-%d %H:%M:%S}  {o.key}" for o in objects]
+    listed = [f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {obj.key}" for obj in objects]
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
     if plan.decision.action in ("replace", "clear"):
         table = (

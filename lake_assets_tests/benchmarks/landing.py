@@ -92,8 +92,8 @@ def landing(report: Report, path: Path, spark: SparkSession, repeat: int, scale:
 
     def ours(source: Path, form: Form) -> None:
         with LandingWriter("transactions", stream_at(out)) as writer:
-            for found in read_records(None, str(source), form, writer.schema, writer.patience):
-                writer.accept(found)
+            for record in read_records(None, str(source), form, writer.schema, writer.patience):
+                writer.accept(record)
         assert writer.landed().records == count
 
     def by_duckdb(query: str) -> None:

@@ -74,8 +74,8 @@ def measure(what: str, listing: Listing, put: Callable[[str], object]) -> None:
 def ticked(stream: Stream, listing: Listing, cursor: str | None) -> tuple[str, float]:
     """The next cursor, and the seconds it took."""
     begun = time.perf_counter()
-    found = scan(stream, listing, cursor, now=NOW)
-    return found.cursor, time.perf_counter() - begun
+    result = scan(stream, listing, cursor, now=NOW)
+    return result.cursor, time.perf_counter() - begun
 
 
 if __name__ == "__main__":

@@ -42,11 +42,11 @@ def findings(folder: Path, catalog: str = SQLITE) -> dict[str, Finding]:
 
 
 def test_a_new_config_needs_nothing_but_the_landing_zone(tmp_path: Path) -> None:
-    found = findings(tmp_path)
+    result = findings(tmp_path)
 
-    assert found["catalog of test"].text.endswith("none yet, the first ingest makes it")
-    assert found["source of sales"].status == "failed"
-    assert {f.subject for f in found.values() if f.status == "failed"} == {"source of sales"}
+    assert result["catalog of test"].text.endswith("none yet, the first ingest makes it")
+    assert result["source of sales"].status == "failed"
+    assert {f.subject for f in result.values() if f.status == "failed"} == {"source of sales"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lake.yaml"]
 
 
@@ -106,8 +106,8 @@ def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.Monke
         "lake_assets_tests.cli.test_doctor.CONFIG", CONFIG.replace("storage: data", f"storage: {storage}")
     )
     assert findings(tmp_path)["DuckDB azure"].status == "ok"
-    found = importlib.util.find_spec
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name.endswith("_azure") else found(name))
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name.endswith("_azure") else find_spec(name))
 
     finding = findings(tmp_path)["DuckDB azure"]
 
@@ -185,34 +185,36 @@ def on_s3(s3: S3Server, folder: Path, **users: str) -> dict[str, Finding]:
     config["lakes"]["test"]["storage"] = places["storage"]
     config["streams"]["sales"]["source"] = places["source"]
     (folder / "lake.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    found = {finding.subject: finding for finding in examine(folder / "lake.yaml")}
+    result = {finding.subject: finding for finding in examine(folder / "lake.yaml")}
     left = s3.client().list_objects_v2(Bucket=places["storage"]["bucket"]).get("Contents", [])
     assert [entry["Key"] for entry in left] == ["some/prefix/region=NW/a.parquet"]
-    return found
+    return result
 
 
 def test_a_bucket_is_written_to_and_nothing_is_left_there(s3: S3Server, tmp_path: Path) -> None:
-    found = on_s3(s3, tmp_path)
+    result = on_s3(s3, tmp_path)
 
-    assert found["storage of test"].status == "ok"
-    assert found["storage of test"].text.endswith(": can be listed, written to and deleted from")
-    assert found["source of sales"].text.endswith(": can be listed and read")
+    assert result["storage of test"].status == "ok"
+    assert result["storage of test"].text.endswith(": can be listed, written to and deleted from")
+    assert result["source of sales"].text.endswith(": can be listed and read")
 
 
 def test_a_bucket_that_cannot_be_written_to_fails(s3: S3Server, tmp_path: Path) -> None:
-    found = on_s3(s3, tmp_path, storage="reader", source="reader")["storage of test"]
+    result = on_s3(s3, tmp_path, storage="reader", source="reader")["storage of test"]
 
-    assert found.status == "failed"
-    assert "some/prefix cannot be written to: " in found.text
-    assert "refuses access" in found.text
-    assert found.hint.startswith("grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and")
+    assert result.status == "failed"
+    assert "some/prefix cannot be written to: " in result.text
+    assert "refuses access" in result.text
+    assert result.hint.startswith(
+        "grant s3:PutObject on it, or on the whole bucket; if it is granted, check key_id and"
+    )
 
 
 def test_a_landing_zone_that_can_be_listed_only_fails(s3: S3Server, tmp_path: Path) -> None:
-    found = on_s3(s3, tmp_path, source="lister")["source of sales"]
+    result = on_s3(s3, tmp_path, source="lister")["source of sales"]
 
-    assert found.status == "failed"
-    assert "region=NW/a.parquet is listed and cannot be read: " in found.text
+    assert result.status == "failed"
+    assert "region=NW/a.parquet is listed and cannot be read: " in result.text
 
 
 def test_a_folder_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> None:
@@ -220,10 +222,10 @@ def test_a_folder_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> Non
     (tmp_path / "landing" / "region=NW").mkdir(parents=True)
     (tmp_path / "landing" / "region=NW" / "a.parquet").write_bytes(b"x")
 
-    found = findings(tmp_path)
+    result = findings(tmp_path)
 
-    assert found["storage of test"].text == f"{tmp_path}/data: can be listed, written to and deleted from"
-    assert found["source of sales"].text.endswith("can be listed and read")
+    assert result["storage of test"].text == f"{tmp_path}/data: can be listed, written to and deleted from"
+    assert result["source of sales"].text.endswith("can be listed and read")
     assert list((tmp_path / "data").iterdir()) == []
 
 
@@ -235,18 +237,18 @@ def test_a_probe_that_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch
     (tmp_path / "data").mkdir()
     monkeypatch.setattr(Store, "delete", refuse)
 
-    found = findings(tmp_path)["storage of test"]
+    result = findings(tmp_path)["storage of test"]
 
-    assert found.status == "failed"
-    assert "cannot be deleted from, and" in found.text
-    assert "_probe-" in found.text
+    assert result.status == "failed"
+    assert "cannot be deleted from, and" in result.text
+    assert "_probe-" in result.text
 
 
 def test_a_java_home_that_is_not_used_is_a_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     used = Java(tmp_path, 17, "PATH", "17.0.1+7", "JAVA_HOME=/nope has no bin/java")
     monkeypatch.setattr(doctor, "find_java", lambda: used)
 
-    found = findings(tmp_path)["Java"]
+    result = findings(tmp_path)["Java"]
 
-    assert (found.status, found.hint) == ("warning", "Correct JAVA_HOME, or unset it.")
-    assert found.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"
+    assert (result.status, result.hint) == ("warning", "Correct JAVA_HOME, or unset it.")
+    assert result.text == f"17, from PATH ({tmp_path}), because JAVA_HOME=/nope has no bin/java:"

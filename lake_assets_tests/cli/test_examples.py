@@ -29,15 +29,15 @@ def examples() -> Iterator[tuple[str, str]]:
     """Where each example begins, and a whole config with it."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for found in BLOCK.finditer(text):
-            place = f"{page.name}:{text.count(chr(10), 0, found.start()) + 2}"
-            if found[1].startswith("# my_project/"):
+        for block in BLOCK.finditer(text):
+            place = f"{page.name}:{text.count(chr(10), 0, block.start()) + 2}"
+            if block[1].startswith("# my_project/"):
                 continue  # of another file: a component's, which the tests of Dagster load
-            if found[1].startswith("storage:"):
-                for number, line in enumerate(found[1].splitlines()):
+            if block[1].startswith("storage:"):
+                for number, line in enumerate(block[1].splitlines()):
                     yield f"{place}+{number}", with_storage(line)
             else:
-                yield place, whole(found[1])
+                yield place, whole(block[1])
 
 
 def with_storage(line: str) -> str:

@@ -142,8 +142,8 @@ def test_an_error_that_partitions_of_an_index_share_is_printed_once(moved: str, 
 
 
 def test_a_failure_that_findings_of_the_doctor_share_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [Finding(f"source of {name}", "failed", "it is away:", "wake it.") for name in ("sales", "orders")]
-    monkeypatch.setattr("lake_assets.doctor.examine", lambda _: found)
+    values = [Finding(f"source of {name}", "failed", "it is away:", "wake it.") for name in ("sales", "orders")]
+    monkeypatch.setattr("lake_assets.doctor.examine", lambda _: values)
 
     result = CliRunner().invoke(main, ["doctor"])
 

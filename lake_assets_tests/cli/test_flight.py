@@ -58,8 +58,8 @@ def test_a_partition_is_loaded_and_loaded_again(run: Run, tmp_path: Path) -> Non
 
     assert [r.exit_code for r in (first, planned, again, other)] == [0, 0, 0, 0], first.output + again.output
     assert "replace the partition" in planned.stdout
-    found = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
-    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,5", "2025,BIGINT,16"]
+    result = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
+    assert result.stdout.splitlines()[1:] == ["2024,BIGINT,5", "2025,BIGINT,16"]
 
 
 def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) ->
     assert "2 objects" in planned.stdout
     assert f"{folder}/*.parquet" in planned.stdout
     assert "committed  year=2025  3 rows (before: 2)" in below.stdout
-    found = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
-    assert found.stdout.splitlines()[1:] == ["2024,BIGINT,1.0", "2025,BIGINT,42.0"]
+    result = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
+    assert result.stdout.splitlines()[1:] == ["2024,BIGINT,1.0", "2025,BIGINT,42.0"]
     assert none.exit_code == 1
     assert "the source partition has no rows of year=2023" in none.stderr
     assert "year=2023" not in run("ledger").stdout
@@ -204,8 +204,8 @@ def test_other_folders_and_the_ledgers_schema(run: Run, tmp_path: Path) -> None:
     )
 
     assert done.exit_code == 0, done.output
-    found = run("query", "SELECT region, month, year, total FROM raw.stats ORDER BY 1")
-    assert found.stdout.splitlines()[1:] == ["NW,01,2025,1.0", "SW,02,2025,1.0"]
+    result = run("query", "SELECT region, month, year, total FROM raw.stats ORDER BY 1")
+    assert result.stdout.splitlines()[1:] == ["NW,01,2025,1.0", "SW,02,2025,1.0"]
     assert run("query", "SELECT row_count FROM raw.ingest_runs").stdout.splitlines()[1:] == ["2"]
     assert "committed" in run("ledger").stdout
     assert run("check").exit_code == 0

@@ -65,16 +65,16 @@ def test_check_and_repair(local_world: World, run: Run) -> None:
     changed = local_world.land(NW, sales(5, 6))
     local_world.unland(NW, "gone.parquet")
 
-    found = run("index", "sales", "--check")
+    result = run("index", "sales", "--check")
     index = run("index", "sales")
     repaired = run("index", "sales", "--repair")
     again = run("index", "sales", "--check")
 
-    assert (sound.exit_code, found.exit_code, repaired.exit_code, again.exit_code) == (0, 1, 0, 0)
+    assert (sound.exit_code, result.exit_code, repaired.exit_code, again.exit_code) == (0, 1, 0, 0)
     assert "2 registered objects: all unchanged" in sound.output
-    assert f"vanished  region=NW/date=2026-02-11  {gone}" in found.output
-    assert f"changed   region=NW/date=2026-02-11  {changed}" in found.output
-    assert "`lake-assets index sales --repair`" in found.output
+    assert f"vanished  region=NW/date=2026-02-11  {gone}" in result.output
+    assert f"changed   region=NW/date=2026-02-11  {changed}" in result.output
+    assert "`lake-assets index sales --repair`" in result.output
     assert index.exit_code == 1
     assert f"Error: the object {changed} has changed since it was registered" in index.output
     assert "`lake-assets index sales --repair`" in index.output

@@ -152,7 +152,7 @@ def test_an_error_with_such_a_text_has_its_row_too(local_world: World, monkeypat
 def test_every_command_is_tested() -> None:
     def commands(group: click.Command) -> list[click.Command]:
         below = group.commands.values() if isinstance(group, click.Group) else ()
-        return [group, *(found for command in below for found in commands(command))]
+        return [group, *(item for command in below for item in commands(command))]
 
     texts = [
         parameter

@@ -141,11 +141,13 @@ def of_regex(regex: str) -> dict[str, object]:
 
 def rows_in_the_lake(stream: OpenStream, world: World) -> int:
     """Ingest all that has landed, and count the rows."""
-    found, outside = list_landed(stream)
+    result, outside = list_landed(stream)
     assert outside == ()
     if stream.config.selects_rows:
-        found = {partition: found[partition] for partition in found if partition.values[0] in {n.date() for n in NOWS}}
-    outcomes = list(ingest_all(stream, found, world.sessions))
+        result = {
+            partition: result[partition] for partition in result if partition.values[0] in {n.date() for n in NOWS}
+        }
+    outcomes = list(ingest_all(stream, result, world.sessions))
     assert [outcome.error for outcome in outcomes if outcome.error] == []
     with stream.lake.open() as lake:
         ((count,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql}")
@@ -175,9 +177,9 @@ def test_a_columns_type_is_that_of_its_granularities(tmp_path: Path) -> None:
     }
     streams = [{"stream_name": name, "partition_regex": regex} for name, regex in regexes.items()]
 
-    found = opened(tmp_path, {"selected_streams": {"db": streams}})
+    result = opened(tmp_path, {"selected_streams": {"db": streams}})
 
-    assert [(c.name, c.type) for stream in found for c in stream.config.columns] == [
+    assert [(c.name, c.type) for stream in result for c in stream.config.columns] == [
         ("at_month", "month"),
         ("at_hour", "hour"),
         ("at_week", "string"),
@@ -190,11 +192,11 @@ def test_a_columns_type_is_that_of_the_catalogs_schema(tmp_path: Path) -> None:
     selected = {"stream_name": "s", "partition_regex": "n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}"}
     stream = {"name": "s", "namespace": "db", "type_schema": schema, "destination_database": "pg_db:public"}
 
-    (found,) = opened(tmp_path, {"selected_streams": {"db": [selected]}, "streams": [{"stream": stream}]})
+    (item,) = opened(tmp_path, {"selected_streams": {"db": [selected]}, "streams": [{"stream": stream}]})
 
-    assert [(c.name, c.type) for c in found.config.columns] == [("n", "integer"), ("ts_date_of_path", "date")]
-    assert list(found.config.path_columns) == ["b_text"]
-    assert found.layout_uri.endswith("olake/pg_db_public/s/n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}")
+    assert [(c.name, c.type) for c in item.config.columns] == [("n", "integer"), ("ts_date_of_path", "date")]
+    assert list(item.config.path_columns) == ["b_text"]
+    assert item.layout_uri.endswith("olake/pg_db_public/s/n={n,,}/{ts,,YYYY}-{ts,,MM}-{ts,,DD}/{b,,}")
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,14 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     listed = run("report", "--partitions", "--format", "json")
     assert listed.exit_code == 0, listed.output
     rows = json.loads(listed.stdout)
-    told = run("report", "--format", "table").stdout
+    message = run("report", "--format", "table").stdout
 
-    found = {row["partition"]: row for row in rows}
-    taken, left = found["region=XX/date=2026-02-11"], found["region=NW/date=2020-01-01"]
+    result = {row["partition"]: row for row in rows}
+    taken, left = result["region=XX/date=2026-02-11"], result["region=NW/date=2020-01-01"]
     assert (taken["state"], taken["rows"], left["state"], left["rows"]) == ("outside", 2, "outside", None)
     assert "none of `values`" in taken["outside"]
     assert "lies before start" in left["outside"]
-    assert "2 rows in the lake" in told
+    assert "2 rows in the lake" in message
     check = run("check", "--only", "landing_zone")
     assert check.output.startswith("warning")
     assert "1 partitions outside the config have objects that no refresh reads" in check.output
@@ -112,7 +112,7 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
     shutil.copy(placed, other)
 
     rows = json.loads(run("report", "--format", "json").stdout)
-    told = run("report", "--format", "table").stdout
+    message = run("report", "--format", "table").stdout
     as_csv = run("report", "--format", "csv")
     check = run("check", "--only", "landing_zone").output
 
@@ -129,7 +129,7 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
         "objects_in_no_partition": 1,
         "folders": [{"folder": "p=007", "objects": 1, "why": why}],
     }
-    assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in told
+    assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in message
     assert "1 objects lie in no partition" in check
     assert "p=007/ (1 object): " + why in check
     placed.unlink()  # and now nothing else keeps the check from passing
@@ -206,12 +206,12 @@ def test_one_folder_with_odd_bytes_takes_no_report_away(local_world: World, run:
     os.mkdir(odd)  # noqa: PTH102
     shutil.copy(os.fsencode(root) + b"/p=ok/batch_1.parquet", odd)
 
-    told = run("report", "--format", "table")
+    message = run("report", "--format", "table")
     check = run("check", "--only", "landing_zone")
 
-    assert told.exit_code == 0, told.output
-    assert "p=\\xff/ (1 object): the name is not UTF-8: rename the folder or the file." in told.stdout
+    assert message.exit_code == 0, message.output
+    assert "p=\\xff/ (1 object): the name is not UTF-8: rename the folder or the file." in message.stdout
     assert "1 objects lie in no partition" in check.output
     # However it was listed, an object has one ETag.
-    (listed,) = [o for o in local_world.stream.source.list() if o.key == "p=ok/batch_1.parquet"]
+    (listed,) = [obj for obj in local_world.stream.source.list() if obj.key == "p=ok/batch_1.parquet"]
     assert listed == before.objects[0]

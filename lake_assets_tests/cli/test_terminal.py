@@ -43,8 +43,8 @@ def on_a_terminal(config: Path, *arguments: str, **environment: str) -> str:
         os.close(theirs)
         written = b""
         try:
-            while some := os.read(ours, 65536):
-                written += some
+            while sample := os.read(ours, 65536):
+                written += sample
         except OSError:  # how Linux says that nobody holds the other end any more
             pass
         os.close(ours)

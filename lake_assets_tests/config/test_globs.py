@@ -34,18 +34,18 @@ def stream(source: str, more: str = "") -> Stream:
     ],
 )
 def test_a_glob_is_a_folder_its_layout_and_its_files(glob: str, root: str, files: str) -> None:
-    found = stream(glob)
+    result = stream(glob)
 
-    assert (found.source.root, found.files) == (root, files)
-    assert found.template.text == "region={region}/date={date}"
+    assert (result.source.root, result.files) == (root, files)
+    assert result.template.text == "region={region}/date={date}"
 
 
 def test_its_folders_are_those_of_the_layout() -> None:
     layout = "    layout: 'in/{region}/{date,,YYYY}/{date,,MM}-{date,,DD}'\n"
 
-    found = stream("s3://landing/x/in/*/*/*-*/*.parquet", layout)
+    result = stream("s3://landing/x/in/*/*/*-*/*.parquet", layout)
 
-    assert (found.source.root, found.files) == ("s3://landing/x", "*.parquet")
+    assert (result.source.root, result.files) == ("s3://landing/x", "*.parquet")
 
 
 @pytest.mark.parametrize(

@@ -39,15 +39,15 @@ def test_the_layout_is_of_the_other_columns_or_the_folder_alone() -> None:
     ],
 )
 def test_a_glob_may_be_any_where_no_folder_is_a_partition(source: str, root: str, files: str) -> None:
-    found = stream(BOTH.replace("s3://landing/sales", f'"{source}"'))
+    result = stream(BOTH.replace("s3://landing/sales", f'"{source}"'))
 
-    assert (found.source.root, found.files) == (root, files)
+    assert (result.source.root, result.files) == (root, files)
 
 
 def test_a_glob_has_the_folders_of_the_columns_in_the_path() -> None:
-    found = stream(ROWS.replace("s3://landing/sales", '"s3://landing/x/region=*/*.parquet"'))
+    result = stream(ROWS.replace("s3://landing/sales", '"s3://landing/x/region=*/*.parquet"'))
 
-    assert (found.source.root, found.files) == ("s3://landing/x", "*.parquet")
+    assert (result.source.root, result.files) == ("s3://landing/x", "*.parquet")
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_what_such_a_column_cannot_do_is_refused(text: str, more: str, message: 
 
 
 def test_a_schedule_with_lookback_is_taken() -> None:
-    found = stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n")
+    result = stream(ROWS, "    schedule: {cron: '@daily', lookback: 3}\n")
 
-    assert found.schedule is not None
-    assert found.schedule.lookback == 3
+    assert result.schedule is not None
+    assert result.schedule.lookback == 3
 
 
 def test_editors_know_the_key() -> None:

@@ -52,9 +52,9 @@ def test_an_object_of_today_by_the_layouts_clock_is_not_of_the_future() -> None:
     data = STREAM | {"source": "s3://landing", "layout": tokyo, "sensor": {}}
     now = dt.datetime(2026, 2, 11, 20, tzinfo=dt.UTC)
 
-    found = scan(Stream.model_validate(data), Bucket.of(["NW/2026/02/12/a.parquet"]), None, now=now)
+    result = scan(Stream.model_validate(data), Bucket.of(["NW/2026/02/12/a.parquet"]), None, now=now)
 
-    assert [str(request.first) for request in found.targets] == ["region=NW/date=2026-02-12"]
+    assert [str(request.first) for request in result.targets] == ["region=NW/date=2026-02-12"]
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ def test_an_error_names_file_line_field_and_hint(old: str, new: str, line: int, 
     with pytest.raises(ConfigError) as refused:
         parse_config(GOOD.replace(old, new), FILE, {})
 
-    told = next(text for text in str(refused.value).splitlines() if message in text)
-    assert told.startswith(f"{FILE}:{line}:")
+    output = next(text for text in str(refused.value).splitlines() if message in text)
+    assert output.startswith(f"{FILE}:{line}:")
 
 
 def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:

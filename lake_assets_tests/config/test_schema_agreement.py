@@ -208,8 +208,8 @@ MODELS = [(place, model) for place, model in mappings(CONFIG) if isinstance(at(D
 
 def words(annotation: Any) -> list[str]:
     """The words of every Literal in a type."""
-    found = [json.dumps(value) for value in get_args(annotation) if isinstance(value, str)]
-    return found + [word for part in get_args(annotation) if not isinstance(part, str) for word in words(part)]
+    result = [json.dumps(value) for value in get_args(annotation) if isinstance(value, str)]
+    return result + [word for part in get_args(annotation) if not isinstance(part, str) for word in words(part)]
 
 
 @st.composite

@@ -61,15 +61,15 @@ class Bucket:
 
     def folders(self, prefix: str = "") -> Sequence[str]:
         self._asked(0)
-        found = []
+        result = []
         at = bisect_left(self.keys, self._at(prefix), key=self._at)
         while at < len(self.keys) and self.keys[at].startswith(prefix):
             name, slash, _ = self.keys[at][len(prefix) :].partition("/")
             if slash:
-                found.append(f"{prefix}{name}")
+                result.append(f"{prefix}{name}")
             end = f"{prefix}{name}{'/' if slash else ''}\U0010ffff"
             at = bisect_left(self.keys, self._at(end), at + 1, key=self._at)
-        return sorted(set(found))
+        return sorted(set(result))
 
     def clock(self) -> float:
         """A clock that only the requests advance."""

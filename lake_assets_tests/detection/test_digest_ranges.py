@@ -53,10 +53,10 @@ def test_ranges_that_would_take_long_to_read_are_not_joined() -> None:
 
 
 def test_digests_add_up_in_any_order() -> None:
-    some = [FolderDigest(2**40 - 1, 1), FolderDigest(5, 2), FolderDigest(2**39, 3)]
+    sample = [FolderDigest(2**40 - 1, 1), FolderDigest(5, 2), FolderDigest(2**39, 3)]
     forwards, backwards = NOTHING, NOTHING
-    for digest in some:
+    for digest in sample:
         forwards = forwards.plus(digest)
-    for digest in reversed(some):
+    for digest in reversed(sample):
         backwards = backwards.plus(digest)
     assert forwards == backwards == FolderDigest((2**40 - 1 + 5 + 2**39) % 2**40, 6)

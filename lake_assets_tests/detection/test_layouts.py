@@ -73,12 +73,12 @@ def test_in_any_layout_a_new_object_requests_its_partition_only(layout: object, 
     seen.bucket.put(f"{stream.template.render_row(late)}/b.parquet")
 
     expected = f"SW {late['date']}"
-    found = seen.tick()
+    result = seen.tick()
     if isinstance(layout, dict) and "compat" in layout:
         # What lies in a first folder is looked at as one there.
-        assert expected in found
+        assert expected in result
     else:
-        assert found == [expected]
+        assert result == [expected]
     assert seen.tick_until_quiet(2) == []
 
 
@@ -114,8 +114,8 @@ def test_a_value_written_in_another_way_lies_where_no_run_lists(
 ) -> None:
     seen = Watch(stream_of(partitions=partitions), Bucket.of([f"{folder}/a.parquet"]))
 
-    found = seen.scan()
+    result = seen.scan()
 
-    assert found.targets == ()
-    assert [item.key for item in found.unmatched] == [f"{folder}/a.parquet"]
-    assert f"{due}/: move the object there" in found.unmatched[0].reason
+    assert result.targets == ()
+    assert [item.key for item in result.unmatched] == [f"{folder}/a.parquet"]
+    assert f"{due}/: move the object there" in result.unmatched[0].reason

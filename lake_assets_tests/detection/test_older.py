@@ -20,7 +20,7 @@ def folder(path: str, old: int = 0, new: int = 0) -> Folder:
 
 
 def changed(digest: FolderDigest, *folders: Folder) -> list[str]:
-    return [found.path for found in changed_folders(DigestRange("a/", "b/", digest, 2), folders, SINCE)]
+    return [item.path for item in changed_folders(DigestRange("a/", "b/", digest, 2), folders, SINCE)]
 
 
 def test_an_equal_digest_is_unchanged() -> None:
@@ -41,7 +41,7 @@ def test_a_new_object_changes_its_own_folder_alone() -> None:
     ],
 )
 def test_folders_that_cannot_be_distinguished_have_all_changed(folders: tuple[Folder, ...]) -> None:
-    assert changed(FolderDigest(3, 2), *folders) == [found.path for found in folders]
+    assert changed(FolderDigest(3, 2), *folders) == [item.path for item in folders]
 
 
 def test_a_removal_only_is_not_a_change() -> None:

@@ -44,9 +44,9 @@ class Watch:
     run_keys: set[tuple[Partition, Partition, str]] = field(default_factory=set)
 
     def scan(self) -> ScanResult:
-        found = scan(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
-        self.cursor = found.cursor
-        return found
+        result = scan(self.stream, self.bucket, self.cursor, now=self.now, clock=self.bucket.clock)
+        self.cursor = result.cursor
+        return result
 
     def tick(self) -> list[str]:
         """Scan once; returns the partitions for which runs start, sorted."""
@@ -62,6 +62,6 @@ class Watch:
         """Scan until no run starts any more; returns the partitions for which runs started."""
         started: list[str] = []
         for _ in range(ticks):
-            some = self.tick()
-            started += some
+            sample = self.tick()
+            started += sample
         return sorted(started)

@@ -77,10 +77,10 @@ class Site:
 
     def wait_for_materializations(self, count: int) -> list[dict[str, Any]]:
         for _ in range(300):
-            if len(told := self.dagster.materialized(self.stream)) >= count:
-                return told
+            if len(message := self.dagster.materialized(self.stream)) >= count:
+                return message
             time.sleep(1)
-        raise AssertionError(f"{len(told)} of {count} partitions are materialized")
+        raise AssertionError(f"{len(message)} of {count} partitions are materialized")
 
     def failures(self, backfill: str) -> list[list[str]]:
         return [self.dagster.failures(run) for run in self.dagster.runs(dagster__backfill=backfill)]
@@ -105,10 +105,10 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def chromium() -> str:
     if importlib.util.find_spec("playwright") is None:
         absent("playwright is not installed")
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if result is None:
         absent("no Chromium is installed: apt-get install chromium")
-    return found
+    return result
 
 
 @pytest.mark.browser
@@ -134,14 +134,16 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
         expect(page.get_by_text("2 partitions")).to_be_visible()
         page.keyboard.press("Escape")
         page.get_by_role("button", name="Launch backfill").click()
-        told = site.wait_for_materializations(2)
+        message = site.wait_for_materializations(2)
         page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
         for key in due:
             expect(page.get_by_text(key).first).to_be_visible()
         browser.close()
 
-    assert len(told) == 2
-    rows = {one["partition"]: {e["label"]: e.get("intValue") for e in one["metadataEntries"]}["rows"] for one in told}
+    assert len(message) == 2
+    rows = {
+        item["partition"]: {e["label"]: e.get("intValue") for e in item["metadataEntries"]}["rows"] for item in message
+    }
     assert rows == {key: len(table) for key, table in due.items()}
     landed = sorted((str(row["date"]), row["flight"]) for table in due.values() for row in table.to_pylist())
     assert site.query("SELECT date::VARCHAR, flight FROM lake.flights ORDER BY ALL") == landed
@@ -160,7 +162,7 @@ def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
     assert "1 of 2 partitions failed, 1 are done." in error
     assert f"{DAYS[1]}|NW: the object {bad}" in error
     assert site.totals() == [(DAYS[0], 1)]
-    assert [one["partition"] for one in site.dagster.materialized(site.stream)] == [f"{DAYS[0]}|NW"]
+    assert [item["partition"] for item in site.dagster.materialized(site.stream)] == [f"{DAYS[0]}|NW"]
     assert site.query("SELECT load_partition, status FROM lake.ingest_runs WHERE stream = 'broken' ORDER BY ALL") == [
         (f"region=NW/date={DAYS[0]}", "committed"),
         (f"region=NW/date={DAYS[1]}", "failed"),

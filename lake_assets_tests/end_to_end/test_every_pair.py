@@ -28,14 +28,16 @@ def test_a_stream_is_refreshed_checked_compacted_and_cleaned(world: World) -> No
     results = [run_check(world.stream, name, Scope()) for name in checks_of(world.stream)]
     assert [result for result in results if not result.passed] == []
     partitions = read_state(world.stream, dt.datetime.now(dt.UTC)).partitions
-    assert [one.state for one in partitions if one.objects] == ["committed", "committed"]
+    assert [partition.state for partition in partitions if partition.objects] == ["committed", "committed"]
 
     with world.stream.lake.open() as lake:  # another client adds a file
         lake.rows("INSERT INTO lake.sales SELECT * REPLACE (9 AS total) FROM lake.sales WHERE region = 'SW' LIMIT 1")
     days = [dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (30, 60)]
     compacted, *_ = [maintain(world.config, "test", world.sessions, now=now).compacted for now in days]
 
-    assert [(one.partition, one.files_before, one.files_after) for one in compacted] == [(world.partition(SW), 2, 1)]
+    assert [(item.partition, item.files_before, item.files_after) for item in compacted] == [
+        (world.partition(SW), 2, 1)
+    ]
     assert world.totals() == [1, 1, 2, 2, 3, 9]
     named = {
         uri.rpartition("/")[2] for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")

@@ -47,8 +47,8 @@ def outage(s3_proxy: S3Proxy) -> Iterator[Callable[..., Outage]]:
         return outages[-1]
 
     yield begin
-    for one in outages:
-        one.over.set()
+    for item in outages:
+        item.over.set()
 
 
 def is_written(request: Request) -> bool:

@@ -160,8 +160,8 @@ def test_a_full_disk_is_one_error_for_all_partitions(local_world: World, tmp_pat
 def test_a_storage_that_does_not_answer_duckdb_is_an_error_that_may_pass(local_world: World) -> None:
     with open_engine(("httpfs",)) as engine:
         engine.execute("SET http_retries = 0")
-        told = r"a storage of the lake cannot be reached .*127\.0\.0\.1:9/x"
-        with pytest.raises(LakeUnreachableError, match=told), translated(local_world.config.lakes["test"]):
+        message = r"a storage of the lake cannot be reached .*127\.0\.0\.1:9/x"
+        with pytest.raises(LakeUnreachableError, match=message), translated(local_world.config.lakes["test"]):
             engine.execute("FROM read_parquet('http://127.0.0.1:9/x.parquet')")
     assert issubclass(LakeUnreachableError, PASSING)
 
@@ -189,7 +189,9 @@ def test_one_partition_that_cannot_be_written_leaves_the_others_alone(
         local_world.land(text, sales(1))
 
     partitions = [local_world.partition(text) for text in (long, NW)]
-    outcomes = {o.partition: o.error for o in ingest_all(local_world.stream, partitions, local_world.sessions)}
+    outcomes = {
+        outcome.partition: outcome.error for outcome in ingest_all(local_world.stream, partitions, local_world.sessions)
+    }
 
     assert isinstance(outcomes[partitions[0]], LakeAssetsError)
     assert outcomes[partitions[1]] is None

@@ -40,9 +40,9 @@ def stored(world: World) -> Iterator[tuple[str, bytes]]:
     """Every object below the lake's storage, hidden ones too, and its bytes."""
     storage = world.config.lakes["test"].own_storage
     for page in Store(storage).pages(tree=True):
-        for o in page:
-            with ArrowStore(storage).open(o.key) as file:
-                yield o.key, file.read()
+        for item in page:
+            with ArrowStore(storage).open(item.key) as file:
+                yield item.key, file.read()
 
 
 def staged(world: World) -> list[str]:

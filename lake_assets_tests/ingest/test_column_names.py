@@ -50,8 +50,8 @@ def rows(world: World) -> list[tuple[object, ...]]:
 
 
 def expected(*tables: pa.Table) -> list[tuple[object, ...]]:
-    found = [tuple(row.values()) for table in tables for row in table.to_pylist()]
-    return sorted(found, key=lambda row: str(row[0]).zfill(9))
+    result = [tuple(row.values()) for table in tables for row in table.to_pylist()]
+    return sorted(result, key=lambda row: str(row[0]).zfill(9))
 
 
 def checked(world: World) -> dict[str, bool]:
@@ -111,7 +111,7 @@ def test_every_name_is_added_to_a_table_and_compacted(local_world: World) -> Non
 
     done = list(compact(local_world.stream, 2, local_world.sessions))
 
-    assert [one.files_after for one in done] == [1] * len(done)
+    assert [item.files_after for item in done] == [1] * len(done)
     assert local_world.query('SELECT sum("é"), count(*) FROM lake.sales') == [(312, 8)]
 
 
@@ -119,9 +119,9 @@ def test_every_name_is_indexed(indexed_world: World, strategy: str) -> None:
     indexed_world.land(NW, odd())
     indexed_world.land(SW, odd(1000))
 
-    found = index(indexed_world)
+    result = index(indexed_world)
 
-    assert [outcome.error for outcome in found.values()] == [None, None], strategy
+    assert [outcome.error for outcome in result.values()] == [None, None], strategy
     assert rows(indexed_world) == expected(odd(), odd(1000))
 
 
@@ -183,7 +183,7 @@ def test_a_name_that_only_inlining_forbids_works_without_inlining(
         assert "reachable" not in str(refused.value)
         assert len(str(refused.value)) < 600
 
-    names = tuple(name for some in refusals for name in some)
+    names = tuple(name for refusal in refusals for name in refusal)
     local_world.lake_options = {"attach_options": {"data_inlining_row_limit": 0}}
     for number in (1, 2):
         local_world.land(NW, pa.table({name: [number] for name in names}))

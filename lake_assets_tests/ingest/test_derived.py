@@ -35,8 +35,8 @@ def land(world: World, *records: dict[str, Any]) -> None:
     """Land records as the command does."""
     text = "".join(json.dumps(record) + "\n" for record in records).encode()
     with LandingWriter("sales", world.config.streams["sales"]) as writer:
-        for found in read_records(io.BytesIO(text), "-", "jsonl", writer.schema, 0):
-            writer.accept(found)
+        for item in read_records(io.BytesIO(text), "-", "jsonl", writer.schema, 0):
+            writer.accept(item)
 
 
 def at(hour: int, day: int = 18) -> dt.datetime:
@@ -101,8 +101,8 @@ def test_a_transform_sees_both_columns(local_world: World) -> None:
 
     local_world.ingest(FEB_18)
 
-    found = local_world.query("SELECT id, hour, date::VARCHAR, next::VARCHAR FROM lake.sales ORDER BY id")
-    assert found == [(1, 10, "2025-02-18", "2025-02-19"), (2, 23, "2025-02-18", "2025-02-19")]
+    rows = local_world.query("SELECT id, hour, date::VARCHAR, next::VARCHAR FROM lake.sales ORDER BY id")
+    assert rows == [(1, 10, "2025-02-18", "2025-02-19"), (2, 23, "2025-02-18", "2025-02-19")]
 
 
 def test_a_transform_is_given_no_row_of_another_day(local_world: World) -> None:
@@ -139,8 +139,8 @@ def test_a_table_that_evolves_gains_columns_and_keeps_both(local_world: World) -
     put(local_world, f"{FEB_18}/b.parquet", pa.table({"id": [2], "ts": [at(11)], "new": ["x"]}))
 
     assert local_world.ingest(FEB_18).row.row_count == 2
-    found = local_world.query("SELECT id, ts, new, date::VARCHAR FROM lake.sales ORDER BY id")
-    assert found == [(1, at(10), None, "2025-02-18"), (2, at(11), "x", "2025-02-18")]
+    rows = local_world.query("SELECT id, ts, new, date::VARCHAR FROM lake.sales ORDER BY id")
+    assert rows == [(1, at(10), None, "2025-02-18"), (2, at(11), "x", "2025-02-18")]
 
 
 def test_compaction_keeps_the_column_of_a_transform(local_world: World) -> None:
@@ -199,8 +199,8 @@ def test_files_of_pyarrow_partitioned_by_a_derived_column(local_world: World) ->
 
     local_world.ingest("region=NW,date=2025-02-18")
 
-    found = local_world.query("SELECT id, store_region, region, ts, date::VARCHAR FROM lake.sales ORDER BY id")
-    assert found == [(n, "NW", "NW", at(9 + n), "2025-02-18") for n in (1, 2)]
+    rows = local_world.query("SELECT id, store_region, region, ts, date::VARCHAR FROM lake.sales ORDER BY id")
+    assert rows == [(n, "NW", "NW", at(9 + n), "2025-02-18") for n in (1, 2)]
 
 
 def test_files_under_olakes_own_names(local_world: World) -> None:

@@ -43,7 +43,7 @@ def test_by_default_it_lies_in_no_partition_and_is_named(local_world: World) -> 
 
     state = read_state(local_world.stream)
 
-    assert {one.partition.path for one in state.partitions} == {CA, NULL}
+    assert {partition.partition.path for partition in state.partitions} == {CA, NULL}
     (unmatched,) = state.unmatched
     assert unmatched.key == "state=/part-0.parquet"
     assert "the path has an empty value of state: set `empty: value` or `empty: null`" in str(unmatched.why)
@@ -73,14 +73,16 @@ def test_as_a_value_it_is_a_partition_of_its_own_from_end_to_end(local_world: Wo
     assert len({*wanted}) == 3
     for status in ("committed", "skipped"):
         outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions))
-        assert [one.result and one.result.row.status for one in outcomes] == [status] * 3
+        assert [outcome.result and outcome.result.row.status for outcome in outcomes] == [status] * 3
 
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
     assert local_world.query("SELECT id FROM lake.sales WHERE state = ?", "") == [(2,)]
     with local_world.stream.lake.open() as lake:
         assert {path for (path,) in lake.rows("SELECT load_partition FROM lake.ingest_runs")} == {CA, EMPTY, NULL}
     state = read_state(local_world.stream)
-    assert {one.partition.path: one.state for one in state.partitions} == dict.fromkeys((CA, EMPTY, NULL), "committed")
+    assert {partition.partition.path: partition.state for partition in state.partitions} == dict.fromkeys(
+        (CA, EMPTY, NULL), "committed"
+    )
     assert state.unmatched == ()
     local_world.ingest(EMPTY, force=True)  # replaces itself and nothing else
     assert local_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
@@ -92,7 +94,7 @@ def test_a_file_that_is_registered_in_place_has_the_empty_value(indexed_world: W
 
     outcomes = index(indexed_world)
 
-    assert [one.error for one in outcomes.values()] == [None] * 3
+    assert [outcome.error for outcome in outcomes.values()] == [None] * 3
     assert indexed_world.query("SELECT id, state FROM lake.sales ORDER BY id") == ALL
 
 

@@ -34,8 +34,8 @@ def columns(world: World) -> dict[str, str]:
 
 
 def messages(world: World) -> list[str]:
-    found = world.query("SELECT commit_message FROM lake.snapshots() WHERE commit_message LIKE '%column%'")
-    return [message.rpartition(" by run ")[0] for (message,) in found]
+    rows = world.query("SELECT commit_message FROM lake.snapshots() WHERE commit_message LIKE '%column%'")
+    return [message.rpartition(" by run ")[0] for (message,) in rows]
 
 
 @CATALOGS
@@ -131,9 +131,9 @@ def test_the_partitions_of_a_job_that_need_no_change_are_committed_once(evolving
     evolving.land(NW, table(total=[3.0]))
     evolving.land(SW, table(note=["new"]))
 
-    found = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
+    objects = list(ingest_all(evolving.stream, [evolving.partition(NW), evolving.partition(SW)], evolving.sessions))
 
-    assert all(outcome.result is not None for outcome in found)
+    assert all(outcome.result is not None for outcome in objects)
     assert [row.status for row in evolving.ledger()] == ["committed"] * 3
     assert sorted(evolving.query("SELECT total, note FROM lake.sales")) == [(1.0, "new"), (3.0, None)]
 

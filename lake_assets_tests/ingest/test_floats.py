@@ -30,7 +30,7 @@ def test_a_number_at_the_end_of_a_files_range_is_found(local_world: World, way: 
     for text, numbers in {NW: NUMBERS[:2], SW: NUMBERS[2:]}.items():
         local_world.land(text, floats(*numbers))
         if way == "indexed":
-            assert not [one.error for one in index(local_world, text).values() if one.error]
+            assert not [outcome.error for outcome in index(local_world, text).values() if outcome.error]
         else:
             local_world.ingest(text)
     for number in NUMBERS:

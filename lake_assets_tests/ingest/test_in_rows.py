@@ -103,7 +103,7 @@ def test_a_layout_may_name_other_folders(local_world: World) -> None:
     uri = put(local_world, "in/7/a.parquet", rows(*MIXED))
     put(local_world, "in/stray.parquet", rows(*MIXED))
 
-    assert [o.uri for o in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
+    assert [obj.uri for obj in local_world.stream.manifest(local_world.partition(NW)).objects] == [uri]
     (strayed,) = read_state(local_world.stream).unmatched
     assert strayed.key == "in/stray.parquet"
 
@@ -192,7 +192,7 @@ def test_a_schedule_leaves_out_partitions_without_rows_in_objects_and_lake(local
 
     def scheduled() -> list[str]:
         outcomes = list(ingest_all(local_world.stream, wanted, local_world.sessions, landed_only=True))
-        return [one.result.row.status if one.result else type(one.error).__name__ for one in outcomes]
+        return [outcome.result.row.status if outcome.result else type(outcome.error).__name__ for outcome in outcomes]
 
     assert scheduled() == ["committed", "NoneType"]
     assert [row.status for row in local_world.ledger()] == ["committed"]
@@ -209,23 +209,23 @@ def test_checks_report_and_compaction_know_of_it(local_world: World) -> None:
     stream = local_world.stream
     known = (local_world.partition(NW), local_world.partition(NULL))
 
-    states = {str(one.partition): one.state for one in read_state(stream).partitions}
+    states = {str(partition.partition): partition.state for partition in read_state(stream).partitions}
     assert states == {f"region={r}/date=2026-02-{d}": "missing" for r in ("NW", "SW") for d in (10, 11, 12)} | {
         str(known[0]): "committed",
         str(known[1]): "outside",
     }
     assert set(map(str, scan_landing(stream).pending)) == {path for path, state in states.items() if state == "missing"}
-    found = run_check(stream, "row_counts", Scope(None, known))
-    assert (found.passed, found.numbers["partitions"]) == (True, 2)
+    result = run_check(stream, "row_counts", Scope(None, known))
+    assert (result.passed, result.numbers["partitions"]) == (True, 2)
     assert run_check(stream, "landing_zone", Scope(None, known)).passed
 
     scatter(local_world, NW, 3)
     assert not run_check(stream, "row_counts", Scope(None, known)).passed
-    (one,) = compact(stream, 3, local_world.sessions)
-    assert (one.files_after, one.why) == (1, None)
+    (value,) = compact(stream, 3, local_world.sessions)
+    assert (value.files_after, value.why) == (1, None)
     assert local_world.totals(NW) == [-3, -2, -1, 1, 16]
     put(local_world, "b.parquet", rows(*MIXED))
-    assert {one.state for one in read_state(stream).partitions} == {"missing", "stale", "outside"}
+    assert {item.state for item in read_state(stream).partitions} == {"missing", "stale", "outside"}
 
 
 def test_landed_records_keep_the_column(local_world: World) -> None:

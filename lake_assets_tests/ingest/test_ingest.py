@@ -84,8 +84,8 @@ def test_awkward_partition_values_round_trip(world: World) -> None:
         assert {outcome.partition: outcome.error for outcome in outcomes} == dict.fromkeys(partitions)
 
     for number, partition in enumerate(partitions):
-        found = world.query("SELECT total FROM lake.sales WHERE region IS NOT DISTINCT FROM ?", partition.values[0])
-        assert found == [(3.0 + 10 * number,)], partition
+        rows = world.query("SELECT total FROM lake.sales WHERE region IS NOT DISTINCT FROM ?", partition.values[0])
+        assert rows == [(3.0 + 10 * number,)], partition
     assert world.totals(SW) == [7]
     pruning = world.query("SELECT DISTINCT partition_value FROM __ducklake_metadata_lake.ducklake_file_partition_value")
     assert {(partition.values[0],) for partition in partitions} <= set(pruning)
@@ -144,7 +144,11 @@ def test_a_dropped_table_is_recreated_completely_by_several_runs(world: World) -
         lake.rows("DROP TABLE lake.sales")
 
     assert world.ingest(NW).row.status == "committed"
-    assert {str(one.partition): one.state for one in read_state(world.stream).partitions if one.objects} == {
+    assert {
+        str(partition.partition): partition.state
+        for partition in read_state(world.stream).partitions
+        if partition.objects
+    } == {
         "region=NW/date=2026-02-11": "committed",
         "region=SW/date=2026-02-11": "missing",
     }

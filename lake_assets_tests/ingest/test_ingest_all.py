@@ -31,7 +31,10 @@ TEXTS = [f"region=R{number},date=2026-02-1{day}" for number in range(6) for day 
 def ingested(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
     """The outcomes by the partition's text."""
     by_partition = {world.partition(text): text for text in texts}
-    return {by_partition[o.partition]: o for o in ingest_all(world.stream, by_partition, world.sessions, **options)}
+    return {
+        by_partition[outcome.partition]: outcome
+        for outcome in ingest_all(world.stream, by_partition, world.sessions, **options)
+    }
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_all_partitions_share_one_job_and_commit_one_by_one(local_world: World, 
     outcomes = ingested(local_world, *TEXTS)
 
     assert jobs == [18]
-    snapshots = {o.result.row.snapshot_id for o in outcomes.values() if o.result}
+    snapshots = {outcome.result.row.snapshot_id for outcome in outcomes.values() if outcome.result}
     assert len(snapshots) == 18
     for number, text in enumerate(TEXTS):
         assert local_world.totals(text) == [number, number + 0.5]
@@ -163,7 +166,7 @@ def test_an_unreachable_catalog_ends_the_run_at_once(local_world: World) -> None
 
     outcomes = ingest_groups_of(1, lambda: ingested(local_world, *texts))
 
-    assert len({id(o.error) for o in outcomes.values()}) == 1
+    assert len({id(outcome.error) for outcome in outcomes.values()}) == 1
     error = outcomes[texts[0]].error
     assert error is not None
     assert len(error.__notes__) == 1  # that no ledger row could be written, told once
@@ -231,11 +234,11 @@ def test_a_cancelled_run_does_not_hide_the_failure_before_it(local_world: World)
     local_world.land(NW, b"no Parquet")
     with pytest.raises(SourceError):
         local_world.ingest(NW)
-    (failed,) = (one for one in read_state(local_world.stream).partitions if one.objects)
+    (failed,) = (partition for partition in read_state(local_world.stream).partitions if partition.objects)
 
     cancel(local_world, NW)
 
-    (after,) = (one for one in read_state(local_world.stream).partitions if one.objects)
+    (after,) = (item for item in read_state(local_world.stream).partitions if item.objects)
     assert [row.status for row in local_world.ledger()] == ["cancelled", "failed"]
     assert (after.state, after.error, after.finished_at) == ("failed", failed.error, failed.finished_at)
     assert after.error is not None
@@ -250,8 +253,8 @@ def test_a_cancelled_run_does_not_change_the_state_of_partitions(local_world: Wo
     after = read_state(local_world.stream).partitions
 
     stand = (
-        {one.partition: one.state for one in never if one.objects},
-        {one.partition: one.state for one in after if one.objects},
+        {item.partition: item.state for item in never if item.objects},
+        {value.partition: value.state for value in after if value.objects},
     )
     assert stand == ({local_world.partition(NW): "missing"}, {local_world.partition(NW): "committed"})
     assert [row.status for row in local_world.ledger()] == ["cancelled", "committed", "cancelled"]
@@ -271,7 +274,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
     outcomes = ingested(local_world, NW, SW)
 
     assert jobs == [1, 1]
-    assert not any(isinstance(o.error, LakeAssetsError) for o in outcomes.values())
+    assert not any(isinstance(outcome.error, LakeAssetsError) for outcome in outcomes.values())
 
 
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(

@@ -103,7 +103,7 @@ def test_a_range_with_null_odd_values_and_a_bad_one(encrypted: World) -> None:
     encrypted.land(SW, b"no parquet")
     partitions = [encrypted.partition(text) for text in (*good, SW)]
 
-    outcomes = {o.partition: o for o in ingest_all(encrypted.stream, partitions, encrypted.sessions)}
+    outcomes = {outcome.partition: outcome for outcome in ingest_all(encrypted.stream, partitions, encrypted.sessions)}
 
     assert [outcomes[p].error is None for p in partitions] == [True, True, True, False]
     for text in good:
@@ -172,7 +172,9 @@ def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World
     assert len(local_encrypted.totals()) == 200_000
     soon, later = (dt.datetime.now(dt.UTC) + dt.timedelta(days=days) for days in (0, 4))
     assert maintain(local_encrypted.config, "test", local_encrypted.sessions, now=soon).orphans == ()
-    assert any("_staging" in o.key for o in maintain(local_encrypted.config, "test", nobody, now=later).orphans)
+    assert any(
+        "_staging" in orphan.key for orphan in maintain(local_encrypted.config, "test", nobody, now=later).orphans
+    )
     assert staged(local_encrypted) == []
     assert len(local_encrypted.totals()) == 200_000
 
@@ -196,11 +198,11 @@ def test_the_runs_key_is_neither_logged_nor_stored(
         local_encrypted.ingest(SW)
 
     forms = (key, key.hex().encode(), base64.b64encode(key))
-    told = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
-    told += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(StagingKey(key))]
+    messages = [repr(local_encrypted.ledger()), repr(raised.value), *capfd.readouterr()]
+    messages += ["".join(traceback.format_exception(raised.value)), repr(Staged(key, [])), repr(StagingKey(key))]
     kept = [body for _, body in stored(local_encrypted)]
     kept += [path.read_bytes() for path in Path(local_encrypted.catalog["path"]).parent.glob("catalog*")]
-    assert not any(form in text for form in forms for text in (*map(str.encode, told), *kept))
+    assert not any(form in text for form in forms for text in (*map(str.encode, messages), *kept))
 
 
 def test_a_worker_that_knows_no_key_cannot_load_the_job(

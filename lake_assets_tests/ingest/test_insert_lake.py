@@ -44,7 +44,7 @@ def test_compaction_reads_and_writes_without_spark(local_encrypted: World) -> No
 
     done = compact(local_encrypted.stream, 3, nobody)
 
-    assert [(one.files_before, one.files_after, one.why) for one in done] == [(4, 1, None)] * 3
+    assert [(item.files_before, item.files_after, item.why) for item in done] == [(4, 1, None)] * 3
     assert local_encrypted.query("SELECT * FROM lake.sales ORDER BY ALL") == before
     assert_secret(local_encrypted, table)
     row = local_encrypted.ledger(NW)[0]
@@ -161,7 +161,7 @@ def test_rows_can_be_staged_in_another_place(
     stage = staging.Staging.clear
 
     def clear(self: staging.Staging) -> None:
-        seen.extend(o.uri for o in Store(self.storage).list(self.folder))
+        seen.extend(obj.uri for obj in Store(self.storage).list(self.folder))
         stage(self)
 
     with mock.patch.object(staging.Staging, "clear", clear):

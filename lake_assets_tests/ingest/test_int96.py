@@ -47,10 +47,10 @@ def nanos(*values: int) -> pa.Table:
 
 
 def times(world: World, files: int = 1) -> list[tuple[str, str]]:
-    found = world.query("SELECT t::VARCHAR, l[1]::VARCHAR FROM lake.sales ORDER BY id")
+    rows = world.query("SELECT t::VARCHAR, l[1]::VARCHAR FROM lake.sales ORDER BY id")
     for text in FAR:
         assert world.query(f"SELECT count(*) FROM lake.sales WHERE t = TIMESTAMP '{text}'") == [(files,)]
-    return found
+    return rows
 
 
 @pytest.mark.parametrize("encrypted", [False, True], ids=["registered", "inserted"])

@@ -96,7 +96,7 @@ def test_partitions_are_replaced_and_skipped(managed: World, tmp_path: Path) -> 
     first = [outcome.result for outcome in ingest_all(stream, partitions, managed.sessions)]
     managed.land(NW, sales(3), "batch_2.parquet")
 
-    again = {o.partition: o.result for o in ingest_all(stream, partitions, managed.sessions)}
+    again = {obj.partition: obj.result for obj in ingest_all(stream, partitions, managed.sessions)}
 
     assert all(result is not None and result.row.status == "committed" for result in first)
     row = next(result.row for partition, result in again.items() if result and partition == partitions[0])
@@ -154,7 +154,7 @@ def test_the_command_line_ingests_and_queries_it(managed: World, tmp_path: Path)
     queried = CliRunner().invoke(
         main, ["--config", str(config), "query", "--format", "csv", "SELECT sum(total) FROM sales"]
     )
-    told = CliRunner().invoke(main, ["--config", str(config), "ledger"])
+    message = CliRunner().invoke(main, ["--config", str(config), "ledger"])
 
     assert queried.output.splitlines()[-1] == "3.0", queried.output
-    assert "committed" in told.output
+    assert "committed" in message.output

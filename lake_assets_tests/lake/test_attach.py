@@ -253,7 +253,7 @@ def test_the_credential_chain_opens_a_real_bucket(
 
     with ArrowStore(storage).create("landed/a.parquet") as file:
         file.write(b"x")
-    assert [o.key for o in Store(storage).list()] == ["landed/a.parquet"]
+    assert [obj.key for obj in Store(storage).list()] == ["landed/a.parquet"]
     config = lake(location, {"type": "sqlite", "path": str(tmp_path / "c.sqlite")})
     with DuckLake(config).open(create=True) as session:
         session.rows("CREATE TABLE lake.t AS SELECT range AS a FROM range(1000)")

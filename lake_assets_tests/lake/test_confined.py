@@ -95,11 +95,11 @@ def test_statements_that_read_are_accepted(sql: str) -> None:
 @pytest.fixture
 def lake(world: World) -> DuckLake:
     """A lake with a table of one file and one of inlined rows."""
-    found = DuckLake(world.config.lakes["test"])
-    with found.open(create=True) as session:
+    result = DuckLake(world.config.lakes["test"])
+    with result.open(create=True) as session:
         session.rows("CREATE TABLE lake.numbers AS SELECT range AS n FROM range(5000)")
         session.rows("CREATE TABLE lake.few AS SELECT 1 AS n")
-    return found
+    return result
 
 
 def answer(lake: DuckLake, sql: str) -> list[tuple[Any, ...]]:

@@ -90,8 +90,8 @@ def test_writes_to_a_locked_postgres_are_retried(
     database = on_postgres.catalog["database"]
     if lock == "commits":
         with commit_lock(on_postgres.config.lakes["test"]), postgres.connect(database) as looker:
-            found = looker.execute("SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE objsubid = 1")
-            ((key,),) = found.fetchall()
+            rows = looker.execute("SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE objsubid = 1")
+            ((key,),) = rows.fetchall()
         statement = f"SELECT pg_advisory_xact_lock({key})"
     else:
         statement = STATEMENTS[lock]

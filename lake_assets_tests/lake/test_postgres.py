@@ -157,11 +157,11 @@ def test_a_stopped_server_is_the_same_error_everywhere(
     lake = local_world.stream.lake
     opened(lake)
     stoppable_postgres.stop()
-    told = set()
+    message = set()
     for reach in (opened, locked, lambda lake: connect(lake.config.catalog)):
         with pytest.raises(CatalogUnreachableError) as raised:
             reach(lake)
-        told.add(str(raised.value))
-    assert len(told) == 1
+        message.add(str(raised.value))
+    assert len(message) == 1
     stoppable_postgres.start()
     opened(lake)

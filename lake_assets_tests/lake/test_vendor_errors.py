@@ -79,9 +79,9 @@ class Duckdb:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == b"held\n"
-            said = refused(lambda: duckdb.connect(self.path))
+            message = refused(lambda: duckdb.connect(self.path))
             other.communicate()
-        return said
+        return message
 
     def changed_row(self) -> str:
         with duckdb.connect() as one, one.cursor() as other:
@@ -282,13 +282,13 @@ class Postgres:
         with connect(superuser=True) as admin:
             ((text,),) = admin.execute("SELECT pg_read_file('postmaster.pid')").fetchall()
             os.kill(int(str(text).split("\n", 1)[0]), signal.SIGTERM)
-            said = ""
-            while "shutting down" not in said:  # until it has seen the signal
+            message = ""
+            while "shutting down" not in message:  # until it has seen the signal
                 try:
                     connect(superuser=False).close()
                 except psycopg.Error as error:
-                    said = str(error)
-            return said
+                    message = str(error)
+            return message
 
     def wrong_password(self) -> str:
         return refused(lambda: self.connect(password="wrong"))
@@ -361,10 +361,10 @@ CASES = [(vendor, text) for vendor, table in VENDORS.items() for text in table i
 
 @pytest.mark.parametrize(("vendor", "text"), CASES, ids=[f"{vendor}-{text.pattern}" for vendor, text in CASES])
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
-    said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
+    message = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
-    assert re.search(text.pattern, said, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
-    assert matches(said, text.means)
+    assert re.search(text.pattern, message, re.IGNORECASE if text.means in {Meaning.LOCKED, Meaning.CONFLICT} else 0)
+    assert matches(message, text.means)
 
 
 def test_the_tables_mark_texts_that_no_test_provokes() -> None:

@@ -57,5 +57,5 @@ def files(folder: Path) -> list[Path]:
 
 def letters(folder: Path) -> list[dict[str, Any]]:
     """The dead letters of an output."""
-    found = sorted((folder / DEAD_LETTERS).glob("*.jsonl"), key=lambda file: file.name)
-    return [json.loads(line) for file in found for line in file.read_text().splitlines()]
+    values = sorted((folder / DEAD_LETTERS).glob("*.jsonl"), key=lambda file: file.name)
+    return [json.loads(line) for file in values for line in file.read_text().splitlines()]

@@ -111,8 +111,8 @@ def test_no_row_is_lost_or_doubled_or_put_out_of_order(clock: Clock) -> None:
             assert len(found) <= 7
             got.setdefault(path, []).extend(found)
 
-    assert sorted(i for found in got.values() for i in found) == list(range(1200))
-    assert all(found == sorted(found) for found in got.values())
+    assert sorted(i for value in got.values() for i in value) == list(range(1200))
+    assert all(item == sorted(item) for item in got.values())
 
 
 @given(
@@ -134,17 +134,19 @@ def test_rows_of_any_size_at_any_time_come_once_and_in_order(
     got: dict[str, list[int]] = {}
 
     def take(parts: list[Part]) -> None:
-        for path, found in ids(parts):
-            assert 1 <= len(found) <= records
-            got.setdefault(path, []).extend(found)
+        for path, objects in ids(parts):
+            assert 1 <= len(objects) <= records
+            got.setdefault(path, []).extend(objects)
 
     for wait, rows in steps:
         clock.now += wait
         paths, widths = [path for path, _ in rows], [width for _, width in rows]
-        found = list(itertools.islice(numbers, len(rows)))
-        for path, number in zip(paths, found, strict=True):
+        objects = list(itertools.islice(numbers, len(rows)))
+        for path, number in zip(paths, objects, strict=True):
             given.setdefault(path, []).append(number)
-        table = pa.table({"id": pa.array(found, pa.int64()), "text": pa.array(["x" * n for n in widths], pa.string())})
+        table = pa.table(
+            {"id": pa.array(objects, pa.int64()), "text": pa.array(["x" * n for n in widths], pa.string())}
+        )
         batches.add(table, pa.array(paths, pa.string()).dictionary_encode())
         take(batches.complete())
     take(batches.close())

@@ -192,9 +192,9 @@ def test_of_two_writers_that_begin_at_once_the_second_takes_the_columns_of_the_f
         with pytest.raises(SchemaError, match=r"the column 'new'.*schema\.arrow, which an earlier landing has fixed"):
             other.write(table.append_column("new", pa.array([1, 2])))
 
-    found = [pq.read_table(file, partitioning=None) for file in files(tmp_path / "out")]
-    assert [part["total"].to_pylist() for part in found] == [[0.0, 1.0]] * 2
-    assert len({str(part.schema) for part in found}) == 1
+    result = [pq.read_table(file, partitioning=None) for file in files(tmp_path / "out")]
+    assert [part["total"].to_pylist() for part in result] == [[0.0, 1.0]] * 2
+    assert len({str(part.schema) for part in result}) == 1
 
 
 def test_a_drain_tells_of_batches_for_an_output_that_is_no_more(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ streams:
 
 def parse(landing: str) -> Landing:
     config = parse_config(TEXT.format(landing=landing), Path("/etc/lake.yaml"), {})
-    found = config.streams["sales"].landing
-    assert found is not None
-    return found
+    result = config.streams["sales"].landing
+    assert result is not None
+    return result
 
 
 def test_the_defaults() -> None:

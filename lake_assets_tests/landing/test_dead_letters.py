@@ -95,9 +95,9 @@ def test_many_bad_records_among_many_good_ones(tmp_path: Path) -> None:
     land_text(stream_of(tmp_path / "out"), source)
 
     assert landed_ids(tmp_path / "out") == [n for n in range(20_000) if n % 97]
-    found = letters(tmp_path / "out")
-    assert [letter["line"] for letter in found] == [n + 1 for n in range(0, 20_000, 97)]
-    assert [letter["record"] for letter in found] == [f"bad {n}" for n in range(0, 20_000, 97)]
+    result = letters(tmp_path / "out")
+    assert [letter["line"] for letter in result] == [n + 1 for n in range(0, 20_000, 97)]
+    assert [letter["record"] for letter in result] == [f"bad {n}" for n in range(0, 20_000, 97)]
 
 
 def test_arrow_values_that_do_not_fit_are_dead_letters(tmp_path: Path) -> None:

@@ -41,17 +41,17 @@ def test_what_a_killed_writer_had_flushed_arrives_once(tmp_path: Path, after: in
     for _ in range(after):
         process.stdout.readline()
     process.kill()
-    told = process.stdout.read().split()
-    safe = int(told[-1]) if told else after * 10
+    message = process.stdout.read().split()
+    safe = int(message[-1]) if message else after * 10
 
     stream = stream_of(tmp_path / "out", buffer={"path": str(tmp_path / "buffer")})
     drained = drain("sales", stream)
 
     assert drained.pending == 0
-    found = landed_ids(tmp_path / "out")
-    assert len(found) == len(set(found))
-    assert found[:safe] == list(range(safe))
-    assert len(found) - safe in {0, 10}  # one that was safe just before it could be told
+    result = landed_ids(tmp_path / "out")
+    assert len(result) == len(set(result))
+    assert result[:safe] == list(range(safe))
+    assert len(result) - safe in {0, 10}  # one that was safe just before it could be told
 
 
 PUT = """
@@ -124,7 +124,7 @@ def test_drains_beside_each_other_upload_each_batch_once(s3_proxy: S3Proxy, tmp_
     with ThreadPoolExecutor(3) as pool:
         drained = [done.result() for done in [pool.submit(drain, "sales", stream) for _ in range(3)]]
 
-    assert all(one.pending == 0 and not one.errors for one in drained)
+    assert all(item.pending == 0 and not item.errors for item in drained)
     store = Store(S3Storage.model_validate(bucket))
     assert len(store.list(files="*.parquet")) == 50
     created = [r.key for r in s3_proxy.requests("PUT") if r.status == 200 and r.key]

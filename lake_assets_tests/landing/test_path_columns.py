@@ -59,8 +59,8 @@ def test_path_columns_are_kept_typed_under_the_tables_names(tmp_path: Path) -> N
     assert schema.names == ["id", "date", "region", "arrival_date"]
     assert schema.field("region").type == pa.string()
     assert schema.field("arrival_date").type == pa.date32()
-    found = [pq.read_table(file, partitioning=None).to_pylist()[0] for file in files(tmp_path)]
-    assert sorted((row["region"], str(row["date"]), str(row["arrival_date"])) for row in found) == [
+    result = [pq.read_table(file, partitioning=None).to_pylist()[0] for file in files(tmp_path)]
+    assert sorted((row["region"], str(row["date"]), str(row["arrival_date"])) for row in result) == [
         ("NW", "2025-02-18", "2025-02-20"),
         ("SW", "2025-02-18", "2025-02-20"),
     ]

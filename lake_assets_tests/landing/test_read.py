@@ -138,8 +138,8 @@ def test_a_text_reads_the_same_however_it_is_cut_into_blocks(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("lake_assets.landing.read.BLOCK", size)
             blocks = list(read_records(io.BytesIO(text), "-", "jsonl", lambda _: schema, 0))
-        sifted = (one for records in blocks for one in validate(records, pa.Table.to_pylist))
-        return [row for one in sifted for row in ([one] if isinstance(one, Rejected) else one)]
+        sifted = (item for records in blocks for item in validate(records, pa.Table.to_pylist))
+        return [row for value in sifted for row in ([value] if isinstance(value, Rejected) else value)]
 
     each = [line.strip(b" \t\r") for line in lines]
     good = {b'{"a":1}': 1, b'{"a":5}': 5, b"{}": None}
@@ -189,7 +189,7 @@ def test_what_was_gathered_when_ctrl_c_came_is_given_before_it_goes_on(monkeypat
     monkeypatch.setattr("select.select", select_once)
     schema = inferred(rows(0, 1), texts=False)
     with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb"):
-        found = read_records(pipe, "-", "jsonl", lambda _: schema, 0)
-        assert len(next(found)) == 1
+        result = read_records(pipe, "-", "jsonl", lambda _: schema, 0)
+        assert len(next(result)) == 1
         with pytest.raises(KeyboardInterrupt):
-            next(found)
+            next(result)

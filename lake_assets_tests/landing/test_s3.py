@@ -29,7 +29,7 @@ def is_upload(request: Request) -> bool:
 
 
 def keys(bucket: dict[str, Any]) -> list[str]:
-    return [o.key for o in Store(S3Storage.model_validate(bucket)).list(files="*.parquet")]
+    return [obj.key for obj in Store(S3Storage.model_validate(bucket)).list(files="*.parquet")]
 
 
 def uploader_of(writer: LandingWriter) -> Uploader:
@@ -73,8 +73,8 @@ def test_200_batches_under_random_faults_land_once_and_are_in_the_lake(
         pass
 
     assert all(rule.times < 15 for rule in rules), "a fault did not happen"
-    found = keys(local_world.source)
-    assert len(found) == len(set(found)) == BATCHES
+    result = keys(local_world.source)
+    assert len(result) == len(set(result)) == BATCHES
     assert writer.landed().records == BATCHES * 10
     for region in ("NW", "SW"):
         local_world.ingest(f"region={region},date=2026-02-11")
@@ -175,8 +175,8 @@ def test_an_object_that_is_there_is_not_written_again(s3: S3Server, size: int) -
     with pytest.raises(StorageError, match=f"exists with {size} bytes, and another object of {size + 1} bytes"):
         store.put_new("a/b%20 c.parquet", b"3" * (size + 1), multipart_above=5 * 2**20)
 
-    (found,) = store.list()
-    assert bytes(store.get(found.key, found.etag)) == b"1" * size
+    (obj,) = store.list()
+    assert bytes(store.get(obj.key, obj.etag)) == b"1" * size
 
 
 @pytest.mark.parametrize("fault", ["lose_answer", "hang_up", "status"])
@@ -195,8 +195,8 @@ def test_a_large_file_goes_up_in_parts_and_once(s3_proxy: S3Proxy, fault: Fault)
     assert rule.times == 0
     parts = {r.query["partNumber"] for r in s3_proxy.requests("PUT") if "partNumber" in r.query}
     assert parts == {"1", "2"}
-    (found,) = Store(S3Storage.model_validate(bucket)).list()
-    assert found.size == writer.landed().bytes > 5 * 2**20
+    (obj,) = Store(S3Storage.model_validate(bucket)).list()
+    assert obj.size == writer.landed().bytes > 5 * 2**20
 
 
 @pytest.mark.usefixtures("impatient")

@@ -74,8 +74,8 @@ def as_csv(value: Any) -> str:
 def landed(form: Form, kind: str, text: str) -> list[Any]:
     schema = declared({"v": kind, "n": "bigint"})
     records = read_records(io.BytesIO(text.encode()), "-", form, lambda _: schema, 0)
-    found = [one for some in records for one in validate(some, lambda rows: fit(rows, schema))]
-    return [value for one in found for value in (plain(one["v"]) if isinstance(one, pa.Table) else [one])]
+    result = [item for record in records for item in validate(record, lambda rows: fit(rows, schema))]
+    return [value for entry in result for value in (plain(entry["v"]) if isinstance(entry, pa.Table) else [entry])]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,10 +83,10 @@ def landed(form: Form, kind: str, text: str) -> list[Any]:
 @given(data=st.data())
 def test_json_lines_are_landed_as_they_are(kind: str, data: st.DataObject) -> None:
     values, stored = KINDS[kind]
-    some = data.draw(st.lists(st.none() | values, min_size=1, max_size=5))
-    text = "".join(f'{{"v":{as_json(value)},"n":{number}}}\n' for number, value in enumerate(some))
+    sample = data.draw(st.lists(st.none() | values, min_size=1, max_size=5))
+    text = "".join(f'{{"v":{as_json(value)},"n":{number}}}\n' for number, value in enumerate(sample))
 
-    assert landed("jsonl", kind, text) == [None if value is None else stored(value) for value in some]
+    assert landed("jsonl", kind, text) == [None if value is None else stored(value) for value in sample]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "string"])
@@ -94,7 +94,7 @@ def test_json_lines_are_landed_as_they_are(kind: str, data: st.DataObject) -> No
 @given(data=st.data())
 def test_csv_is_landed_as_it_is(kind: str, data: st.DataObject) -> None:
     values, stored = KINDS[kind]
-    some = data.draw(st.lists(values, min_size=1, max_size=5))
-    text = "v,n\n" + "".join(f"{as_csv(value)},{number}\n" for number, value in enumerate(some))
+    sample = data.draw(st.lists(values, min_size=1, max_size=5))
+    text = "v,n\n" + "".join(f"{as_csv(value)},{number}\n" for number, value in enumerate(sample))
 
-    assert landed("csv", kind, text) == [stored(value) for value in some]
+    assert landed("csv", kind, text) == [stored(value) for value in sample]

@@ -88,21 +88,21 @@ def test_durations_are_no_numbers(kind: pa.DataType) -> None:
     [("jsonl", "float", b'{"v":1e300}\n'), ("csv", "float", b"v\n1e300\n"), ("csv", "double", b"v\n-1e400\n")],
 )
 def test_a_number_that_is_too_large_is_not_infinite(form: Form, kind: str, text: bytes) -> None:
-    (found,) = parsed(form, kind, text)
-    assert isinstance(found, Rejected)
-    assert "too large" in found.reason
+    (item,) = parsed(form, kind, text)
+    assert isinstance(item, Rejected)
+    assert "too large" in item.reason
 
 
 def test_an_infinity_is_one() -> None:
-    (found,) = parsed("csv", "double", b"v\ninf\n-Infinity\n1.5\n")
-    assert isinstance(found, pa.Table)
-    assert found.column("v").to_pylist() == [float("inf"), float("-inf"), 1.5]
+    (item,) = parsed("csv", "double", b"v\ninf\n-Infinity\n1.5\n")
+    assert isinstance(item, pa.Table)
+    assert item.column("v").to_pylist() == [float("inf"), float("-inf"), 1.5]
 
 
 def parsed(form: Form, kind: str, text: bytes) -> list[pa.Table | Rejected]:
     schema = declared({"v": kind})
     records = read_records(io.BytesIO(text), "-", form, lambda _: schema, 0)
-    return [found for some in records for found in validate(some, lambda rows: fit(rows, schema))]
+    return [item for record in records for item in validate(record, lambda rows: fit(rows, schema))]
 
 
 @pytest.mark.parametrize(

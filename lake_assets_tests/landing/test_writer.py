@@ -25,8 +25,8 @@ def test_records_are_split_by_the_layout_and_batched_by_count(tmp_path: Path) ->
     with LandingWriter("sales", stream_of(tmp_path)) as writer:
         writer.write(table)
 
-    found = {(str(file.parent.relative_to(tmp_path)), pq.read_metadata(file).num_rows) for file in files(tmp_path)}
-    assert found == {
+    result = {(str(file.parent.relative_to(tmp_path)), pq.read_metadata(file).num_rows) for file in files(tmp_path)}
+    assert result == {
         ("region=NW/date=2026-02-11", 1000),
         ("region=NW/date=2026-02-11", 500),
         ("region=SW/date=2026-02-11", 10),
@@ -61,8 +61,8 @@ def test_columns_of_which_arrow_makes_no_empty_arrays(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path, columns=None)) as writer:
         writer.write(rows(0, 2).append_column("ids", ids))
 
-    found = pq.read_table(files(tmp_path)[0], partitioning=None)["ids"]
-    assert found.to_pylist() == ids.to_pylist()
+    result = pq.read_table(files(tmp_path)[0], partitioning=None)["ids"]
+    assert result.to_pylist() == ids.to_pylist()
 
 
 def test_a_column_of_few_values_is_dictionary_coded_and_small(tmp_path: Path) -> None:

@@ -127,10 +127,10 @@ def test_two_columns_of_many_values_render_each_combination() -> None:
 def test_what_the_rows_paths_say_of_a_column_is_what_match_reads(column: pa.Array, compat: Compat | None) -> None:
     template = Template.parse("x={k,,}", compat=compat).named({"k": "name"})
     paths = template.render(pa.table({"k": column})).to_pylist()
-    found = template.read_rows("name", column).to_pylist()
+    result = template.read_rows("name", column).to_pylist()
     # OLake's path of "" has no such folder, and of a `/` more than one.
     expected = [template.match(f"{path}/file", file=True) for path in paths]
-    assert found == [text if match is None else match["name"] for text, match in zip(found, expected, strict=True)]
+    assert result == [text if match is None else match["name"] for text, match in zip(result, expected, strict=True)]
     assert compat or None not in expected
 
 
@@ -149,8 +149,8 @@ def test_what_the_rows_paths_say_of_a_column_is_what_match_reads(column: pa.Arra
 def test_so_it_is_of_the_parts_of_a_time(column: pa.Array, zone: str, text: str) -> None:
     template = Template.parse(text, time_zone=zone).named({"k": "name"})
     paths = template.render(pa.table({"k": column})).to_pylist()
-    found = template.read_rows("name", column).to_pylist()
-    assert found == [(template.match(f"{path}/file", file=True) or {})["name"] for path in paths]
+    result = template.read_rows("name", column).to_pylist()
+    assert result == [(template.match(f"{path}/file", file=True) or {})["name"] for path in paths]
 
 
 TIMES = [
@@ -179,5 +179,5 @@ def test_times_as_texts_render_as_they_do_one_by_one(kind: pa.DataType, zone: st
 
 def test_and_so_they_do_for_olake() -> None:
     template = Template.parse("{k,x,YYYY}/{k,x,MM}/{k,x,DD}/{k,x,HH}", compat="olake")
-    found = template.render(pa.table({"k": TIMES})).to_pylist()
-    assert found == [template.render_row({"k": value}) for value in TIMES]
+    result = template.render(pa.table({"k": TIMES})).to_pylist()
+    assert result == [template.render_row({"k": value}) for value in TIMES]

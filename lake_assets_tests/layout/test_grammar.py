@@ -131,8 +131,8 @@ def test_no_text_of_100_000_raises_anything_but_the_layouts_own_error(compat: Co
             row.setdefault(placeholder.column, "")
         path = template.render_row(row)
         if compat is None:
-            found = template.match(path)
-            assert found is not None, (text, path)
-            assert set(found) == set(template.columns)
+            match = template.match(path)
+            assert match is not None, (text, path)
+            assert set(match) == set(template.columns)
     assert read > 10_000
     assert compat or refused > 10_000

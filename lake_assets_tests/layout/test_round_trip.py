@@ -58,8 +58,8 @@ def test_the_prefix_of_a_partition_is_the_beginning_of_its_paths(
     path = template.render_row(row)
     texts = partition_texts(template, row)
     assert template.prefix(texts) == f"{path}/"
-    some = {name: texts[name] for name in data.draw(st.sets(st.sampled_from(template.columns)))}
-    assert f"{path}/".startswith(template.prefix(some))
+    sample = {name: texts[name] for name in data.draw(st.sets(st.sampled_from(template.columns)))}
+    assert f"{path}/".startswith(template.prefix(sample))
 
 
 @given(templates(), st.lists(rows, max_size=8))
@@ -79,9 +79,9 @@ def test_a_nested_value_is_read_back_where_a_name_follows(pair: list[str]) -> No
     template = Template.parse("x={a}/y={b}", nested=True)
     path = template.render_row({"a": pair[0], "b": pair[1]})
     assert not {"", ".", ".."} & set(path.split("/"))
-    found = template.match(f"{path}/")
-    assert found is not None
-    assert {name: PartitionColumn(name, "string").parse(text) for name, text in found.items()} == {
+    match = template.match(f"{path}/")
+    assert match is not None
+    assert {name: PartitionColumn(name, "string").parse(text) for name, text in match.items()} == {
         "a": pair[0] or None,
         "b": pair[1] or None,
     }
@@ -102,9 +102,9 @@ def matched(template: Template, path: str) -> Mapping[str, str] | None:
 def test_any_path_is_read_or_refused_and_a_read_one_is_where_its_partition_is_listed(path: str) -> None:
     template = Template.parse("k={a}/{ts,,YY}-{ts,,MM}")
     for candidate in (path, f"k={path}/2026-02", f"k={path}/default_ts-default_ts/x"):
-        found = matched(template, candidate)
-        if found is None:
+        result = matched(template, candidate)
+        if result is None:
             continue
-        prefix = template.prefix(found)
-        assert template.match(prefix) == found
-        assert HIVE_NULL not in prefix or found["a"] == HIVE_NULL
+        prefix = template.prefix(result)
+        assert template.match(prefix) == result
+        assert HIVE_NULL not in prefix or result["a"] == HIVE_NULL

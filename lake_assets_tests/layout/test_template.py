@@ -138,9 +138,9 @@ def test_now_is_the_present_unless_given() -> None:
 def test_a_value_is_distinguished_from_default_separator_and_dots(text: str, value: object, path: str) -> None:
     template = Template.parse(text)
     assert template.render_row({"a": value, "b": "z"}) == path
-    found = template.match(path)
-    assert found is not None
-    assert PartitionColumn("a", "string").parse(found["a"]) == value
+    match = template.match(path)
+    assert match is not None
+    assert PartitionColumn("a", "string").parse(match["a"]) == value
 
 
 @pytest.mark.parametrize(
@@ -237,9 +237,9 @@ def test_a_partition_has_its_prefix() -> None:
     partition = Partition.parse(columns, "region=a/b,d=2026-02-11")
     template = Template.parse("{region}/year={d,,YY}/{d,,MM}-{d,,DD}")
     assert template.prefix(partition.texts()) == "a%2Fb/year=2026/02-11/"
-    found = template.match("a%2Fb/year=2026/02-11/x.parquet")
-    assert found is not None
-    assert Partition.of(columns, found) == partition
+    match = template.match("a%2Fb/year=2026/02-11/x.parquet")
+    assert match is not None
+    assert Partition.of(columns, match) == partition
 
 
 def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:
@@ -264,10 +264,10 @@ def test_a_prefix_is_of_the_templates_columns_and_of_times() -> None:
 def test_a_nested_value_makes_folders_but_never_climbs(text: str, value: str, path: str) -> None:
     template = Template.parse(text, nested=True)
     assert template.render_row({"a": value}) == path
-    found = template.match(f"{path}/part-0.parquet")
-    assert found is not None
-    assert PartitionColumn("a", "string").parse(found["a"]) == value
-    assert template.prefix(found) == f"{path}/"
+    match = template.match(f"{path}/part-0.parquet")
+    assert match is not None
+    assert PartitionColumn("a", "string").parse(match["a"]) == value
+    assert template.prefix(match) == f"{path}/"
 
 
 def test_a_template_is_a_value_that_travels() -> None:

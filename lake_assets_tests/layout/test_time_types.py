@@ -45,10 +45,10 @@ def stream(kind: str, layout: object, column: str = "hour", **options: Any) -> S
 def test_a_sensor_finds_an_hour_in_any_layout_of_hours(layout: object) -> None:
     hours = stream("hour", layout)
     path = hours.template.render_row({"hour": "2026-02-11-09" if layout == "hour={hour}" else NOW}, now=NOW)
-    found = scan(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
+    result = scan(hours, Bucket.of([f"{path}/a.parquet"]), None, now=NOW)
 
-    assert found.unmatched == ()
-    assert [str(request.first) for request in found.targets] == [
+    assert result.unmatched == ()
+    assert [str(request.first) for request in result.targets] == [
         "hour=2026-02-11-09" if layout == "hour={hour}" else "hour=2026-02-11-12"
     ]
 

@@ -64,11 +64,11 @@ def test_the_next_ingest_finds_its_source_unchanged(local_world: World) -> None:
     local_world.land(NW, sales(1, 2))
     first = local_world.ingest(NW).row
     scatter(local_world, NW, 3)
-    (one,) = compacted(local_world)
+    (item,) = compacted(local_world)
 
     row = local_world.ledger(NW)[0]
     assert (row.mode, row.status, row.row_count, row.rows_before) == ("compact", "committed", 5, 5)
-    assert (row.source_files, row.files_written) == (one.files_before, one.files_after)
+    assert (row.source_files, row.files_written) == (item.files_before, item.files_after)
     assert row.source_fingerprint == first.source_fingerprint
     assert local_world.ingest(NW).row.status == "skipped"
 
@@ -82,7 +82,7 @@ def test_a_failed_ingest_is_reported_after_a_compaction(local_world: World) -> N
         local_world.ingest(NW)
     compacted(local_world)
 
-    (state,) = [one for one in read_state(local_world.stream).partitions if one.rows]
+    (state,) = [partition for partition in read_state(local_world.stream).partitions if partition.rows]
 
     assert state.state == "failed"
 
@@ -214,9 +214,9 @@ def test_a_dry_run_names_what_would_be_compacted(local_world: World) -> None:
     scatter(local_world, NW, 9)
     files = files_of(local_world)
 
-    (one,) = maintain(local_world.config, "test", local_world.sessions, dry_run=True).compacted
+    (item,) = maintain(local_world.config, "test", local_world.sessions, dry_run=True).compacted
 
-    assert (one.files_before, one.files_after, one.why) == (10, None, None)
+    assert (item.files_before, item.files_after, item.why) == (10, None, None)
     assert files_of(local_world) == files
 
 

@@ -20,9 +20,9 @@ FORCE = {"ops": {"sales": {"config": {"force": True}}}}
 def metadata_of(result: dg.ExecuteInProcessResult) -> dict[str | None, dict[str, Any]]:
     """The values of each materialization's metadata, by its partition."""
     events = result.get_asset_materialization_events()
-    found = [event.materialization for event in events]
-    assert len({m.partition for m in found}) == len(found)
-    return {m.partition: {name: value.value for name, value in m.metadata.items()} for m in found}
+    values = [event.materialization for event in events]
+    assert len({m.partition for m in values}) == len(values)
+    return {m.partition: {name: value.value for name, value in m.metadata.items()} for m in values}
 
 
 def test_a_materialization_shows_what_was_done(materialize: Materialize, local_world: World) -> None:
@@ -233,10 +233,10 @@ def test_a_cancelled_run_stops_and_shows_what_it_did(
             materialize("2026-02-11|NW", "2026-02-11|SW", instance=instance)
 
         events = instance.fetch_materializations(dg.AssetKey("sales"), limit=10).records
-        told = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
+        message = instance.fetch_observations(dg.AssetKey("sales"), limit=10).records
 
     assert [event.partition_key for event in events] == ["2026-02-11|NW"]
-    assert told == []  # that a partition failed
+    assert message == []  # that a partition failed
     assert local_world.totals() == [1]
     assert [row.status for row in local_world.ledger()] == ["cancelled", "committed"]
 
@@ -335,9 +335,9 @@ def test_a_range_of_a_stream_in_mode_index_is_registered_by_one_transaction(
 
     result = materialize("2026-02-11|NW", "2026-02-13|NW", spark=False)
 
-    found = metadata_of(result)
-    assert {metadata["status"] for metadata in found.values()} == {"committed"}
-    assert len({metadata["snapshot"] for metadata in found.values()}) == 1
+    values = metadata_of(result)
+    assert {metadata["status"] for metadata in values.values()} == {"committed"}
+    assert len({metadata["snapshot"] for metadata in values.values()}) == 1
     assert local_world.totals() == [0, 1, 2]
     again = materialize("2026-02-11|NW", spark=False)
     assert metadata_of(again)["2026-02-11|NW"]["status"] == "skipped"

@@ -66,9 +66,9 @@ def latest(instance: dg.DagsterInstance, name: str) -> dict[str | None, str]:
 def materialized(result: Any) -> set[tuple[str, str | None]]:
     """Asset and partition of each materialization."""
     events = [event.materialization for event in result.get_asset_materialization_events()]
-    found = {(event.asset_key.to_user_string(), event.partition) for event in events}
-    assert len(found) == len(events)
-    return found
+    values = {(event.asset_key.to_user_string(), event.partition) for event in events}
+    assert len(values) == len(events)
+    return values
 
 
 def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World) -> None:
@@ -279,8 +279,8 @@ def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World
 
     result = run(local_world, positive, partition_key="2026-02-11|SW")
 
-    found = {e.partition: e.passed for e in result.get_asset_check_evaluations()}
-    assert found == {"2026-02-11|SW": False, None: False}
+    values = {e.partition: e.passed for e in result.get_asset_check_evaluations()}
+    assert values == {"2026-02-11|SW": False, None: False}
 
 
 def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:
@@ -290,8 +290,8 @@ def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_worl
     result = run(local_world, SALES, **BOTH)
 
     evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == "landing_zone"]
-    found = {e.partition: e.passed for e in evaluations}
-    assert found == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
+    values = {e.partition: e.passed for e in evaluations}
+    assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
     (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
     assert wrong.severity == dg.AssetCheckSeverity.WARN
     assert wrong.description == "The run did not commit the partition; refresh it."
@@ -316,8 +316,8 @@ def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
 
     # Dagster asks which assets the run materialized, and one of the two partitions was.
     assert assets == {dg.AssetKey("sales")}
-    told = {e.partition for e in result.get_asset_check_evaluations() if e.blocking and not e.passed}
-    assert told == {"2026-02-11|SW"}
+    messages = {e.partition for e in result.get_asset_check_evaluations() if e.blocking and not e.passed}
+    assert messages == {"2026-02-11|SW"}
 
 
 def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_world: World) -> None:

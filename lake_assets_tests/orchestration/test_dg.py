@@ -194,10 +194,10 @@ def test_each_fault_is_shown_with_file_line_and_caret(project: Path, dg: Dg) -> 
     shown = re.split(rf"^{re.escape(str(project))}:", done.stdout, flags=re.MULTILINE)[1:]
     assert len(shown) == len(FAULTS)
     for fault, (_, _, line, message) in FAULTS.items():
-        (one,) = [part for part in shown if part.startswith(f"{line} - lake_assets.LakeStream")]
-        assert message in one, fault
+        (item,) = [part for part in shown if part.startswith(f"{line} - lake_assets.LakeStream")]
+        assert message in item, fault
         marked = re.escape(written[line - 1]) + r"\n +\| +\^ .*" + re.escape(message)
-        assert re.search(marked, one), fault
+        assert re.search(marked, item), fault
 
 
 def test_what_no_schema_can_say_is_shown_with_file_and_line_when_it_is_loaded(project: Path, dg: Dg) -> None:

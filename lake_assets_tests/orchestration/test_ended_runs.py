@@ -41,9 +41,9 @@ def ticks(local_world: World, instance: dg.DagsterInstance) -> Ticks:
 
 def tick(ticks: Ticks) -> str:
     """One tick, as the daemon makes it; returns what it says."""
-    found = ticks.evaluate()
-    ticks.cursor = found.cursor
-    return found.skip_message or ""
+    result = ticks.evaluate()
+    ticks.cursor = result.cursor
+    return result.skip_message or ""
 
 
 def job_of(world: World) -> dg.JobDefinition:
@@ -167,9 +167,9 @@ def test_a_run_that_is_under_way_has_the_last_word(ticks: Ticks, monkeypatch: py
         POSITIVE_KEY, 1, status={Status.SUCCEEDED}, partition_filter=PartitionKeyFilter(key=KEYS[0])
     )
     assert record.evaluation is not None
-    found = replace(record.evaluation, passed=False)
+    result = replace(record.evaluation, passed=False)
     ticks.instance.report_dagster_event(
-        dg.DagsterEvent("ASSET_CHECK_EVALUATION", "__ASSET_JOB", event_specific_data=found), running.run_id
+        dg.DagsterEvent("ASSET_CHECK_EVALUATION", "__ASSET_JOB", event_specific_data=result), running.run_id
     )
     ticks.instance.report_run_failed(running)
 

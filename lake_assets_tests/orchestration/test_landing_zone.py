@@ -33,9 +33,9 @@ class Automated:
         """Observe the landing zone; returns the versions of partitions that are told."""
         result = self.definitions.resolve_job_def("observe_sales").execute_in_process(instance=self.instance)
         assert result.success
-        found = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
-        self.whole = next(o for o in found if o.partition is None)
-        return {o.partition: o.tags["dagster/data_version"] for o in found if o.partition is not None}
+        values = [event.asset_observation_data.asset_observation for event in result.get_asset_observation_events()]
+        self.whole = next(item for item in values if item.partition is None)
+        return {obj.partition: obj.tags["dagster/data_version"] for obj in values if obj.partition is not None}
 
     def requested(self) -> set[str]:
         """The partitions that Dagster's automation asks for now."""
@@ -110,7 +110,7 @@ def test_a_materialization_says_what_the_newest_scan_found_in_no_partition(local
     assert len(reported["in_no_partition"].value.split("\n")) == 1
     assert cleared["objects_in_no_partition"].value == 0
     assert "in_no_partition" not in cleared
-    times = [found["landing_zone_looked_at"].value for found in (observed, reported, cleared)]
+    times = [item["landing_zone_looked_at"].value for item in (observed, reported, cleared)]
     (newest,) = automated.instance.fetch_observations(dg.AssetKey("sales_landing"), limit=1).records
     assert sorted(times) == times
     assert times[-1] == newest.timestamp

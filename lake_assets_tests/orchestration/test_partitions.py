@@ -53,9 +53,9 @@ def test_any_value_has_a_key_that_dagster_takes_and_gives_back(value: str) -> No
     columns = (PartitionColumn("z", "string"), REGION)
     partition = Partition(columns, (value, value))
     key = partition_key(partition)
-    (one,) = {partition_key(Partition((column,), (value,))) for column in columns}
+    (item,) = {partition_key(Partition((column,), (value,))) for column in columns}
 
-    definition = dg.MultiPartitionsDefinition({"z": static(one), "region": static(one)})
+    definition = dg.MultiPartitionsDefinition({"z": static(item), "region": static(item)})
 
     assert definition.get_partition_keys() == [key]
     assert partition_of(columns, definition.get_partition_key_from_str(str(key))) == partition
@@ -144,14 +144,14 @@ def test_a_column_of_another_time_has_its_windows_from_first_to_last(kind: str, 
     partitions = {"t": {"type": kind, "start": "2025-12-30", "end": "2026-02-02"}}
     definition = partitions_definition(stream(partitions))
 
-    found = definition.get_partition_keys()
+    result = definition.get_partition_keys()
 
     if keys is None:
         days = [str(dt.date(2025, 12, 30) + dt.timedelta(days=n)) for n in range(35)]
         keys = days if kind == "day" else [f"{day}-{hour:02}" for day in days for hour in range(24)]
-    assert found == keys
+    assert result == keys
     columns = stream(partitions).config.columns
-    assert [partition_key(partition_of(columns, key)) for key in found] == keys
+    assert [partition_key(partition_of(columns, key)) for key in result] == keys
 
 
 def test_today_is_that_of_the_streams_time_zone() -> None:

@@ -29,9 +29,9 @@ class Scheduled:
 
     @property
     def schedule(self) -> dg.ScheduleDefinition:
-        found = self.definitions.get_repository_def().get_schedule_def("refresh_sales_schedule")
-        assert isinstance(found, dg.ScheduleDefinition)
-        return found
+        result = self.definitions.get_repository_def().get_schedule_def("refresh_sales_schedule")
+        assert isinstance(result, dg.ScheduleDefinition)
+        return result
 
     def tick(self, at: str) -> Any:
         """What a tick due at this moment gives."""

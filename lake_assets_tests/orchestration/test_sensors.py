@@ -124,12 +124,12 @@ def test_an_object_of_no_partition_is_logged_once(
     ticks: Ticks, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
-    said = f"below {local_world.source['path']}: stray.parquet: the path is not of the layout"
+    message = f"below {local_world.source['path']}: stray.parquet: the path is not of the layout"
 
     ticks.tick()
-    assert said in capfd.readouterr().err
+    assert message in capfd.readouterr().err
     ticks.tick()
-    assert said not in capfd.readouterr().err
+    assert message not in capfd.readouterr().err
 
 
 def test_a_landing_zone_that_is_away_fails_the_tick_with_one_sentence(ticks: Ticks, local_world: World) -> None:

@@ -197,10 +197,10 @@ def test_runs_beyond_the_limit_start_in_the_next_tick(ticks: Ticks, moto: Moto, 
     for number in range(5):
         moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
 
-    found = [keys_of(ticks.tick()) for _ in range(4)]
+    result = [keys_of(ticks.tick()) for _ in range(4)]
 
-    assert [len(keys) for keys in found] == [2, 2, 1, 0]
-    assert sorted(chain(*found)) == [key(f"R{number}") for number in range(5)]
+    assert [len(keys) for keys in result] == [2, 2, 1, 0]
+    assert sorted(chain(*result)) == [key(f"R{number}") for number in range(5)]
     assert moto.left(queue) == 0
 
 
@@ -210,12 +210,12 @@ def test_kept_messages_stay_in_the_queue_and_outlive_the_cursor(
     local_world.options["sensor"] |= {"max_runs": 2}
     for number in range(5):
         moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
-    found = [keys_of(ticks.tick()) for _ in range(2)]
+    result = [keys_of(ticks.tick()) for _ in range(2)]
     ticks.cursor = None  # reset, or another layout
 
-    found += [keys_of(ticks.tick()) for _ in range(4)]
+    result += [keys_of(ticks.tick()) for _ in range(4)]
 
-    assert sorted(chain(*found)) == [key(f"R{number}") for number in range(5)]
+    assert sorted(chain(*result)) == [key(f"R{number}") for number in range(5)]
     assert moto.left(queue) == 0
 
 

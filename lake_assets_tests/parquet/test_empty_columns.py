@@ -31,9 +31,9 @@ def test_parts_of_nested_columns_are_filled_too() -> None:
     )
 
     assert without_values(schema) == ["s", "l", "m"]
-    found = filled(schema, [other])
-    assert without_values(found) == []
-    assert found == pa.schema(
+    result = filled(schema, [other])
+    assert without_values(result) == []
+    assert result == pa.schema(
         [
             ("s", struct(pa.date32(), pa.int8())),
             ("l", pa.list_(struct(pa.int8(), pa.int8()))),

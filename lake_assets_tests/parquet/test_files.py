@@ -51,12 +51,12 @@ def test_int96_is_read_as_microseconds_however_far_and_deep(writer: dict[str, An
     table = pa.table({"id": range(5), **NESTED})
     parquet = opened(table, **writer)
 
-    found = read(parquet, *parquet.schema.names)
+    result = read(parquet, *parquet.schema.names)
 
-    assert found.schema == parquet.schema
+    assert result.schema == parquet.schema
     assert len(parquet.int96) == len(NESTED)
     assert "id" not in parquet.int96
-    assert found.to_pylist() == table.rename_columns(found.schema.names).to_pylist()
+    assert result.to_pylist() == table.rename_columns(result.schema.names).to_pylist()
 
 
 @pytest.mark.parametrize("zone", [None, "UTC", "America/New_York"])

@@ -72,9 +72,9 @@ def unmatched_object(key: str) -> UnmatchedObject:
 
 
 def test_what_others_wrote_is_text() -> None:
-    (one,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
-    failed = PartitionState(one.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
-    state = StreamState("sales", "main.sales", one.partition.columns, MADE, (failed,), (unmatched_object(EVIL),))
+    (partition,) = stream_state({"r": "string"}, [((EVIL,), "failed", None)]).partitions
+    failed = PartitionState(partition.partition, "failed", error=f"column {EVIL}", finished_at=MADE)
+    state = StreamState("sales", "main.sales", partition.partition.columns, MADE, (failed,), (unmatched_object(EVIL),))
 
     text = page_of(state, f"described {EVIL}")
 

@@ -44,7 +44,7 @@ def test_a_state_follows_from_the_newest_run_and_what_has_landed(
 
 
 def states(world: World) -> dict[str, PartitionState]:
-    return {one.partition.path: one for one in read_state(world.stream, NOW).partitions}
+    return {partition.partition.path: partition for partition in read_state(world.stream, NOW).partitions}
 
 
 def region(name: str) -> str:
@@ -69,22 +69,22 @@ def test_every_state_is_read_from_landing_zone_and_ledger(local_world: World) ->
         world.ingest("region=NE,date=2026-02-11")
     world.land("region=SE,date=2026-02-11", sales(1))
 
-    found = states(world)
+    result = states(world)
 
-    assert {path: one.state for path, one in found.items()} == {
+    assert {path: one.state for path, one in result.items()} == {
         region("NW"): "committed",
         region("SW"): "stale",
         region("NE"): "failed",
         region("SE"): "missing",
         region("MW"): "absent",
     }
-    assert [found[region(name)].rows for name in ("NW", "SW", "NE", "SE")] == [2, 2, 2, None]
-    assert [found[region(name)].objects for name in ("NW", "SW", "SE", "MW")] == [1, 2, 1, 0]
+    assert [result[region(name)].rows for name in ("NW", "SW", "NE", "SE")] == [2, 2, 2, None]
+    assert [result[region(name)].objects for name in ("NW", "SW", "SE", "MW")] == [1, 2, 1, 0]
     newest = {row.load_partition: row.snapshot_id for row in reversed(world.ledger()) if row.snapshot_id}
-    assert {path: one.snapshot for path, one in found.items() if one.snapshot} == newest
-    assert "cannot be read as Parquet" in (found[region("NE")].error or "")
-    assert found[region("NW")].error is None
-    skipped_at, committed_at = found[region("NW")].finished_at, found[region("NW")].committed_at
+    assert {path: one.snapshot for path, one in result.items() if one.snapshot} == newest
+    assert "cannot be read as Parquet" in (result[region("NE")].error or "")
+    assert result[region("NW")].error is None
+    skipped_at, committed_at = result[region("NW")].finished_at, result[region("NW")].committed_at
     assert skipped_at is not None
     assert committed_at is not None
     assert skipped_at > committed_at
@@ -100,7 +100,7 @@ def test_a_partition_that_only_failed_does_not_make_its_region_one(local_world: 
         local_world.ingest(typo)
     local_world.unland(typo)
 
-    states = {str(one.partition): one.state for one in read_state(local_world.stream, NOW).partitions}
+    states = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
 
     assert states == {
         "region=NW/date=2026-02-10": "absent",
@@ -115,7 +115,7 @@ def test_a_partition_outside_the_config_does_not_make_its_region_one(local_world
     local_world.land(NW, sales(1))
     local_world.land("region=XX,date=2020-01-01", sales(1))
 
-    states = {str(one.partition): one.state for one in read_state(local_world.stream, NOW).partitions}
+    states = {str(partition.partition): partition.state for partition in read_state(local_world.stream, NOW).partitions}
 
     assert states == {
         "region=NW/date=2026-02-11": "missing",
@@ -142,8 +142,8 @@ def test_a_commit_of_a_writer_whose_clock_is_ahead_is_not_newer_than_the_next(lo
     local_world.land(NW, sales(2))
     local_world.ingest(NW)
 
-    (one,) = (one for one in read_state(local_world.stream, NOW).partitions if one.objects)
-    assert (one.state, one.is_waiting) == ("committed", False)
+    (item,) = (partition for partition in read_state(local_world.stream, NOW).partitions if partition.objects)
+    assert (item.state, item.is_waiting) == ("committed", False)
 
 
 def test_a_changed_transform_makes_partitions_stale(local_world: World) -> None:
@@ -159,9 +159,9 @@ def test_a_state_is_the_same_on_every_catalog_and_storage(world: World) -> None:
         world.land(text, sales(1, 2))
     world.ingest(NW)
 
-    found = {path: one.state for path, one in states(world).items() if one.state != "absent"}
+    result = {path: one.state for path, one in states(world).items() if one.state != "absent"}
 
-    assert found == {region("NW"): "committed", region("SW"): "missing"}
+    assert result == {region("NW"): "committed", region("SW"): "missing"}
 
 
 def test_without_a_lake_all_that_has_landed_is_missing(local_world: World) -> None:
@@ -179,10 +179,10 @@ def test_an_unchanged_landing_zone_is_that_which_an_ingest_would_skip(local_worl
         local_world.land(text, sales(2), "deeper/batch_2.parquet")
         local_world.ingest(text)
 
-    found = states(local_world)
+    result = states(local_world)
 
     for text in (odd, null):
-        assert found[local_world.partition(text).path].state == "committed"
+        assert result[local_world.partition(text).path].state == "committed"
         assert local_world.ingest(text).row.status == "skipped"
 
 
@@ -202,7 +202,7 @@ def test_objects_outside_the_layout_are_named_and_count_for_nothing(local_world:
 
     state = read_state(local_world.stream, NOW)
 
-    assert {one.uri for one in state.unmatched} == {str(path) for path in unmatched}
+    assert {item.uri for item in state.unmatched} == {str(path) for path in unmatched}
     assert state.counts["missing"] == 1
 
 
@@ -220,8 +220,8 @@ def test_a_value_written_or_encoded_in_another_way_is_in_a_folder_that_no_ingest
 
     state = read_state(local_world.stream, NOW)
 
-    assert [(one.partition.path, one.objects) for one in state.partitions] == [(folder, 1)]
-    assert [one.uri for one in state.unmatched] == [str(root / other / "batch_1.parquet")]
+    assert [(partition.partition.path, partition.objects) for partition in state.partitions] == [(folder, 1)]
+    assert [item.uri for item in state.unmatched] == [str(root / other / "batch_1.parquet")]
     assert len(local_world.stream.manifest(local_world.partition(folder)).objects) == 1
 
 

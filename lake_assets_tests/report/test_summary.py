@@ -24,4 +24,4 @@ def test_a_stream_of_one_column_has_one_row() -> None:
     for kind, value in (("date", dt.date(2026, 1, 1)), ("string", "NW")):
         state = stream_state({"c": kind}, [((value,), "committed", 1)])  # type: ignore[dict-item]
 
-        assert [(one.group, one.rows) for one in summarize(state)] == [("", 1)]
+        assert [(item.group, item.rows) for item in summarize(state)] == [("", 1)]

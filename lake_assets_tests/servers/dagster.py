@@ -101,9 +101,9 @@ class DagsterServer:
         body = json.dumps({"query": query, "variables": variables}).encode()
         request = urllib.request.Request(f"{self.url}/graphql", body, {"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=60) as answer:
-            found = json.load(answer)
-        assert "errors" not in found, found["errors"]
-        data: dict[str, Any] = found["data"]
+            result = json.load(answer)
+        assert "errors" not in result, result["errors"]
+        data: dict[str, Any] = result["data"]
         return data
 
     def backfill(self, asset: str, keys: Sequence[str]) -> str:
@@ -137,16 +137,16 @@ class DagsterServer:
         """How a backfill ended: its status."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            found = self.graphql(_STATUS, id=backfill)["partitionBackfillOrError"]
-            if found["status"] in _ENDED:
-                return str(found["status"])
+            result = self.graphql(_STATUS, id=backfill)["partitionBackfillOrError"]
+            if result["status"] in _ENDED:
+                return str(result["status"])
             time.sleep(1)
-        raise AssertionError(f"backfill {backfill} is {found} after {timeout} s")
+        raise AssertionError(f"backfill {backfill} is {result} after {timeout} s")
 
     def runs(self, **tags: str) -> list[Run]:
         """The runs with these tags (`__` stands for the slash of a tag's name), oldest first."""
         wanted = [{"key": key.replace("__", "/"), "value": value} for key, value in tags.items()]
-        found = self.graphql(_RUNS, filter={"tags": wanted})["runsOrError"]["results"]
+        result = self.graphql(_RUNS, filter={"tags": wanted})["runsOrError"]["results"]
         runs = [
             Run(
                 run["runId"],
@@ -155,7 +155,7 @@ class DagsterServer:
                 run["endTime"] or 0.0,
                 {tag["key"]: tag["value"] for tag in run["tags"]},
             )
-            for run in found
+            for run in result
         ]
         return sorted(runs, key=lambda run: run.started)
 
@@ -167,9 +167,9 @@ class DagsterServer:
 
     def materialized(self, asset: str) -> list[dict[str, Any]]:
         """The materializations of an asset, newest first."""
-        found = self.graphql(_MATERIALIZED, key={"path": [asset]})["assetOrError"]["assetMaterializations"]
-        assert isinstance(found, list)
-        return found
+        result = self.graphql(_MATERIALIZED, key={"path": [asset]})["assetOrError"]["assetMaterializations"]
+        assert isinstance(result, list)
+        return result
 
 
 @contextmanager

@@ -51,8 +51,8 @@ class Moto:
     def left(self, queue_url: str) -> int:
         """How many messages the queue holds, seen by somebody or not."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)["Attributes"]
-        return sum(int(found[name]) for name in names)
+        result = self.client("sqs").get_queue_attributes(QueueUrl=queue_url, AttributeNames=names)["Attributes"]
+        return sum(int(result[name]) for name in names)
 
 
 @pytest.fixture

@@ -46,8 +46,8 @@ class Boto3:
         return body
 
     def list(self, folder: str) -> list[str]:
-        found = self.client.list_objects_v2(Bucket=self.bucket, Prefix=f"{folder}/")
-        return [item["Key"] for item in found.get("Contents", [])]
+        result = self.client.list_objects_v2(Bucket=self.bucket, Prefix=f"{folder}/")
+        return [item["Key"] for item in result.get("Contents", [])]
 
 
 class Obstore:
@@ -92,8 +92,8 @@ class Pyarrow:
             return body
 
     def list(self, folder: str) -> list[str]:
-        found = self.fs.get_file_info(pyarrow.fs.FileSelector(f"{self.bucket}/{folder}", recursive=True))
-        return [info.path.removeprefix(f"{self.bucket}/") for info in found if info.is_file]
+        result = self.fs.get_file_info(pyarrow.fs.FileSelector(f"{self.bucket}/{folder}", recursive=True))
+        return [info.path.removeprefix(f"{self.bucket}/") for info in result if info.is_file]
 
 
 CLIENTS: Mapping[str, Callable[[S3Server, str], Client]] = {"boto3": Boto3, "obstore": Obstore, "pyarrow": Pyarrow}

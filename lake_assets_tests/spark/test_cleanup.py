@@ -53,7 +53,7 @@ def local(tmp_path: Path) -> LocalStorage:
 
 
 def files(storage: AnyStorage) -> set[str]:
-    return {o.uri for o in Store(storage).list()}
+    return {obj.uri for obj in Store(storage).list()}
 
 
 @contextmanager

@@ -152,8 +152,8 @@ def test_the_error_names_the_process_that_ended(said: str, text: str) -> None:
 def test_a_jvm_that_ended_is_no_fault_of_the_transform() -> None:
     error = PySparkException("Unable to parse datatype. An error occurred while calling o69.schema")
     error.__cause__ = Py4JError("An error occurred while calling o69.schema")
-    for told in (refused_result(error), refused_sql(error), failed_function("a:b", error), job_error(error)):
-        assert isinstance(told, SparkUnavailableError)
+    for item in (refused_result(error), refused_sql(error), failed_function("a:b", error), job_error(error)):
+        assert isinstance(item, SparkUnavailableError)
 
 
 def test_a_call_of_the_jvm_that_it_refuses_is_the_functions_fault() -> None:

@@ -79,11 +79,11 @@ def test_a_java_home_of_another_version_falls_through_and_is_mentioned(
         java = prepare_environment()
     assert java is not None
     assert java.origin == "PATH"
-    (said,) = caplog.messages
-    assert said.startswith(
+    (message,) = caplog.messages
+    assert message.startswith(
         f"JAVA_HOME={unfit} is Java {named}: Spark is started with {tmp_path / 'good'} instead, from"
     )
-    assert said.endswith(" PATH. Correct JAVA_HOME, or unset it.")
+    assert message.endswith(" PATH. Correct JAVA_HOME, or unset it.")
 
 
 def test_a_java_home_without_java_falls_through(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

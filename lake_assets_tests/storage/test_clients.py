@@ -74,10 +74,10 @@ AZURE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("given", "options"), AZURE)
 def test_arrows_client_of_azure_has_the_documented_options(given: dict[str, Any], options: dict[str, Any]) -> None:
     """pyarrow's manual: account_name with account_key or sas_token, neither for the default credential."""
-    found = filesystem(AzureStorage.model_validate({"account": "retail", "container": "lake", **given}))
+    result = filesystem(AzureStorage.model_validate({"account": "retail", "container": "lake", **given}))
 
-    assert found == fs.AzureFileSystem("retail", **options)
-    assert found != fs.AzureFileSystem("other", **options)
+    assert result == fs.AzureFileSystem("retail", **options)
+    assert result != fs.AzureFileSystem("other", **options)
 
 
 def test_obstores_client_of_azure_has_the_documented_options() -> None:

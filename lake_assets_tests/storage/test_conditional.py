@@ -22,9 +22,9 @@ KEY = "region=N%2FA x/ü?&=+~#'.parquet"
 def put(storage: AnyStorage, text: str, key: str = KEY) -> LandedObject:
     with ArrowStore(storage).create(key) as file:
         file.write(text.encode())
-    found = Store(storage).find(key)
-    assert found is not None
-    return found
+    result = Store(storage).find(key)
+    assert result is not None
+    return result
 
 
 @pytest.fixture(params=["local", *(pytest.param(kind, marks=pytest.mark.servers) for kind in ("s3", "r2", "azure"))])

@@ -67,9 +67,9 @@ def failing(storage: AnyStorage, error: OSError) -> StorageError:
     ids=["away", "503", "429", "azure", "disk"],
 )
 def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSError, text: str) -> None:
-    told = failing(of(config), error)
-    assert isinstance(told, StorageUnreachableError)
-    assert text in str(told)
+    message = failing(of(config), error)
+    assert isinstance(message, StorageUnreachableError)
+    assert text in str(message)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,13 @@ def test_what_may_pass_is_an_error_of_its_own(config: dict[str, Any], error: OSE
     ids=["full", "long", "permission", "file", "denied", "bucket", "long key", "full bucket", "malformed"],
 )
 def test_what_would_come_again_is_none_that_may_pass(config: dict[str, Any], error: OSError, text: str) -> None:
-    told = failing(of(config), error)
-    assert not isinstance(told, StorageUnreachableError)
-    assert text in str(told)
+    message = failing(of(config), error)
+    assert not isinstance(message, StorageUnreachableError)
+    assert text in str(message)
 
 
 def test_no_secret_is_in_the_error() -> None:
     storage = of(S3 | {"secret": "dont-tell"})
-    told = failing(storage, OSError(f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: dont-tell"))
-    assert "dont-tell" not in str(told)
-    assert "***" in str(told)
+    message = failing(storage, OSError(f"{UPLOADING}NETWORK_CONNECTION during PutObject operation: dont-tell"))
+    assert "dont-tell" not in str(message)
+    assert "***" in str(message)

@@ -20,7 +20,7 @@ def test_an_object_is_written_once(tmp_path: Path) -> None:
         store.put_new(KEY, b"other", multipart_above=1)
 
     assert (tmp_path / KEY).read_bytes() == b"one"
-    assert [o.key for o in store.list()] == [KEY]
+    assert [obj.key for obj in store.list()] == [KEY]
 
 
 def test_nothing_is_left_of_a_write_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def told(root: Path, look: Callable[[Store], object]) -> str:
 
 
 def test_an_object_that_cannot_be_read_is_named(root: Path) -> None:
-    (etag,) = (o.etag for o in Store(LocalStorage(path=str(root))).list())
+    (etag,) = (obj.etag for obj in Store(LocalStorage(path=str(root))).list())
     (root / OBJECT).chmod(0)
 
     text = told(root, lambda store: store.get(OBJECT, etag))
@@ -97,7 +97,7 @@ def test_a_hidden_folder_is_not_opened(root: Path) -> None:
     with plain_user():
         listed = Store(LocalStorage(path=str(root))).list()
 
-    assert [o.key for o in listed] == [OBJECT]
+    assert [obj.key for obj in listed] == [OBJECT]
 
 
 def test_a_prefix_that_a_bucket_refuses_is_named(s3_proxy: S3Proxy) -> None:

@@ -38,12 +38,12 @@ def fill(storage: AnyStorage, *keys: str) -> Store:
 def test_a_listing_is_the_folders_objects_sorted_with_etag_and_size(storage: AnyStorage) -> None:
     store = fill(storage, *KEYS)
 
-    found = store.list("region=NW/date=2026-02-11/")
+    objects = store.list("region=NW/date=2026-02-11/")
 
-    assert [o.key for o in found] == [KEYS[1], KEYS[0]]
-    assert all(o.etag and '"' not in o.etag for o in found)
-    assert [o.size for o in found] == [len(KEYS[1]), len(KEYS[0])]
-    assert all(o.uri == store.uri(o.key) == ArrowStore(storage).uri(o.key) for o in found)
+    assert [obj.key for obj in objects] == [KEYS[1], KEYS[0]]
+    assert all(item.etag and '"' not in item.etag for item in objects)
+    assert [o.size for o in objects] == [len(KEYS[1]), len(KEYS[0])]
+    assert all(o.uri == store.uri(o.key) == ArrowStore(storage).uri(o.key) for o in objects)
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_a_pattern_with_a_slash_is_of_the_whole_path(tmp_path: Path, files: str,
     keys = ["a.parquet", "in/a.parquet", "in/x/b.parquet", "in/x/y/b.parquet", "_in/x/b.parquet", "in/_b.parquet"]
     store = fill(LocalStorage(path=str(tmp_path)), *keys)
 
-    assert [o.key for o in store.list(files=files)] == found
+    assert [obj.key for obj in store.list(files=files)] == found
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_key_is_read_as_it_was_listed(storage: AnyStorage, key: str) -> None:
     store = fill(storage, *KEYS)
-    (listed,) = (o for o in store.list() if o.key == key)
+    (listed,) = (obj for obj in store.list() if obj.key == key)
 
     assert bytes(store.get(key, listed.etag)) == key.encode()
 
@@ -92,7 +92,7 @@ def test_an_object_that_is_not_the_listed_one_is_refused(storage: AnyStorage) ->
 def test_hidden_and_other_files_are_not_data(storage: AnyStorage) -> None:
     store = fill(storage, "d=1/_SUCCESS.parquet", "d=1/.x.parquet", "d=1/_tmp/a.parquet", "d=1/a.csv", "d=1/b.parquet")
 
-    assert [o.key for o in store.list("d=1/", "*.parquet")] == ["d=1/b.parquet"]
+    assert [obj.key for obj in store.list("d=1/", "*.parquet")] == ["d=1/b.parquet"]
 
 
 def test_a_folder_that_is_not_there_is_empty(storage: AnyStorage) -> None:
@@ -113,7 +113,7 @@ def test_deleting_twice_is_no_error(storage: AnyStorage) -> None:
     store.delete(("a.parquet",))
     store.delete(("a.parquet",))
 
-    assert [o.key for o in store.list()] == ["b.parquet"]
+    assert [obj.key for obj in store.list()] == ["b.parquet"]
 
 
 def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> None:
@@ -124,7 +124,7 @@ def test_many_objects_are_deleted_though_some_are_gone(storage: AnyStorage) -> N
 
     store.delete((*keys, "never/there.parquet"))
 
-    assert [o.key for o in store.list()] == ["a.parquet"]
+    assert [obj.key for obj in store.list()] == ["a.parquet"]
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:

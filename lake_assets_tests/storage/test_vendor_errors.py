@@ -345,14 +345,14 @@ CASES = [
 
 @pytest.mark.parametrize(("vendor", "text"), CASES)
 def test_the_vendor_raises_the_text(request: pytest.FixtureRequest, vendor: str, text: Text[Meaning]) -> None:
-    said = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
+    message = PROVOKED[vendor][text.pattern](PLAYERS[vendor](request))
 
     alternatives = [text.pattern] if "(" in text.pattern else text.pattern.split("|")
-    assert [name for name in alternatives if not re.search(name, said, re.IGNORECASE)] == [], said
+    assert [name for name in alternatives if not re.search(name, message, re.IGNORECASE)] == [], message
     if vendor == "SQS":
-        assert {meaning_of_queue(code) for code in said.split("\n")} == {text.means}
+        assert {meaning_of_queue(code) for code in message.split("\n")} == {text.means}
     else:
-        assert find(said, text.means)
+        assert find(message, text.means)
 
 
 def test_every_text_is_provoked() -> None:

@@ -35,12 +35,12 @@ def test_an_object_is_found_by_its_name_alone(web: WebServer, key: str) -> None:
     web.put(key, b"12345")
     store = Store(zone(web))
 
-    (found,) = store.list(f"{folder}/", name)
+    (obj,) = store.list(f"{folder}/", name)
 
-    assert (found.key, found.uri, found.size) == (key, f"{web.url}/{key}", 5)
-    assert found.etag
-    assert '"' not in found.etag
-    assert store.get(key, found.etag) == b"12345"
+    assert (obj.key, obj.uri, obj.size) == (key, f"{web.url}/{key}", 5)
+    assert obj.etag
+    assert '"' not in obj.etag
+    assert store.get(key, obj.etag) == b"12345"
     assert store.list(f"{folder}/", "b.parquet") == ()
     assert not store.is_listable
 
@@ -117,7 +117,7 @@ def test_a_weak_etag_is_one_too(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"12345")
     with plain_web_server(tmp_path, headers={"ETag": 'W/"one"'}) as web:
         store = Store(zone(web))
-        (found,) = store.list("", "a.parquet")
+        (obj,) = store.list("", "a.parquet")
 
-        assert found.etag == 'W/"one'
-        assert store.get("a.parquet", found.etag) == b"12345"
+        assert obj.etag == 'W/"one'
+        assert store.get("a.parquet", obj.etag) == b"12345"

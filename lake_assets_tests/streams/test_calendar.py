@@ -22,14 +22,14 @@ def paths(
     partitions: dict[str, Any], known: tuple[str, ...] = (), now: dt.datetime = NOON, **options: Any
 ) -> list[str]:
     stream = stream_of(partitions, **options)
-    found = Calendar(stream, now).expected([stream.partition(text) for text in known])
-    return [partition.path for partition in found]
+    result = Calendar(stream, now).expected([stream.partition(text) for text in known])
+    return [partition.path for partition in result]
 
 
 def test_every_value_has_every_day_up_to_today_in_the_configs_order() -> None:
-    found = paths({"region": {"values": ["SW", "NE"]}, "date": {"type": "date", "start": "2026-02-10"}})
+    result = paths({"region": {"values": ["SW", "NE"]}, "date": {"type": "date", "start": "2026-02-10"}})
 
-    assert found == [
+    assert result == [
         "region=SW/date=2026-02-10",
         "region=SW/date=2026-02-11",
         "region=NE/date=2026-02-10",
@@ -52,9 +52,9 @@ def test_days_that_are_still_to_come_are_not_promised() -> None:
 
 
 def test_hours_reach_the_present_one_of_utc() -> None:
-    found = paths({"hour": {"type": "hour", "start": "2026-02-10"}}, time_zone="Asia/Tokyo")
+    result = paths({"hour": {"type": "hour", "start": "2026-02-10"}}, time_zone="Asia/Tokyo")
 
-    assert (found[0], found[-1], len(found)) == ("hour=2026-02-10-00", "hour=2026-02-11-12", 24 + 13)
+    assert (result[0], result[-1], len(result)) == ("hour=2026-02-10-00", "hour=2026-02-11-12", 24 + 13)
 
 
 def test_months_and_years_are_promised_once_each() -> None:
@@ -63,12 +63,12 @@ def test_months_and_years_are_promised_once_each() -> None:
 
 
 def test_columns_without_configured_values_have_the_known_values() -> None:
-    found = paths(
+    result = paths(
         {"region": {}, "date": {"type": "date", "start": "2026-02-11"}},
         ("region=NW,date=2026-01-01", "region=__HIVE_DEFAULT_PARTITION__,date=2026-01-01"),
     )
 
-    assert found == ["region=NW/date=2026-02-11", "region=__HIVE_DEFAULT_PARTITION__/date=2026-02-11"]
+    assert result == ["region=NW/date=2026-02-11", "region=__HIVE_DEFAULT_PARTITION__/date=2026-02-11"]
 
 
 def test_two_spellings_of_an_integer_are_one_value() -> None:

@@ -18,9 +18,9 @@ def window(at: str, lookback: int, kind: str = "date", time_zone: str = "UTC", *
             "time_zone": time_zone,
         }
     )
-    found = recent_texts(stream, dt.datetime.fromisoformat(at), lookback)
-    assert list(found) == ["time"]
-    return found["time"]
+    result = recent_texts(stream, dt.datetime.fromisoformat(at), lookback)
+    assert list(result) == ["time"]
+    return result["time"]
 
 
 def test_the_window_ends_with_the_current_partition() -> None:

@@ -21,8 +21,8 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def _integers(bits: int, *, signed: bool = True) -> st.SearchStrategy[int]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
-    some = sorted({low, low + 1, 0, 1, high - 1, high, high // 2 + 1})
-    return st.sampled_from(some) | st.integers(low, high)
+    values = sorted({low, low + 1, 0, 1, high - 1, high, high // 2 + 1})
+    return st.sampled_from(values) | st.integers(low, high)
 
 
 def _moments(unit: str, grain: int = 1) -> st.SearchStrategy[int]:
@@ -31,9 +31,9 @@ def _moments(unit: str, grain: int = 1) -> st.SearchStrategy[int]:
     Those of seconds are some that a file's milliseconds hold too; of nanoseconds some that DuckDB has.
     """
     per_second = _PER_SECOND[unit]
-    some = [s * per_second + f for s in _SECONDS for f in _FRACTIONS[unit]]
+    sample = [s * per_second + f for s in _SECONDS for f in _FRACTIONS[unit]]
     most = {"s": 10**11, "ms": 9 * 10**15, "us": 2**63 - 1, "ns": 9_223_286_400_000_000_000}[unit]
-    times = st.sampled_from([n for n in some if -most < n < most]) | st.integers(-most + 1, most - 1)
+    times = st.sampled_from([n for n in sample if -most < n < most]) | st.integers(-most + 1, most - 1)
     return times.map(lambda n: n // grain * grain)
 
 
@@ -135,10 +135,10 @@ def tables(draw: st.DrawFn, rows: int, leaves: Mapping[pa.DataType, st.SearchStr
     """Numbered rows of a column of each type, and of some of them in a list, a struct, a map or a dictionary."""
     columns: dict[str, pa.Array] = {"id": pa.array(range(rows), pa.int64())}
     for number, (data_type, values) in enumerate(leaves.items()):
-        some = leaf(data_type, draw(st.lists(st.none() | values, min_size=rows, max_size=rows)))
-        columns[f"c{number}"] = some
+        sample = leaf(data_type, draw(st.lists(st.none() | values, min_size=rows, max_size=rows)))
+        columns[f"c{number}"] = sample
         if number % 3 == draw(st.integers(0, 2)) and not pa.types.is_null(data_type):
-            columns[f"n{number}"] = draw(st.sampled_from(_NESTINGS))(some)
+            columns[f"n{number}"] = draw(st.sampled_from(_NESTINGS))(sample)
     return pa.table(columns)
 
 

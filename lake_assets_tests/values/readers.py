@@ -75,11 +75,11 @@ def numbered(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, list
     """The values of columns in the order of the rows' numbers."""
     ids = [number for table in tables for number in table["id"].to_pylist()]
     rows = sorted((number, place) for place, number in enumerate(ids) if number < OTHERS)
-    found = {}
+    result = {}
     for name in names:
         values = [value for table in tables for value in plain(table[name])]
-        found[name] = [values[place] for _, place in rows]
-    return found
+        result[name] = [values[place] for _, place in rows]
+    return result
 
 
 def conditions(texts: Sequence[str | None], sql_type: str) -> Iterator[str]:
@@ -106,7 +106,7 @@ def differences(landed: Landed, world: World, first: int = 0) -> list[str]:
     values = world.arrow(f"SELECT id - {first} AS id, {columns} FROM {rows}")
     with world.reader() as lake:
         lake.execute("BEGIN")  # in which DuckLake reads its catalog once
-        uncounted = [one for name in landed.names for one in _uncounted(landed, lake, name, types[name], rows)]
+        uncounted = [item for name in landed.names for item in _uncounted(landed, lake, name, types[name], rows)]
         lake.execute("COMMIT")
     return [
         *_differences("DuckDB", landed.texts, numbered([texts], landed.names), types),
@@ -134,10 +134,10 @@ def _uncounted(landed: Landed, lake: duckdb.DuckDBPyConnection, name: str, sql_t
     texts = landed.texts[name]
     if texts is None:
         return
-    some = list(conditions(texts, sql_type))
+    objects = list(conditions(texts, sql_type))
     source = f"(SELECT {identifier(name)} AS v FROM {rows})"
-    queries = [f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(some)]
+    queries = [f"SELECT {n}, count(*) FROM {source} WHERE {c}" for n, c in enumerate(objects)]
     for number, count in sorted(lake.execute(" UNION ALL ".join(queries)).fetchall()):
-        expected = landed.count(name, some[number].replace("v ", f"v::{sql_type} ", 1))
+        expected = landed.count(name, objects[number].replace("v ", f"v::{sql_type} ", 1))
         if count != expected:
-            yield f"{name} {sql_type}: {some[number]} finds {count} rows and not {expected}"
+            yield f"{name} {sql_type}: {objects[number]} finds {count} rows and not {expected}"

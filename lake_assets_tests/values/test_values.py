@@ -113,8 +113,8 @@ def ingest(world: World, way: str) -> None:
 def rows_in(world: World) -> int:
     if not Path(world.catalog["path"]).exists():
         return 0
-    found = world.query("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'lake' AND table_name = 'sales'")
-    return world.query("SELECT count(*) FROM lake.sales")[0][0] if found == [(1,)] else 0
+    rows = world.query("SELECT count(*) FROM duckdb_tables() WHERE database_name = 'lake' AND table_name = 'sales'")
+    return world.query("SELECT count(*) FROM lake.sales")[0][0] if rows == [(1,)] else 0
 
 
 def arrived(

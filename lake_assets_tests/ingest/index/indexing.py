@@ -43,7 +43,7 @@ def land_numbers(world: World, storage: dict[str, Any], first: str, new: str, nu
 def index(world: World, *texts: str, **options: Any) -> dict[str, Outcome]:
     """The outcomes by the partition's path."""
     partitions = [world.partition(text) for text in texts] if texts else None
-    return {str(o.partition): o for o in index_all(world.stream, partitions, **options)}
+    return {str(outcome.partition): outcome for outcome in index_all(world.stream, partitions, **options)}
 
 
 def with_partition(region: str | None, date: dt.date = dt.date(2026, 2, 11), rows: int = 2) -> pa.Table:

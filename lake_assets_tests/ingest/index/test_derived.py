@@ -85,7 +85,7 @@ def test_folders_without_names_need_the_columns_in_the_files(local_world: World)
     local_world.options = options(**unnamed)
     land(local_world, *RECORDS)
 
-    errors = [str(one.error) for one in index(local_world).values()]
+    errors = [str(outcome.error) for outcome in index(local_world).values()]
 
     assert all("land the column in the file too (landing: keep_path_columns: true)" in error for error in errors)
 
@@ -93,8 +93,8 @@ def test_folders_without_names_need_the_columns_in_the_files(local_world: World)
     land(local_world, *RECORDS)
     index(local_world)
 
-    found = local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id")
-    assert found == [(1, "2025-02-18"), (2, "2025-02-18"), (3, "2025-02-19")]
+    result = local_world.query("SELECT id, date::VARCHAR FROM lake.sales ORDER BY id")
+    assert result == [(1, "2025-02-18"), (2, "2025-02-18"), (3, "2025-02-19")]
 
 
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "s3")], indirect=True, ids="-".join)
@@ -108,7 +108,7 @@ def test_a_folder_of_another_name_is_mapped_to_the_column_beside_one_of_its_own_
 
     done = index(world)
 
-    assert [one.error for one in done.values()] == [None] * 3
+    assert [item.error for item in done.values()] == [None] * 3
     assert world.query("SELECT region, date::VARCHAR, arrival_date::VARCHAR FROM lake.sales ORDER BY ALL") == [
         ("NW", "2020-01-01", f"2025-02-{day}") for day in (18, 19, 20)
     ]
@@ -124,8 +124,8 @@ def test_a_repair_keeps_the_folders_name(local_world: World) -> None:
 
     assert repair_indexed(local_world.stream).renewed == 1
 
-    found = local_world.query("SELECT arrival_date::VARCHAR, date::VARCHAR, count(*) FROM lake.sales GROUP BY ALL")
-    assert found == [("2025-02-18", "2020-01-01", 99)]
+    result = local_world.query("SELECT arrival_date::VARCHAR, date::VARCHAR, count(*) FROM lake.sales GROUP BY ALL")
+    assert result == [("2025-02-18", "2020-01-01", 99)]
     mappings = "SELECT count(*) FROM __ducklake_metadata_lake.ducklake_column_mapping"
     assert local_world.query(mappings) == [(1,)]
 
@@ -135,9 +135,11 @@ def test_the_extension_strategy_refuses_such_a_folder(local_world: World, strate
     local_world.options = ARRIVAL
     put(local_world, "region=NW/date=2025-02-18/a.parquet", pa.table({"id": [1], "date": [dt.date(2020, 1, 1)]}))
 
-    (one,) = index(local_world).values()
+    (outcome,) = index(local_world).values()
 
-    assert "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…" in str(one.error)
+    assert "has arrival_date in a folder date=…, and DuckLake's extension reads only arrival_date=…" in str(
+        outcome.error
+    )
     assert strategy == "extension"
 
 
@@ -152,7 +154,7 @@ def test_the_reference_pipelines_own_paths_run_from_end_to_end(local_world: Worl
         writer.write(records)
 
     if mode == "index":
-        assert all(one.error is None for one in index(local_world).values())
+        assert all(outcome.error is None for outcome in index(local_world).values())
     else:
         for region in REGIONS:
             local_world.ingest(f"region={region},arrival_date=2025-02-20")

@@ -37,7 +37,7 @@ def test_a_file_that_does_not_fit_fails_alone(indexed_world: World) -> None:
     failed = [row for row in rows if row.status == "failed"]
     assert {(row.row_count, row.files_written, row.snapshot_id) for row in failed} == {(None, None, None)}
     # What was not registered is tried again.
-    assert {o.uri for o in plan_index(indexed_world.stream).new} == {bad, worse, empty}
+    assert {obj.uri for obj in plan_index(indexed_world.stream).new} == {bad, worse, empty}
 
 
 def test_the_first_file_that_can_be_read_makes_the_table(indexed_world: World) -> None:
@@ -56,7 +56,7 @@ def test_a_file_without_rows_is_noted_and_nothing_else(indexed_world: World) -> 
 
     outcomes = index(indexed_world)
 
-    assert all(o.error is None for o in outcomes.values())
+    assert all(outcome.error is None for outcome in outcomes.values())
     assert indexed_world.query("SELECT count(*) FROM ducklake_list_files('lake', 'sales')") == [(1,)]
     assert index(indexed_world) == {}
 
@@ -72,8 +72,8 @@ def test_narrower_types_are_registered_and_found(indexed_world: World, strategy:
     assert outcome.error is None
     assert indexed_world.query("SELECT total FROM lake.sales WHERE id = 7") == [(0.10000000149011612,)]
     if strategy == "direct":  # the extension keeps single precision's text as a bound of double, and misses the row
-        found = indexed_world.query("SELECT id FROM lake.sales WHERE total = 0.1::FLOAT::DOUBLE")
-        assert found == [(7,)]
+        rows = indexed_world.query("SELECT id FROM lake.sales WHERE total = 0.1::FLOAT::DOUBLE")
+        assert rows == [(7,)]
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_column_without_values_is_refused_where_ducklake_does_not_read_it(
     (outcome,) = index(indexed_world).values()
 
     assert isinstance(outcome.error, SchemaError)
-    told = f"column 'text' of the object {uri} has no value and no type ({without.type}), and DuckLake reads such a"
-    assert str(outcome.error).startswith(told)
+    message = f"column 'text' of the object {uri} has no value and no type ({without.type}), and DuckLake reads such a"
+    assert str(outcome.error).startswith(message)
     assert str(outcome.error).endswith("or use mode: replace, which rewrites it.")
     assert indexed_world.query("SELECT id, number FROM lake.sales ORDER BY id") == [(1, 2), (2, None)]
     indexed_world.options = {}
@@ -180,7 +180,7 @@ def test_a_layout_that_readers_do_not_know_is_registered_where_the_files_have_th
     assert indexed_world.totals(NW) == [0, 1]
     assert indexed_world.query("SELECT DISTINCT region, date::VARCHAR FROM lake.sales") == [("NW", "2026-02-11")]
     assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE region = 'NW'") == [(2,)]
-    errors = " ".join(str(o.error) for o in outcomes.values())
+    errors = " ".join(str(outcome.error) for outcome in outcomes.values())
     assert f"the partition column 'region' of the object {plain} is neither in the file nor" in errors
     assert f"the object {lying} has a row with date='2026-02-11'" in errors
 
@@ -199,7 +199,7 @@ def test_values_that_duckdb_would_read_otherwise_are_refused(indexed_world: Worl
 
     outcomes = index(indexed_world)
 
-    assert [o.error is None for o in outcomes.values()] == [True, False]
+    assert [outcome.error is None for outcome in outcomes.values()] == [True, False]
     assert indexed_world.query("SELECT region, total FROM lake.sales") == [("O'Hare/100%", 2)]
 
 

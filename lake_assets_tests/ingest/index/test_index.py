@@ -47,7 +47,7 @@ def test_landed_files_become_lake_files_once_on_every_catalog_and_storage(world:
     assert row.source_fingerprint == world.stream.fingerprint(world.stream.manifest(world.partition(NW)))
     manifest = world.query("SELECT uri, etag, size FROM lake.ingest_files ORDER BY uri")
     listed = world.stream.source.list()
-    assert manifest == [(o.uri, o.etag, o.size) for o in sorted(listed, key=lambda o: o.uri)]
+    assert manifest == [(obj.uri, obj.etag, obj.size) for obj in sorted(listed, key=lambda o: o.uri)]
 
 
 @pytest.mark.usefixtures("strategy")
@@ -59,7 +59,7 @@ def test_either_strategy_registers_many_partitions_in_one_snapshot(indexed_world
 
     outcomes = index(indexed_world)
 
-    assert all(o.error is None for o in outcomes.values())
+    assert all(outcome.error is None for outcome in outcomes.values())
     rows = indexed_world.ledger()
     assert len({row.snapshot_id for row in rows}) == 1
     assert len(rows) == 12
@@ -77,8 +77,8 @@ def test_ingest_of_a_stream_in_mode_index_registers(indexed_world: World) -> Non
 
     outcomes = list(ingest_all(indexed_world.stream, [indexed_world.partition(t) for t in (NW, SW)], no_spark))
 
-    assert [o.result.row.status for o in outcomes if o.result] == ["committed"] * 2
-    assert len({o.result.row.snapshot_id for o in outcomes if o.result}) == 1
+    assert [outcome.result.row.status for outcome in outcomes if outcome.result] == ["committed"] * 2
+    assert len({obj.result.row.snapshot_id for obj in outcomes if obj.result}) == 1
     (again,) = ingest_all(indexed_world.stream, [indexed_world.partition(NW)], no_spark)
     assert again.result is not None
     assert again.result.row.status == "skipped"
@@ -124,8 +124,8 @@ def test_a_plan_registers_nothing_and_names_unmatched_objects(indexed_world: Wor
 
     plan = plan_index(indexed_world.stream)
 
-    assert [o.key for o in plan.new] == ["region=NW/date=2026-02-11/batch_1.parquet"]
-    assert [o.key for o in plan.outside] == ["region=NW/date=never/b.parquet", "stray.parquet"]
+    assert [obj.key for obj in plan.new] == ["region=NW/date=2026-02-11/batch_1.parquet"]
+    assert [item.key for item in plan.outside] == ["region=NW/date=never/b.parquet", "stray.parquet"]
     assert not Path(indexed_world.catalog["path"]).exists()
 
 
@@ -143,7 +143,7 @@ def test_an_encrypted_lake_is_refused(indexed_world: World) -> None:
 def test_an_unreachable_landing_zone_fails_every_named_partition(indexed_world: World) -> None:
     outcomes = index(indexed_world, NW, SW)
 
-    assert [type(o.error).__name__ for o in outcomes.values()] == ["StorageError"] * 2
+    assert [type(outcome.error).__name__ for outcome in outcomes.values()] == ["StorageError"] * 2
     assert [row.status for row in indexed_world.ledger()] == ["failed"] * 2
 
 
@@ -228,7 +228,7 @@ def test_a_registration_whose_answer_was_lost_is_not_done_twice(
     outcomes = index(indexed_world)
 
     assert len(calls) == 1
-    assert [o.result.row for o in outcomes.values() if o.result] == calls[0]
+    assert [outcome.result.row for outcome in outcomes.values() if outcome.result] == calls[0]
     assert indexed_world.totals() == [1, 2]
     assert len(indexed_world.ledger()) == 2
 
@@ -251,7 +251,7 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
     outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
 
     if isinstance(failure, CatalogError):
-        assert {str(o.partition): o.error for o in outcomes} == {
+        assert {str(outcome.partition): outcome.error for outcome in outcomes} == {
             indexed_world.partition(NW).path: None,
             indexed_world.partition(SW).path: failure,
         }

@@ -56,8 +56,8 @@ def test_changed_and_vanished_objects_are_found_and_repaired(world: World) -> No
 
     state = check_indexed(world.stream)
 
-    assert [o.now.uri for o in state.changed] == [changed]
-    assert [(o.uri.rsplit("/", 1)[1], o.load_partition) for o in state.vanished] == [
+    assert [obj.now.uri for obj in state.changed] == [changed]
+    assert [(item.uri.rsplit("/", 1)[1], item.load_partition) for item in state.vanished] == [
         ("b.parquet", world.partition(NW).path)
     ]
     assert check_indexed(world.stream, [world.partition(SW)]).is_sound
@@ -109,7 +109,7 @@ def test_a_changed_file_that_no_longer_fits_stays_reported(indexed_world: World)
     assert f"the object {changed} has a row with region='NW'" in str(repaired.errors[0])
     state = check_indexed(indexed_world.stream)
     assert not state.vanished
-    assert [o.now.uri for o in state.changed] == [changed]
+    assert [obj.now.uri for obj in state.changed] == [changed]
 
 
 def test_a_file_whose_rows_were_deleted_is_not_repaired(indexed_world: World) -> None:
@@ -130,7 +130,7 @@ def test_a_changed_object_that_is_no_file_of_the_table_is_not_registered_by_a_re
     list(index_all(indexed_world.stream))
     late = indexed_world.land(SW, sales(8), "late.parquet")
 
-    assert [o.is_live for o in check_indexed(indexed_world.stream).changed] == [False]
+    assert [obj.is_live for obj in check_indexed(indexed_world.stream).changed] == [False]
     (error,) = repair_indexed(indexed_world.stream).errors
 
     assert f"the object {late} changed after the lake recorded it" in str(error)
@@ -150,9 +150,11 @@ def test_a_vanished_object_that_lands_again_is_refused_with_a_hint(indexed_world
 
     (outcome,) = index_all(indexed_world.stream)
     assert f"the object {path} has landed again" in str(outcome.error)
-    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [str(path)]
+    assert [obj.uri for obj in plan_index(indexed_world.stream).changed] == [str(path)]
     assert "fail: nothing new; 1 changed" in plan(indexed_world.stream, indexed_world.partition(NW)).action
-    assert [(o.now.uri, o.is_live) for o in check_indexed(indexed_world.stream).changed] == [(str(path), False)]
+    assert [(item.now.uri, item.is_live) for item in check_indexed(indexed_world.stream).changed] == [
+        (str(path), False)
+    ]
     (error,) = repair_indexed(indexed_world.stream).errors
     assert f"the object {path} has landed again after it vanished" in str(error)
     assert indexed_world.totals(NW) == [1, 1, 2, 2]
@@ -179,7 +181,7 @@ def test_an_object_that_a_replacement_missed_is_new_when_it_returns(local_world:
     away.rename(path)
     local_world.options = {"mode": "index"}
 
-    assert [o.uri for o in plan_index(local_world.stream).new] == [str(path)]
+    assert [obj.uri for obj in plan_index(local_world.stream).new] == [str(path)]
     list(index_all(local_world.stream))
 
     assert local_world.totals() == [1, 2]
@@ -214,7 +216,7 @@ def test_a_changed_file_without_rows_ends_and_the_rest_is_repaired(indexed_world
     assert list(index_all(indexed_world.stream)) == []
     # Its path has ended, so rows that it gets later are not the lake's.
     indexed_world.land(NW, sales(5), "a.parquet")
-    assert [o.uri for o in plan_index(indexed_world.stream).changed] == [emptied]
+    assert [obj.uri for obj in plan_index(indexed_world.stream).changed] == [emptied]
     (error,) = repair_indexed(indexed_world.stream).errors
     assert f"the object {emptied} changed after the lake recorded it" in str(error)
     assert indexed_world.totals(NW) == [7, 8, 9]
@@ -229,7 +231,7 @@ def test_a_changed_file_that_only_the_extension_reads_does_not_hold_up_the_rest(
     (error,) = repaired.errors
     assert f"the object {odd} changed, and only DuckLake's extension can read the statistics" in str(error)
     assert (repaired.ended, repaired.renewed) == (1, 0)
-    assert [o.now.uri for o in check_indexed(indexed_world.stream).changed] == [odd]
+    assert [obj.now.uri for obj in check_indexed(indexed_world.stream).changed] == [odd]
     assert indexed_world.query("SELECT total FROM lake.sales WHERE region = 'NW' ORDER BY ALL") == [
         (1,), (1,), (2,), (2,),
     ]  # fmt: skip
@@ -256,7 +258,7 @@ def test_a_changed_object_fails_its_partition_and_names_the_fix(indexed_world: W
     assert emptied in text
     assert indexed_world.query("SELECT count(*) FROM lake.sales WHERE total = 50") == [(1,)]
     assert [
-        o.result.row.status for o in index_all(indexed_world.stream, [indexed_world.partition(SW)]) if o.result
+        obj.result.row.status for obj in index_all(indexed_world.stream, [indexed_world.partition(SW)]) if obj.result
     ] == ["skipped"]
 
     repair_indexed(indexed_world.stream)

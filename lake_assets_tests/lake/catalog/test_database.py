@@ -66,6 +66,6 @@ def snapshots_in(schema: str, catalog: dict[str, Any]) -> int:
     name = "public" if schema == "default" else schema
     keys = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "dbname"}
     with psycopg.connect(**{theirs: catalog[ours] for ours, theirs in keys.items()}) as connection:
-        found = connection.execute(f'SELECT count(*) FROM "{name}".ducklake_snapshot'.encode()).fetchone()
-    assert found is not None
-    return int(found[0])
+        result = connection.execute(f'SELECT count(*) FROM "{name}".ducklake_snapshot'.encode()).fetchone()
+    assert result is not None
+    return int(result[0])

@@ -94,8 +94,8 @@ def test_every_value_is_found_by_every_column(twins: Twins) -> None:
             for (text,) in values:
                 # A literal: what a parameter is, is not known yet when files are passed over.
                 value = f"{literal(text)}::{sql_type(SCHEMA.field(name).type, name)}"
-                found = client.execute(f"SELECT count(*) FROM lake.t WHERE {name} = {value}").fetchall()
-                assert found == [(2,)], (name, text)
+                rows = client.execute(f"SELECT count(*) FROM lake.t WHERE {name} = {value}").fetchall()
+                assert rows == [(2,)], (name, text)
 
 
 def test_time_travel_and_changes_are_the_same(twins: Twins) -> None:

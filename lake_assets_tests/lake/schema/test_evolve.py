@@ -77,9 +77,9 @@ def test_concurrent_runs_make_each_change_once(
         create_table(lake, TABLE, SCHEMA, REGION)
 
     def change(number: int) -> list[str]:
-        found = pa.schema([("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
+        result = pa.schema([("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
         with opened().open() as lake:
-            return [str(c) for c in evolve_table(lake, TABLE, [("x", found)], REGION, f"run {number}")]
+            return [str(c) for c in evolve_table(lake, TABLE, [("x", result)], REGION, f"run {number}")]
 
     with ThreadPoolExecutor(4) as pool:
         made = [change for changes in pool.map(change, range(4)) for change in changes]
