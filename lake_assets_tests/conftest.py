@@ -72,5 +72,5 @@ def _needs_server(item: pytest.Function) -> bool:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two more than there are cores: a worker often waits, for a daemon's next tick or a server that is away."""
-    return (os.cpu_count() or 1) + 2
+    """One more than there are cores: a worker often waits, for a daemon's next tick or a server that is away."""
+    return (os.cpu_count() or 1) + 1
