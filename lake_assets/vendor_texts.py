@@ -1,4 +1,4 @@
-"""Tables of the texts by which errors of other programs are told apart, a table a vendor."""
+"""Tables of the texts that identify errors of other programs, one table for each vendor."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -24,7 +24,7 @@ from lake_assets_tests.world_fixtures import impatient, local_world, s3_location
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
 # Nor does a process for a test or two need a pool of threads for matrices.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# SQLite waits for the disk at each commit, and Dagster's instances commit often. Memory needs no waiting.
+# SQLite syncs to the disk at each commit, and Dagster's instances commit often. In memory that takes no time.
 _MEMORY = Path("/dev/shm")
 if "TMPDIR" not in os.environ and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > 8 * 2**30:
     os.environ["TMPDIR"] = str(_MEMORY)

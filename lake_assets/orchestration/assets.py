@@ -213,7 +213,7 @@ class _Run:
                 self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
             self.passed_over += 1
-            self._log(f"{label} passed over: nothing has landed yet")
+            self._log(f"{label} left out: nothing has landed yet")
 
     def _log(self, line: str) -> None:
         self.progress.append(line)

@@ -25,7 +25,7 @@ from lake_assets.storage.store import Store
 BATCH_ROWS = 131_072
 WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
 AHEAD = 4  # such objects are fetched before they are read
-FOOTERS = 16  # are read in parallel: each mostly waits for the store
+FOOTERS = 16  # read in parallel: most of the time is network latency
 
 
 def read_shares(job: Job, shares: Sequence[Share], schema: pa.Schema, partition: Partition) -> Iterator[pa.RecordBatch]:

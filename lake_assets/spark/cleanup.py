@@ -23,7 +23,7 @@ from lake_assets.storage.uploads import abort_uploads
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_LISTINGS = 16  # in parallel: a listing mostly waits for the store
+_LISTINGS = 16  # in parallel: most of the time is network latency
 _PATIENCE = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
 _TICK = pause_between(0.1, 0.1)
 

@@ -16,7 +16,7 @@ from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
 
-LISTINGS = 16  # in parallel: a listing mostly waits for the store
+LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an editor and `dg check yaml` are told never refuses what the models take."""
+"""The schema for editors and `dg check yaml` never refuses a config that the models accept."""
 
 import re
 

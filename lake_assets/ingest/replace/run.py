@@ -34,7 +34,7 @@ GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
 
 COMMITS = 25  # for each time the lake is opened; another process may need a DuckDB-file catalog too
-LISTINGS = 16  # in parallel: a listing mostly waits for the store
+LISTINGS = 16  # in parallel: most of the time is network latency
 
 
 class ReplaceRun:
