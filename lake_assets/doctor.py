@@ -23,7 +23,7 @@ from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.duckdb_engine import open_engine
+from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
 from lake_assets.lake.failures import catalog_location
@@ -154,8 +154,9 @@ def _extensions() -> Iterator[Finding]:
 
 
 def _loads(name: str) -> str:
+    origin = find_extension(name).origin
     with open_engine((name,)):
-        return f"loads into DuckDB {duckdb.__version__}"
+        return f"loads into DuckDB {duckdb.__version__}, from {origin}"
 
 
 def _cache() -> str:

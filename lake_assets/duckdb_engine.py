@@ -1,19 +1,24 @@
 """DuckDB engines with the extensions of the installed wheels.
 
-Nothing is downloaded at run time: `LOAD` reads the extension file of the wheel, and DuckDB's own installation is off.
+The package index has wheels of the extensions for some versions of DuckDB; with these nothing is downloaded at run
+time. For another version the extension is taken from DuckDB's own folder (`~/.duckdb/extensions`), and installed there
+by DuckDB, from its repository, where it is missing.
 """
 
 import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import duckdb
 
 from lake_assets.errors import CatalogError
 
 _TRIES = 6  # of a request to an object store
+_REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's core extensions
 
 # Extension files whose signature DuckDB has verified in this process: path, inode, size, time of the last change.
 _verified: set[tuple[Path, int, int, int]] = set()
@@ -36,23 +41,62 @@ def glob_literal(path: str) -> str:
     return re.sub(r"[\[*?]", lambda m: f"[{m[0]}]", path)
 
 
-def extension_file(name: str) -> Path:
-    """The file of an extension in its wheel.
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """The file of an extension for the running DuckDB, and where it comes from."""
+
+    file: Path
+    origin: Literal["its wheel", "DuckDB's folder", "DuckDB's repository"]
+
+
+def find_extension(name: str) -> Extension:
+    """The extension for the running version of DuckDB.
+
+    It is the file of the wheel `duckdb-extension-…`, if that is of this version; else the file in DuckDB's own folder;
+    else DuckDB downloads it there.
 
     Raises:
-        CatalogError: the wheel is not installed, or is not of the running DuckDB's version.
+        CatalogError: there is no such file, and DuckDB cannot download it.
     """
-    package = f"duckdb_extension_{name}"
-    spec = importlib.util.find_spec(package)
-    wheel = f"{package.replace('_', '-')}=={duckdb.__version__}"
+    if (file := _wheel_file(name)) is not None:
+        return Extension(file, "its wheel")
+    with duckdb.connect(config={"autoinstall_known_extensions": "false"}) as connection:
+        if (file := _installed_file(connection, name)) is not None:
+            return Extension(file, "DuckDB's folder")
+        try:
+            connection.execute(f"INSTALL {identifier(name)}{_REPOSITORY}")
+        except duckdb.Error as error:
+            raise _not_found(name, error) from error
+        file = _installed_file(connection, name)
+    assert file is not None  # noqa: S101 - DuckDB has installed it
+    return Extension(file, "DuckDB's repository")
+
+
+def _wheel_file(name: str) -> Path | None:
+    """The file in the extension's wheel, if one of the running DuckDB's version is installed."""
+    spec = importlib.util.find_spec(f"duckdb_extension_{name}")
     if spec is None or spec.origin is None:
-        raise CatalogError(f"DuckDB's extension {name} is not installed:", f"pip install '{wheel}'.")
+        return None
     file = Path(spec.origin).parent / "extensions" / f"v{duckdb.__version__}" / f"{name}.duckdb_extension"
-    if not file.is_file():
-        raise CatalogError(
-            f"DuckDB's extension {name} is not of DuckDB's version {duckdb.__version__}:", f"pip install '{wheel}'."
-        )
-    return file
+    return file if file.is_file() else None
+
+
+def _installed_file(connection: duckdb.DuckDBPyConnection, name: str) -> Path | None:
+    """The file in DuckDB's own folder for its version and platform, if it is there."""
+    paths = connection.execute(
+        "SELECT install_path FROM duckdb_extensions() WHERE extension_name = ? AND installed", [name]
+    ).fetchall()
+    return Path(paths[0][0]) if paths else None
+
+
+def _not_found(name: str, error: duckdb.Error) -> CatalogError:
+    version = duckdb.__version__
+    reason = str(error).split("\n", 1)[0]
+    return CatalogError(
+        f"there is no extension {name} for DuckDB {version}, neither a wheel nor a file in DuckDB's folder ({reason}):",
+        f"pip install 'duckdb-extension-{name.replace('_', '-')}=={version}', or copy ~/.duckdb/extensions/v{version} "
+        f"from a machine with a network, on which DuckDB has run INSTALL {name}.",
+    )
 
 
 def _identity(file: Path) -> tuple[Path, int, int, int]:
@@ -61,7 +105,7 @@ def _identity(file: Path) -> tuple[Path, int, int, int]:
 
 
 def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
-    """A new in-memory engine with these extensions, which installs nothing and reads no Python variables.
+    """A new in-memory engine with these extensions, which reads no Python variables.
 
     It has one thread. Nearly all statements are small queries of a catalog, for each of which DuckLake runs a dozen
     others. With two threads each takes 1.4 times as long, and twice the processor time on a busy machine, because the
@@ -71,9 +115,9 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
     file is verified once a process, and again if it has changed.
 
     Raises:
-        CatalogError: an extension is not installed or does not load.
+        CatalogError: an extension is not found or does not load.
     """
-    files = {name: extension_file(name) for name in extensions}
+    files = {name: find_extension(name).file for name in extensions}
     known = all(_identity(file) in _verified for file in files.values())
     connection = duckdb.connect(
         config={

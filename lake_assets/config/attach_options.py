@@ -1,6 +1,7 @@
 """The options of DuckLake's ATTACH that a lake may set.
 
-Source: DuckLake's manual ("Connecting"); each option was tried with the extension of DuckDB 1.5.5.
+Source: DuckLake's manual ("Connecting"). Each option was tried with the extension of DuckDB 1.5.5, other than
+`ducklake_version`, which needs DuckDB 2.
 """
 
 import difflib
@@ -9,6 +10,9 @@ from collections.abc import Callable, Mapping
 from lake_assets.config.fields import check_identifier
 
 METADATA_SCHEMA = "metadata_schema"
+DUCKLAKE_VERSION = "ducklake_version"
+
+DUCKLAKE_VERSIONS = ("1.0", "1.1")  # of the specification; the second needs DuckDB 2
 
 OptionValue = bool | int | str | dict[str, bool | int | str]
 
@@ -28,6 +32,10 @@ def _name(value: object) -> bool:
         return False
 
 
+def _version(value: object) -> bool:
+    return value in DUCKLAKE_VERSIONS
+
+
 def _map(value: object) -> bool:
     return isinstance(value, dict) and all(check_identifier(key) for key in value)
 
@@ -36,6 +44,7 @@ _KNOWN: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "automatic_migration": (_boolean, "true or false"),
     "busy_timeout": (_count, "a number of milliseconds"),
     "data_inlining_row_limit": (_count, "a number of rows"),
+    DUCKLAKE_VERSION: (_version, "'1.0' or '1.1', in quotes"),
     "encrypted": (_boolean, "true or false"),
     "metadata_parameters": (_map, "a mapping of the catalog database's own options"),
     METADATA_SCHEMA: (_name, "the name of a schema of the catalog's database: letters, digits and underscores"),

@@ -8,6 +8,10 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import duckdb
+from packaging.version import Version
+
+from lake_assets.config.attach_options import DUCKLAKE_VERSION
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
@@ -102,6 +106,9 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
 
     The data path is always absolute: with a relative one DuckLake's own orphan clean-up deletes live files that have an
     absolute path. A lake that MotherDuck manages is a database of the server, and has no options.
+
+    Raises:
+        ConfigError: `ducklake_version` names a version that the installed extension does not have.
     """
     if lake.is_managed:
         return f"ATTACH IF NOT EXISTS {literal(f'md:{alias(lake)}')}"
@@ -114,12 +121,30 @@ def attach_statement(lake: Lake, *, read_only: bool = False) -> str:
     if read_only:
         options["READ_ONLY"] = "true"
     for name, value in lake.attach_options.items():
+        if name == DUCKLAKE_VERSION and not _has_versions(str(value)):
+            continue
         if isinstance(value, dict):
             options |= {f"META_{parameter.upper()}": _value(text) for parameter, text in value.items()}
         else:
             options[name.upper()] = _value(value)
     listed = ", ".join(f"{name} {value}" for name, value in options.items())
     return f"ATTACH {literal('ducklake:' + _metadata(lake.catalog))} AS {ALIAS} ({listed})"
+
+
+def _has_versions(version: str) -> bool:
+    """Whether DuckLake's extension has a choice of versions; that of DuckDB 1 has 1.0 only, and no such option.
+
+    Raises:
+        ConfigError: the extension does not have this version.
+    """
+    if Version(duckdb.__version__).major > 1:
+        return True
+    if version != "1.0":
+        raise ConfigError(
+            f"attach_options: DuckLake {version} needs DuckDB 2, and DuckDB {duckdb.__version__} is installed:",
+            "install a newer duckdb with its extensions, or leave ducklake_version out.",
+        )
+    return False
 
 
 def data_path(lake: Lake) -> str:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.duckdb_engine import extension_file
+from lake_assets.duckdb_engine import find_extension
 from lake_assets.ingest.index.run import index_all
 from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
@@ -81,7 +81,7 @@ def _plain(landing: Path, work: Path) -> tuple[Callable[[], None], Callable[[], 
     """The extension alone: a table is made as ours is, and all files are added by one call."""
     client = duckdb.connect()
     for name in ("ducklake", "sqlite_scanner"):
-        client.execute(f"LOAD '{extension_file(name)}'")
+        client.execute(f"LOAD '{find_extension(name).file}'")
     glob = f"{landing}/*/*/*.parquet"
 
     def begin() -> None:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.duckdb_engine import extension_file
+from lake_assets.duckdb_engine import find_extension
 from lake_assets.ingest.api import ingest
 from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
@@ -91,7 +91,7 @@ class Bench:
         """Plain DuckDB on a DuckLake of its own: DELETE and INSERT in one transaction."""
         client = duckdb.connect()
         for name in ("ducklake", "sqlite_scanner"):
-            client.execute(f"LOAD '{extension_file(name)}'")
+            client.execute(f"LOAD '{find_extension(name).file}'")
         place = self.work / "plain"
         client.execute(f"ATTACH 'ducklake:sqlite:{place}.sqlite' AS lake (DATA_PATH '{place}/')")
         source = f"read_parquet('{self.glob}', hive_partitioning = true)"

@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import S3Storage
-from lake_assets.duckdb_engine import extension_file, open_engine
+from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.lake.attach import (
     attach_statement,
@@ -175,13 +175,30 @@ def test_ducklake_accepts_every_option_that_the_config_accepts(tmp_path: Path) -
     assert ("encrypted", "false") in options
 
 
-@pytest.mark.parametrize("option", ["create_if_not_exist", "encryption_socket", "ducklake_version"])
+@pytest.mark.parametrize("option", ["create_if_not_exist", "encryption_socket"])
 def test_ducklake_refuses_other_options(tmp_path: Path, option: str) -> None:
     with (
         open_engine(("ducklake",)) as engine,
         pytest.raises(duckdb.NotImplementedException, match="Unsupported option"),
     ):
         engine.execute(f"ATTACH 'ducklake:{tmp_path}/c.duckdb' AS lake (DATA_PATH '{tmp_path}', {option} 1)")
+
+
+@pytest.mark.parametrize(
+    ("installed", "version", "option"), [("1.5.5", "1.0", ""), ("2.0.0", "1.0", "'1.0'"), ("2.0.0", "1.1", "'1.1'")]
+)
+def test_the_version_of_a_new_catalog_is_an_option_of_duckdb_2(
+    monkeypatch: pytest.MonkeyPatch, installed: str, version: str, option: str
+) -> None:
+    monkeypatch.setattr(duckdb, "__version__", installed)
+
+    _, _, written = attach_statement(lake("/lake", ducklake_version=version)).partition("DUCKLAKE_VERSION ")
+    assert written.removesuffix(")") == option
+
+
+def test_a_catalog_of_version_1_1_needs_duckdb_2() -> None:
+    with pytest.raises(ConfigError, match=r"DuckLake 1\.1 needs DuckDB 2, and DuckDB 1\..* is installed"):
+        attach_statement(lake("/lake", ducklake_version="1.1"))
 
 
 def test_a_moved_lake_is_attached_with_override_data_path(tmp_path: Path) -> None:
@@ -240,7 +257,7 @@ def test_a_missing_token_is_an_error_that_names_the_variable(monkeypatch: pytest
 
 def test_the_wheels_of_all_extensions_are_of_one_version() -> None:
     for name in ("ducklake", "httpfs", "sqlite_scanner", "postgres_scanner", "aws", "azure", "motherduck"):
-        assert extension_file(name).is_file()
+        assert find_extension(name).origin == "its wheel"
 
 
 def test_the_credential_chain_opens_a_real_bucket(
