@@ -44,7 +44,7 @@ from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
-from lake_assets.spark.jobs import pass_through
+from lake_assets.spark.pass_through import pass_through
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject, Store

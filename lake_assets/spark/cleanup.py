@@ -1,19 +1,17 @@
-"""Removal of the files of failed tasks of a Spark job, at once, because no commit will use them.
+"""Removal of the files of a failed Spark job, at once, because no commit will use them.
 
 A job removes only its own files. Maintenance removes those that a killed process leaves.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import StorageError
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import Job, JobResult
@@ -21,27 +19,9 @@ from lake_assets.retrying import Limit, pause_between, poll
 from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 
-Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 _LISTINGS = 16  # in parallel: most of the time is network latency
 _PATIENCE = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
 _TICK = pause_between(0.1, 0.1)
-
-
-def discarding(storage: AnyStorage, task: Task) -> Task:
-    """Wrap the function of a `mapInArrow`, so that the files in the column `uri` of a failed task are removed."""
-
-    def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written: list[str] = []
-        try:
-            for rows in task(batches):
-                written += [uri for uri in rows.column("uri").to_pylist() if uri is not None]
-                yield rows
-        except BaseException:
-            discard(storage, written)
-            raise
-
-    return attempt
 
 
 def discard_failed(job: Job, results: Sequence[JobResult]) -> None:

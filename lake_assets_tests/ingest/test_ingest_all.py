@@ -20,7 +20,7 @@ from lake_assets.ingest.partition_run import Outcome, passing_on_interrupts
 from lake_assets.ingest.replace import write_step as writing
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.report.state import read_state
-from lake_assets.spark.jobs import pass_through
+from lake_assets.spark.pass_through import pass_through
 from lake_assets_tests.world import NW, SW, World, sales
 
 DATE = {"type": "date", "start": "2026-02-01"}

@@ -19,8 +19,9 @@ from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.maintenance.run import maintain
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, PartitionJob, StagingKey
+from lake_assets.parquet.task import Report, discarding
 from lake_assets.parquet.write import write_files
-from lake_assets.spark.cleanup import discard_job, discarding
+from lake_assets.spark.cleanup import discard_job
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -127,13 +128,13 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
     job = job_on(local)
     kept = {file.uri for file in write_files(batches(1), job, "main/t/")}
 
-    def task(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for fails in (False, True):
+    def reports() -> Iterator[Report]:
+        for index, fails in enumerate((False, True)):
             for file in write_files(batches(2, fails=fails), job, "main/t/"):
-                yield pa.RecordBatch.from_pylist([{"uri": file.uri}])
+                yield Report(index, file)
 
     with pytest.raises(RuntimeError, match="the source failed"):
-        list(discarding(local, task)(iter(())))
+        list(discarding(local, reports()))
 
     assert files(local) == kept
 
@@ -203,7 +204,7 @@ def test_the_files_of_a_job_that_failed_as_a_whole_are_removed(
         left.append(len(local_world.data_files()))
         discard_job(spark, job)
 
-    monkeypatch.setattr("lake_assets.spark.jobs.discard_job", discard)
+    monkeypatch.setattr("lake_assets.spark.tasks.discard_job", discard)
     local_world.options = {
         "target_file_size": "1MiB",
         "transform": {"sql": "SELECT id, 1 / (total + 1) AS total, region, date FROM source"},

@@ -27,7 +27,8 @@ from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.parquet.read import read_schema, read_schemas
 from lake_assets.parquet.schema_fit import Fitter, united
 from lake_assets.spark.failures import spark_errors
-from lake_assets.spark.jobs import RESULT, apply_transform, pass_through, result_schema, source_frame, transformed
+from lake_assets.spark.pass_through import pass_through
+from lake_assets.spark.transform import RESULT, apply_transform, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

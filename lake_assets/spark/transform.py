@@ -1,13 +1,10 @@
-"""The two Spark jobs: pass-through and transform.
+"""The transform job: tasks read with Arrow, Spark SQL or a function transforms the DataFrame, and tasks write it.
 
-Pass-through: each task reads its share and writes its files with Arrow, and the rows never enter the JVM. Transform:
-tasks read with Arrow, Spark SQL or a function transforms the DataFrame, and tasks write with the same writer.
+The reader and the writer are those of the pass-through job.
 """
 
-import base64
-import json
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -15,67 +12,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from lake_assets import errors
 from lake_assets.config.streams import Transform
-from lake_assets.errors import (
-    LakeAssetsError,
-    SchemaDriftError,
-    SchemaError,
-    StorageUnreachableError,
-    TransformError,
-)
+from lake_assets.errors import SchemaError, TransformError
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import DataFile, Job, JobResult, shares, spark_tasks
+from lake_assets.parquet.job import Job, JobResult, shares
 from lake_assets.parquet.read import read_shares
 from lake_assets.parquet.schema_fit import Fitter, typed_value
-from lake_assets.parquet.write import write_files
-from lake_assets.spark.cleanup import Task, discard_failed, discard_job, discarding
+from lake_assets.parquet.task import Report, reported, write
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
+from lake_assets.spark.tasks import run_on_rows, spark_cores
 
 RESULT = "the transform's result"
 Result = TypeVar("Result")
-
-_NUMBERS, _TEXTS = ("partition", "rows", "size"), ("uri", "error", "drift")
-_REPORT = pa.schema({name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS})
-
-
-def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
-    """Rewrite the objects of all partitions as data files of the table, in one Spark job.
-
-    Args:
-        spark: the session.
-        job: the partitions and the storages.
-        cores: the number of tasks for a partition that fits into fewer files; all cores of the session when None.
-
-    Returns:
-        A result for each partition of the job, in order. A partition that fails does not affect the others.
-
-    Raises:
-        StorageUnreachableError: a storage failed at each attempt of a task.
-        LakeAssetsError: as `spark_errors`.
-    """
-    with spark_errors():
-        cores = cores or spark_cores(spark)
-    bins = [
-        (index, tuple(share))
-        for index, partition in enumerate(job.partitions)
-        for share in shares(partition.objects, job.target_file_size, cores)
-    ]
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                index, own = bins[number]
-                partition = job.partitions[index]
-                rows = read_shares(job, own, job.schema, partition.partition)
-                yield from _reported(index, lambda p=partition, r=rows: _write(r, job, p.destination))  # type: ignore[misc]
-
-    size = sum(obj.size for partition in job.partitions for obj in partition.objects)
-    tasks = spark_tasks(len(bins), size, cores)
-    with spark_errors():
-        return _collect(spark, spark.range(0, len(bins), 1, numPartitions=tasks), task, job)
 
 
 def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
@@ -89,21 +37,20 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     names = frame.columns
     schema = result_schema(frame)
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        fitter = Fitter(schema, job.schema, partition.partition, RESULT, evolves=job.evolves)
+        columns = [*fitter.columns, *fitter.partition_columns]
+        for batch in batches:
+            yield fitter.fit(batch.rename_columns(names).select(columns))
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
         pa.set_cpu_count(1)
-
-        def write() -> Iterable[DataFile]:
-            fitter = Fitter(schema, job.schema, partition.partition, RESULT, evolves=job.evolves)
-            columns = [*fitter.columns, *fitter.partition_columns]
-            rows = (fitter.fit(batch.rename_columns(names).select(columns)) for batch in batches)
-            return _write(rows, job, partition.destination)
-
-        yield from _reported(0, write)
+        return reported(0, write(fitted(batches), job, partition.destination))
 
     # Spark finds columns by name, and would read a column called a.b as the part b of a.
     numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
     with spark_errors(transform):
-        return _collect(frame.sparkSession, numbered, task, job)[0]
+        return run_on_rows(numbered, job, task)[0]
 
 
 def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataFrame:
@@ -170,66 +117,6 @@ def result_schema(frame: DataFrame) -> pa.Schema:
         return to_arrow_schema(frame.schema, timezone="UTC")
     except PySparkException as error:
         raise refused_result(error) from error
-
-
-def spark_cores(spark: SparkSession) -> int:
-    """The number of tasks that the session runs in parallel, as far as Spark knows it."""
-    configured = spark.conf.get("spark.default.parallelism", None)
-    return int(configured) if configured else int(spark.sparkContext.defaultParallelism)
-
-
-def _write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
-    return write_files(rows, job, folder) if job.key is None else stage_files(rows, job, folder)
-
-
-def _reported(index: int, work: Callable[[], Iterable[DataFile]]) -> Iterator[pa.RecordBatch]:
-    """The task's files as rows. A permanent error is a row too; a temporary one is raised, and Spark tries again."""
-    try:
-        for file in work():
-            yield _row(partition=index, uri=file.uri, rows=file.rows, size=file.size)
-    except StorageUnreachableError:
-        raise
-    except LakeAssetsError as error:
-        drift = error.schemas if isinstance(error, SchemaDriftError) else []
-        schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in drift]
-        text = json.dumps([type(error).__name__, error.problem, error.hint])
-        yield _row(partition=index, error=text, drift=json.dumps(schemas))
-
-
-def _row(**values: object) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([values], schema=_REPORT)
-
-
-def _collect(spark: SparkSession, frame: DataFrame, task: Task, job: Job) -> list[JobResult]:
-    """Run the tasks and collect their results; files that will not be committed are removed."""
-    report = frame.mapInArrow(discarding(job.storage, task), from_arrow_schema(_REPORT))
-    try:
-        rows = report.collect()
-    except Exception:
-        discard_job(spark, job)
-        raise
-    results = [JobResult() for _ in job.partitions]
-    for row in rows:
-        result = results[row["partition"]]
-        if row["error"] is None:
-            result.files.append(DataFile(row["uri"], row["rows"], row["size"]))
-        else:
-            _add_error(result, row["error"], row["drift"])
-    discard_failed(job, results)
-    return results
-
-
-def _add_error(result: JobResult, text: str, drift: str) -> None:
-    """Keep the first error. Schema drifts of several tasks are combined, and any other error replaces them."""
-    name, problem, hint = json.loads(text)
-    schemas = [(origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(drift)]
-    known = result.error
-    if isinstance(known, SchemaDriftError) and schemas:
-        known.with_more(schemas)
-    elif schemas and known is None:
-        result.error = SchemaDriftError(problem, hint, schemas)
-    elif not schemas and (known is None or isinstance(known, SchemaDriftError)):
-        result.error = getattr(errors, name)(problem, hint)
 
 
 def _constants(partition: Partition) -> dict[str, pa.Scalar]:

@@ -1,0 +1,79 @@
+"""The work of one task of a job: it reads landed objects, and writes data files. Spark only distributes the work."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import LakeAssetsError, StorageUnreachableError
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.attempt import discard
+from lake_assets.parquet.encrypted import stage_files
+from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.read import read_shares
+from lake_assets.parquet.write import write_files
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Shares of one partition's objects, whose rows one task writes as files of their own."""
+
+    index: int  # of the partition in the job
+    partition: Partition
+    destination: str  # as in `PartitionJob`
+    shares: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a task reports about a partition: a complete file, or an error that would come again."""
+
+    index: int  # of the partition in the job
+    file: DataFile | None = None
+    error: LakeAssetsError | None = None
+
+
+Task = Callable[[Iterator[Bin]], Iterator[Report]]
+"""Does the work of some bins. It pickles, and runs in a Python worker of Spark."""
+
+
+def encode(job: Job, bins: Iterable[Bin]) -> Iterator[Report]:
+    """Rewrite the rows of the bins as data files of the table.
+
+    Raises:
+        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    """
+    pa.set_cpu_count(1)
+    for item in bins:
+        rows = read_shares(job, item.shares, job.schema, item.partition)
+        yield from reported(item.index, write(rows, job, item.destination))
+
+
+def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
+    """Write the rows as data files of the table, or as staged files."""
+    return write_files(rows, job, folder) if job.key is None else stage_files(rows, job, folder)
+
+
+def reported(index: int, files: Iterable[DataFile]) -> Iterator[Report]:
+    """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again."""
+    try:
+        for file in files:
+            yield Report(index, file)
+    except StorageUnreachableError:
+        raise
+    except LakeAssetsError as error:
+        yield Report(index, error=error)
+
+
+def discarding(storage: AnyStorage, reports: Iterable[Report]) -> Iterator[Report]:
+    """The reports of a task; if the task fails, the files that it has reported are removed."""
+    written: list[str] = []
+    try:
+        for report in reports:
+            if report.file is not None:
+                written.append(report.file.uri)
+            yield report
+    except BaseException:
+        discard(storage, written)
+        raise

@@ -1,0 +1,116 @@
+"""Tasks of `parquet/task.py` in Spark: by an RDD in a classic session, and by a DataFrame through Spark Connect.
+
+An RDD of Python objects starts sooner than a DataFrame: it needs no plan, no generated code and no Arrow stream. Spark
+Connect has no RDDs.
+"""
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lake_assets import errors
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.parquet.job import DataFile, Job, JobResult
+from lake_assets.parquet.task import Bin, Report, Task, discarding
+from lake_assets.spark.cleanup import discard_failed, discard_job
+
+_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift")
+_ROW = pa.schema({name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS})
+
+ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[Report]]
+"""A task that gets rows of a DataFrame."""
+
+
+def run_tasks(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], tasks: int) -> list[JobResult]:
+    """Run the task over all bins, in one Spark job; files that will not be committed are removed.
+
+    Returns:
+        A result for each partition of the job, in order.
+
+    Raises:
+        PySparkException, Py4JError: the job failed, or Spark ended.
+    """
+    if isinstance(spark, SparkSession):
+        numbered = spark.sparkContext.parallelize(bins, tasks)
+        return _results(spark, job, lambda: numbered.mapPartitions(partial(_discarded, job.storage, task)).collect())
+    numbers = spark.range(0, len(bins), 1, numPartitions=tasks)
+    return run_on_rows(numbers, job, partial(_of_numbers, task, bins))
+
+
+def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
+    """Run the task over the rows of a DataFrame; the rest as `run_tasks`."""
+
+    def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from map(_as_row, discarding(job.storage, task(batches)))
+
+    report = frame.mapInArrow(attempt, from_arrow_schema(_ROW))
+    return _results(frame.sparkSession, job, lambda: map(_from_row, report.collect()))
+
+
+def spark_cores(spark: SparkSession) -> int:
+    """The number of tasks that the session runs in parallel, as far as Spark knows it."""
+    configured = spark.conf.get("spark.default.parallelism", None)
+    return int(configured) if configured else int(spark.sparkContext.defaultParallelism)
+
+
+def _discarded(storage: AnyStorage, task: Task, bins: Iterator[Bin]) -> Iterator[Report]:
+    return discarding(storage, task(bins))
+
+
+def _of_numbers(task: Task, bins: Sequence[Bin], batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
+    return task(bins[number] for batch in batches for number in batch.column(0).to_pylist())
+
+
+def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Report]]) -> list[JobResult]:
+    try:
+        reports = list(collect())
+    except Exception:
+        discard_job(spark, job)
+        raise
+    results = [JobResult() for _ in job.partitions]
+    for report in reports:
+        result = results[report.index]
+        if report.file is not None:
+            result.files.append(report.file)
+        elif report.error is not None:
+            result.error = _first_error(result.error, report.error)
+    discard_failed(job, results)
+    return results
+
+
+def _first_error(known: Exception | None, error: LakeAssetsError) -> Exception:
+    """The error of a partition. Schema drifts of several tasks are combined, and any other error replaces them."""
+    if isinstance(error, SchemaDriftError):
+        if isinstance(known, SchemaDriftError):
+            return known.with_more(error.schemas)
+        return known or error
+    return error if known is None or isinstance(known, SchemaDriftError) else known
+
+
+def _as_row(report: Report) -> pa.RecordBatch:
+    values: dict[str, object] = {"index": report.index}
+    if report.file is not None:
+        values |= {"uri": report.file.uri, "rows": report.file.rows, "size": report.file.size}
+    if report.error is not None:
+        drift = report.error.schemas if isinstance(report.error, SchemaDriftError) else []
+        schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in drift]
+        text = json.dumps([type(report.error).__name__, report.error.problem, report.error.hint])
+        values |= {"error": text, "drift": json.dumps(schemas)}
+    return pa.RecordBatch.from_pylist([values], schema=_ROW)
+
+
+def _from_row(row: Row) -> Report:
+    if row["error"] is None:
+        return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"]))
+    name, problem, hint = json.loads(row["error"])
+    schemas = [
+        (origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(row["drift"])
+    ]
+    error = SchemaDriftError(problem, hint, schemas) if schemas else getattr(errors, name)(problem, hint)
+    return Report(row["index"], error=error)

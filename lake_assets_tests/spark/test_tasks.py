@@ -1,0 +1,67 @@
+"""The two ways of a job through Spark, RDD and DataFrame, have the same results."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
+from lake_assets.parquet.job import DataFile, Job, PartitionJob
+from lake_assets.parquet.task import Bin, Report
+from lake_assets.spark.tasks import run_tasks
+from lake_assets_tests.world import NW, World
+
+A, B = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.string())])
+
+REPORTS = {
+    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40)) for n in range(3)],
+    "error": [Report(1, error=StorageError("no such name.", "correct it."))],
+    "drift": [
+        Report(2, error=SchemaDriftError("new columns:", "run it again.", [(f"object {n}", schema)]))
+        for n, schema in enumerate((A, B, A))
+    ],
+    "drift and error": [
+        Report(3, error=SchemaDriftError("new:", "", [("x", A)])),
+        Report(3, error=SchemaError("bad.")),
+    ],
+}
+
+
+class Frames:
+    """A session without RDDs, as that of Spark Connect."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def range(self, *args: int, **options: int) -> DataFrame:
+        return self._spark.range(*args, **options)
+
+
+def reports_of(bins: Iterator[Bin]) -> Iterator[Report]:
+    for item in bins:
+        yield from list(REPORTS.values())[item.index]
+
+
+@pytest.mark.parametrize("way", ["rdd", "frame"])
+def test_files_and_errors_come_back_as_the_tasks_reported_them(
+    spark: SparkSession, local_world: World, tmp_path: Path, way: str
+) -> None:
+    """Pickled by reference, as the package's own tasks are: the workers import this module."""
+    partition = local_world.partition(NW)
+    storage = LocalStorage(path=str(tmp_path))
+    parts = tuple(PartitionJob(partition, (), "main/t/") for _ in REPORTS)
+    job = Job("run", storage, storage, A, "none", 1, parts)
+    bins = [Bin(index, partition, "main/t/", ()) for index in range(len(REPORTS))]
+    session = spark if way == "rdd" else Frames(spark)
+
+    files, error, drift, both = run_tasks(session, job, reports_of, bins, 2)  # type: ignore[arg-type]
+
+    assert files.files == [report.file for report in REPORTS["files"]]
+    assert isinstance(error.error, StorageError)
+    assert str(error.error) == "no such name. correct it."
+    assert isinstance(drift.error, SchemaDriftError)
+    assert drift.error.schemas == [("object 0", A), ("object 1", B)]
+    assert type(both.error) is SchemaError
