@@ -81,6 +81,7 @@ class DataFile:
     uri: str
     rows: int
     size: int  # bytes
+    is_copy: bool = False  # of a landed object; the others are encoded
 
 
 @dataclass(slots=True)

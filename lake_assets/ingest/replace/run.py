@@ -199,6 +199,7 @@ class ReplaceRun:
             # If the rows are staged, only the commit knows what is written.
             files_written=None if self.writer.staging else len(run.files),
             bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
+            files_copied=sum(file.is_copy for file in run.files),
         )
         self._replace(lake, run)
 
@@ -229,7 +230,7 @@ class ReplaceRun:
                 raise empty_source(self.stream, run.partition, decision)
             case "clear":
                 run.files = []
-                run.update(status="committed", row_count=0, files_written=0, bytes_written=0)
+                run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
                 self._replace(lake, run)
             case _:
                 self._skip(lake, [run])

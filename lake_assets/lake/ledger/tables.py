@@ -2,7 +2,7 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -50,6 +50,7 @@ class LedgerRow:
     started_at: dt.datetime
     finished_at: dt.datetime | None = None
     error: str | None = None
+    files_copied: int | None = None  # of the files written, those that are copies of landed objects
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
         """The row of a run that commits now, with its snapshot."""
@@ -99,34 +100,53 @@ def claim(session: LakeSession, row: LedgerRow) -> None:
 
 
 def create_ledger(session: LakeSession) -> None:
-    """Create the ledger and the manifest table if they do not exist.
+    """Create the ledger and the manifest table if they do not exist, and add columns that an older version lacks.
 
     Raises:
         CatalogError: the catalog refuses.
     """
-    tables = {
-        ledger_table(session.config): LEDGER_COLUMNS,
-        manifest_table(session.config): MANIFEST_COLUMNS,
-    }
-    claims = claim_table(session.config)
-    if session.config.is_managed:
+    config = session.config
+    tables = {ledger_table(config): LEDGER_COLUMNS, manifest_table(config): MANIFEST_COLUMNS}
+    claims = claim_table(config)
+    if config.is_managed:
         tables[claims] = {"run_id": "VARCHAR"}
-    if all(session.exists(table) for table in tables):
+    if not any(_lacking(session, tables).values()):
         return
 
     def create() -> None:
         with session.transaction():
-            schema = f"{identifier(session.alias)}.{identifier(session.config.ledger_schema)}"
+            schema = f"{identifier(session.alias)}.{identifier(config.ledger_schema)}"
             session.rows(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-            for table, columns in tables.items():
-                listed = ", ".join(f'"{name}" {sql}' for name, sql in columns.items())
-                session.rows(f"CREATE TABLE IF NOT EXISTS {table.sql} ({listed})")
-            if claims in tables:
-                session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
+            for table, lacking in _lacking(session, tables).items():
+                if len(lacking) == len(tables[table]):
+                    listed = ", ".join(f'"{name}" {sql}' for name, sql in tables[table].items())
+                    session.rows(f"CREATE TABLE {table.sql} ({listed})")
+                    if table == claims:
+                        session.rows(f"INSERT INTO {claims.sql} VALUES ('')")  # noqa: S608 - a quoted name
+                    continue
+                for name in lacking:
+                    session.rows(f"ALTER TABLE {table.sql} ADD COLUMN {identifier(name)} {tables[table][name]}")
         for table in tables:
             set_option(session, table, "data_inlining_row_limit", INLINED_ROWS)
 
     under_lock(session, create, "the ledger's tables")
+
+
+def _lacking(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> dict[TableName, list[str]]:
+    """The columns that each table lacks; all of them if there is no table."""
+    config = session.config
+    present = {
+        (table, column)
+        for table, column in session.rows(
+            "SELECT lower(table_name), lower(column_name) FROM information_schema.columns "
+            "WHERE table_catalog = ? AND lower(table_schema) = lower(?)",
+            [session.alias, config.ledger_schema],
+        )
+    }
+    return {
+        table: [name for name in columns if (table.table.lower(), name) not in present]
+        for table, columns in tables.items()
+    }
 
 
 def set_option(session: LakeSession, table: TableName, option: str, value: object) -> None:
@@ -205,7 +225,8 @@ def read_ledger(
     table = ledger_table(session.config)
     if not session.exists(table):
         raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
-    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    absent = _lacking(session, {table: LEDGER_COLUMNS})[table]  # until the first run of this version adds them
+    names = ", ".join(f'NULL AS "{name}"' if name in absent else f'"{name}"' for name in LEDGER_COLUMNS)
     rows = session.rows(
         f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
         "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "

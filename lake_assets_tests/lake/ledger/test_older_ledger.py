@@ -1,0 +1,110 @@
+"""A lake whose ledger an older version made gets the columns that it lacks, once, without a command."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from lake_assets.lake.commit import strategy as commit
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, create_ledger
+from lake_assets.lake.session import DuckLake
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import NW, SW, World, sales
+
+FIRST_RELEASE = {
+    "run_id": "VARCHAR",
+    "run_at": "TIMESTAMPTZ",
+    "stream": "VARCHAR",
+    "source_glob": "VARCHAR",
+    "destination_table": "VARCHAR",
+    "partition_columns": "VARCHAR",
+    "load_partition": "VARCHAR",
+    "mode": "VARCHAR",
+    "status": "VARCHAR",
+    "on_empty": "VARCHAR",
+    "row_count": "BIGINT",
+    "rows_before": "BIGINT",
+    "source_files": "BIGINT",
+    "source_bytes": "BIGINT",
+    "files_written": "BIGINT",
+    "bytes_written": "BIGINT",
+    "source_fingerprint": "VARCHAR",
+    "snapshot_id": "BIGINT",
+    "started_at": "TIMESTAMPTZ",
+    "finished_at": "TIMESTAMPTZ",
+    "error": "VARCHAR",
+}
+ADDED = [name for name in LEDGER_COLUMNS if name not in FIRST_RELEASE]
+PAIRS = [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")]
+
+
+def make_older_ledger(world: World) -> None:
+    """A lake with the ledger and the manifest of the first release, and a failed run of it."""
+    with DuckLake(world.config.lakes["test"]).open(create=True):
+        pass
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        columns = ", ".join(f"{name} {sql}" for name, sql in FIRST_RELEASE.items())
+        client.execute(f"CREATE TABLE lake.ingest_runs ({columns})")
+        client.execute(
+            "CREATE TABLE lake.ingest_files (run_id VARCHAR, stream VARCHAR, load_partition VARCHAR, uri VARCHAR, "
+            "etag VARCHAR, size BIGINT, last_modified TIMESTAMPTZ)"
+        )
+        for table in ("ingest_runs", "ingest_files"):
+            client.execute(f"CALL lake.set_option('data_inlining_row_limit', 1000, table_name => '{table}')")
+    run_as_first_release(world, "older-1")
+
+
+def run_as_first_release(world: World, run_id: str) -> None:
+    """Append a row as the extension strategy of the first release does it, by the names of its columns."""
+    row = {"run_id": run_id, "stream": "sales", "load_partition": world.partition(NW).path, "status": "failed"}
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        values = ", ".join(f"?::{sql}" for sql in FIRST_RELEASE.values())
+        client.execute(
+            f"INSERT INTO lake.ingest_runs ({', '.join(FIRST_RELEASE)}) VALUES ({values})",
+            [row.get(name) for name in FIRST_RELEASE],
+        )
+
+
+@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+def test_it_is_read_as_it_is_and_the_next_run_adds_the_columns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_older_ledger(world)
+    assert [(row.run_id, row.files_copied) for row in world.ledger()] == [("older-1", None)]
+    world.land(NW, sales(1))
+    world.land(SW, sales(2))
+
+    first = world.ingest(NW).row
+    run_as_first_release(world, "older-2")  # a process of the first release goes on writing
+    monkeypatch.setattr(commit, "STRATEGIES", (replace_directly,))  # which would say that it cannot
+    second = world.ingest(SW).row
+
+    assert {row.run_id: row.files_copied for row in world.ledger()} == {
+        "older-1": None,
+        "older-2": None,
+        first.run_id: 0,
+        second.run_id: 0,
+    }
+    assert world.ingest(SW).row.status == "skipped"
+
+
+@pytest.mark.parametrize("world", PAIRS, indirect=True, ids="-".join)
+def test_processes_that_race_add_them_once(world: World) -> None:
+    make_older_ledger(world)
+    barrier = Barrier(4)
+
+    def prepare() -> None:
+        lake = DuckLake(world.config.lakes["test"])
+        barrier.wait()
+        with lake.open() as session:
+            create_ledger(session)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(prepare) for _ in range(4)]:
+            done.result()
+
+    names = [name for name, *_ in world.query("DESCRIBE lake.ingest_runs")]
+    assert names == [*FIRST_RELEASE, *ADDED]
+    ((changes,),) = world.query(
+        "SELECT count(*) FROM lake.snapshots() WHERE list_contains(map_keys(changes), 'tables_altered')"
+    )
+    assert changes == 1
