@@ -11,11 +11,14 @@ PYTEST := $(BIN)/python -m pytest
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
+PEERS := lake_assets_tests/benchmarks/peers/locks
+# `make bench-peers ARGS='--quick'` and other options of the command.
+ARGS :=
 
-.PHONY: help install demo ui docs test quick kills lint format bench lock clean
+.PHONY: help install demo ui docs test quick kills lint format bench bench-peers lock lock-peers clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## make .venv from the locked requirements
 
@@ -61,10 +64,20 @@ format: $(STAMP)  ## let ruff format and fix
 bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and writer
 	$(BIN)/python -m lake_assets_tests.benchmarks
 
+bench-peers: $(STAMP)  ## this package beside its peers, each in an environment of its own, which pip makes the first time
+	$(BIN)/python -m lake_assets_tests.benchmarks.peers $(ARGS)
+
 lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o requirements.lock
 
+lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
+	$(BIN)/python -m pip install --quiet uv
+	for peer in $(basename $(wildcard $(PEERS)/*.in)); do \
+	  $(BIN)/uv pip compile $$peer.in --universal --python-version 3.11 --generate-hashes \
+	    --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o $$peer.lock || exit 1; \
+	done
+
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis

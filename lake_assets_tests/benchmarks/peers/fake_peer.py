@@ -1,0 +1,76 @@
+"""A peer for the tests: its table is a copy of the landed files. `FAKE_PEER` makes it wrong in one way."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from lake_assets_tests.benchmarks.peers.serve import Peer, Values, serve
+
+
+class FakePeer(Peer):
+    """Copies files."""
+
+    distributions = ("pyarrow",)
+
+    def create(self) -> None:
+        """Print, as libraries do; it must not get into the replies."""
+        print("a greeting")  # noqa: T201
+
+    def open(self) -> None:
+        """Nothing to do."""
+
+    def _folder(self, partition: Values) -> Path:
+        return self.place.folder.joinpath("table", *(f"{name}={value}" for name, value in partition.items()))
+
+    def refresh(self, partition: Values) -> None:
+        """Copy the objects, and be wrong if asked."""
+        folder = self._folder(partition)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        for path in self.place.objects(partition):
+            shutil.copy(path, folder)
+        self._wrong(os.environ.get("FAKE_PEER", ""), folder)
+
+    def _wrong(self, how: str, folder: Path) -> None:
+        first = min(folder.iterdir())
+        match how:
+            case "loses a row":
+                pq.write_table(pq.ParquetFile(first).read().slice(1), first)
+            case "doubles a row":
+                rows = pq.ParquetFile(first).read()
+                pq.write_table(rows.take([0, *range(1, rows.num_rows - 1), 0]), first)
+            case "changes a value":
+                rows = pq.ParquetFile(first).read()
+                position = rows.column_names.index("city")
+                column = rows["city"].to_pylist()
+                pq.write_table(rows.set_column(position, "city", [["Elsewhere", *column[1:]]]), first)
+            case "refuses":
+                raise RuntimeError("not today")
+            case "ends":
+                sys.stderr.write("out of memory\n")
+                os._exit(3)
+            case "hangs":
+                time.sleep(600)
+            case "works":
+                end = time.process_time() + 0.3
+                while time.process_time() < end:
+                    pass
+
+    def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
+        """Links."""
+        for file, partition in zip(files, partitions, strict=True):
+            self._folder(partition).mkdir(parents=True, exist_ok=True)
+            (self._folder(partition) / Path(file).name).hardlink_to(file)
+
+    def read_back(self, file: Path) -> str:
+        """The files themselves."""
+        return f"{self.place.folder}/table/*/*/*.parquet"
+
+
+if __name__ == "__main__":
+    serve(FakePeer)

@@ -1,0 +1,62 @@
+"""One partition refreshed in a table that has others, warm and in turns."""
+
+import os
+from collections.abc import Mapping, Sequence
+
+from lake_assets_tests.benchmarks.peers.bench import CALL, Bench, Running
+from lake_assets_tests.benchmarks.peers.data import PARTITION, landed_retail, other_partitions
+from lake_assets_tests.benchmarks.peers.results import Failure, Refresh
+
+
+def timed(peer: Running, times: Refresh) -> Refresh:
+    """One more round. What others have written is on disk before it begins."""
+    os.sync()
+    before = peer.process.processor_seconds()
+    _, wall = peer.process.call("refresh", CALL, partition=PARTITION)
+    used = peer.process.processor_seconds() - before
+    return Refresh(wall=[*times.wall, wall], processor=[*times.processor, used])
+
+
+def refresh(
+    bench: Bench, part: str, names: Sequence[str], files: int, rows: int, rounds: int
+) -> Mapping[str, Refresh | Failure]:
+    """All peers have their tables; then they refresh the partition in turns.
+
+    Args:
+        bench: the run.
+        part: names the folders.
+        names: the peers.
+        files: objects of the partition.
+        rows: of each object.
+        rounds: timed refreshes of each peer, after two that are not timed. One more measures the memory.
+    """
+    with bench.part(f"{part}: {files:,} x {rows:,} rows, {rounds} rounds") as failures:
+        landed = landed_retail(bench.folder / f"landing-{part}-{files}-{rows}", files, rows)
+        running: dict[str, Running] = {}
+        results: dict[str, Refresh] = {}
+        for name in names:
+            bench.say(f"  {name}: loading")
+            with bench.surviving(name):
+                running[name] = bench.start(name, landed, bench.new_folder(part, name), "create")
+                for partition in (*other_partitions(), PARTITION):
+                    running[name].process.call("refresh", CALL, partition=partition)
+        empty = Refresh(wall=[], processor=[])
+        for number in range(rounds + 1):
+            bench.say(f"  round {number} of {rounds}" if number else "  warm-up")
+            for name in bench.remaining(list(running)):
+                with bench.surviving(name):
+                    after = timed(running[name], results.get(name, empty) if number else empty)
+                    results[name] = after if number else empty
+        bench.say("  memory, and the rows")
+        for name in bench.remaining(list(running)):
+            with bench.surviving(name):
+                with running[name].process.peak_memory() as peak:
+                    running[name].process.call("refresh", CALL, partition=PARTITION)
+                results[name] = results[name].model_copy(update={"memory": round(peak[0])})
+                bench.verify(running[name], landed)
+        for peer in running.values():
+            peer.process.close()
+        for name in bench.remaining(list(results)):
+            found = results[name]
+            bench.say(f"  {name}: {found.median:.2f} s, processor {found.processor_median:.2f} s, {found.memory} MB")
+        return {name: failures.get(name) or results[name] for name in names}

@@ -1,0 +1,129 @@
+"""The peer's side: a process that executes the runner's calls, one line of JSON each.
+
+It imports the standard library only.
+
+A call is `{"call": "refresh", "arguments": {…}}`. The reply is `{"value": …, "seconds": …}` or
+`{"error": "Type: text"}`; the seconds are those of the call itself, in this process.
+"""
+
+import json
+import os
+import sys
+import time
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+Values = Mapping[str, str]  # a partition: its values by column, as in the path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a peer reads and writes."""
+
+    landing: Path  # the landing zone: `<column>=<value>/<column>=<value>/*.parquet`, without the partition columns
+    folder: Path  # of the peer's table and catalog
+    columns: Mapping[str, str]  # the partition columns and their types, `string` or `date`
+
+    def objects(self, partition: Values) -> list[Path]:
+        """The landed objects of a partition."""
+        return sorted(
+            self.landing.joinpath(*(f"{name}={value}" for name, value in partition.items())).glob("*.parquet")
+        )
+
+
+class CannotError(Exception):
+    """The peer has no such operation; the text says why."""
+
+
+class Peer(ABC):
+    """What every peer does. All write zstd of level 1 where they have the choice, as this package does."""
+
+    distributions: ClassVar[Sequence[str]]  # whose versions the results name
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    @abstractmethod
+    def create(self) -> None:
+        """Begin a session, and make the table if the peer does not make it at the first refresh."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Begin a session on a table that another process has made."""
+
+    @abstractmethod
+    def refresh(self, partition: Values) -> None:
+        """Replace a partition by the rows of its landed objects."""
+
+    @abstractmethod
+    def read_back(self, file: Path) -> str:
+        """Let the peer read its whole table, as Parquet with the partition columns; return a glob of the files."""
+
+    def refresh_all(self) -> None:
+        """Replace the whole table by the landing zone, in one commit."""
+        raise CannotError("it has no commit of many partitions")
+
+    def refresh_each(self, partitions: Sequence[Values], seconds: float) -> int:
+        """Refresh partitions, each with a commit of its own, until the time is over; return their number."""
+        end = time.perf_counter() + seconds
+        for number, partition in enumerate(partitions):
+            if time.perf_counter() >= end:
+                return number
+            self.refresh(partition)
+        return len(partitions)
+
+    def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
+        """Add existing Parquet files without partition columns, each of one partition, to the table."""
+        raise CannotError("it adds no existing files")
+
+
+def _execute(peer: Peer, call: str, arguments: Mapping[str, Any]) -> Any:
+    match call:
+        case "versions":
+            return {name: version(name) for name in peer.distributions}
+        case "create":
+            peer.place.folder.mkdir(parents=True, exist_ok=True)
+            return peer.create()
+        case "open":
+            return peer.open()
+        case "refresh":
+            return peer.refresh(arguments["partition"])
+        case "refresh_all":
+            return peer.refresh_all()
+        case "refresh_each":
+            return peer.refresh_each(arguments["partitions"], arguments["seconds"])
+        case "fill":
+            return peer.fill(arguments["files"], arguments["partitions"])
+        case "read_back":
+            return peer.read_back(Path(arguments["file"]))
+    raise ValueError(f"no call {call!r}")
+
+
+def serve(kind: type[Peer]) -> None:
+    """Execute calls from standard input until it ends. What libraries print goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    peer: Peer | None = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        arguments = request.get("arguments", {})
+        begun = time.perf_counter()
+        reply: dict[str, Any]
+        try:
+            if request["call"] == "place":
+                columns = dict(arguments["columns"])
+                peer, value = kind(Place(Path(arguments["landing"]), Path(arguments["folder"]), columns)), None
+            else:
+                assert peer is not None, "`place` comes first"
+                value = _execute(peer, request["call"], arguments)
+            reply = {"value": value, "seconds": time.perf_counter() - begun}
+        except Exception as error:  # noqa: BLE001 - the runner reports it
+            traceback.print_exc()
+            reply = {"error": f"{type(error).__name__}: {error}", "cannot": isinstance(error, CannotError)}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
