@@ -8,7 +8,7 @@ from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.partition_states import last_fingerprints
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -99,7 +99,7 @@ def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition)
         return False, 0, None
     rows = count_partition(lake, stream.table, partition)
     ledger = lake.exists(ledger_table(lake.config))
-    last = committed_fingerprints(lake, stream.table, [partition.path]) if ledger else {}
+    last = last_fingerprints(lake, stream.table, [partition]) if ledger else {}
     return True, rows, last.get(partition.path)
 
 

@@ -36,7 +36,7 @@ from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.insert import rewrite_by_insert
 from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.partition_states import last_fingerprints
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
@@ -160,7 +160,7 @@ def compact(
             return []
         create_ledger(session)
         # Read after the files: if another writer commits in between, the files differ, and nothing is changed.
-        fingerprints = committed_fingerprints(session, stream.table, [c.partition.path for c in chosen])
+        fingerprints = last_fingerprints(session, stream.table, [c.partition for c in chosen])
     spark = None if stream.lake_config.inserts_only else sessions()
     results: list[Compacted] = []
     for index, candidate in enumerate(chosen):
@@ -215,7 +215,11 @@ def _replace(
         schema=schema,
         compression=stream.config.compression,
         target_file_size=stream.config.target_file_size,
-        partitions=(PartitionJob(partition, _objects(stream, candidate), stream.destination_folder(partition)),),
+        partitions=(
+            PartitionJob(
+                partition, _objects(stream, candidate), stream.destination_folder(partition), row.source_fingerprint
+            ),
+        ),
     )
     (result,) = pass_through(spark, job, cores=1)  # each core would write a file
     if result.error is not None:

@@ -9,6 +9,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.config.streams import Compression
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.file_names import new_name
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.store import LandedObject
 
@@ -33,6 +34,7 @@ class PartitionJob:
     partition: Partition
     objects: tuple[LandedObject, ...]
     destination: str  # folder of the new files below the storage's root, ending in a slash
+    fingerprint: str | None = None  # of the objects, for the names of data files; None: the names have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Job:
 
     def file_key(self, folder: str) -> str:
         """A new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
-        return f"{folder}{self.file_prefix}{secrets.token_hex(8)}.parquet"
+        # Partitions that share a folder, such as staged ones, may have different fingerprints.
+        fingerprints = {p.fingerprint for p in self.partitions if p.destination == folder}
+        return folder + new_name(self.file_prefix, fingerprints.pop() if len(fingerprints) == 1 else None)
 
 
 @dataclass(frozen=True, slots=True)

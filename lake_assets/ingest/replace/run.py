@@ -20,7 +20,7 @@ from lake_assets.ingest.partition_run import Outcome, PartitionRun, chunks, reco
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.partition_states import last_fingerprints
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -113,9 +113,9 @@ class ReplaceRun:
         with self._together("check", runs), self.stream.lake.open(create=True) as lake:
             create_ledger(lake)
             exists = lake.exists(self.stream.table)
-            paths = [run.partition.path for run in runs]
             # If the table was dropped, its earlier commits are no reason to skip a partition.
-            last = committed_fingerprints(lake, self.stream.table, paths) if exists else {}
+            partitions = [run.partition for run in runs]
+            last = last_fingerprints(lake, self.stream.table, partitions) if exists else {}
             if exists:
                 self.writer.prepare(lake)
             unchanged = []

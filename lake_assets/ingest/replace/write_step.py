@@ -224,6 +224,7 @@ class Writer:
                     run.partition,
                     run.manifest.objects,
                     self.staging.folder if self.staging else self.stream.destination_folder(run.partition),
+                    None if self.staging else run.row.source_fingerprint,
                 )
                 for run in runs
             ),

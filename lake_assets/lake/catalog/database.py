@@ -145,13 +145,35 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
         CatalogError: the catalog refuses, or another writer was faster.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
+    if session.config.inserts_only:
+        raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
+    # IMMEDIATE: a transaction that reads first and writes later fails if another writer committed in between.
+    with _opened(session, "BEGIN IMMEDIATE") as database:
+        yield database
+
+
+@contextmanager
+def catalog_reading(session: LakeSession) -> Iterator[CatalogDatabase]:
+    """One state of the catalog by the driver of its database, for reading only; it blocks no writer.
+
+    Raises:
+        CatalogLockedError: another process has locked the catalog for `BUSY` seconds.
+        CatalogUnreachableError: the catalog's server is away.
+        CatalogError: the catalog cannot be read.
+        NotDirectError: the catalog has no database that can be opened beside the extension.
+    """
+    with _opened(session, "BEGIN") as database:
+        yield database
+
+
+@contextmanager
+def _opened(session: LakeSession, begin: str) -> Iterator[CatalogDatabase]:
+    """A transaction; `begin` is how one on SQLite begins."""
     catalog = session.config.catalog
     if (reason := session.unknown_specification) is not None:
         raise NotDirectError(reason)
-    if session.config.inserts_only:
-        raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
     if isinstance(catalog, SqliteCatalog):
-        opened = _sqlite(catalog)
+        opened = _sqlite(catalog, begin)
     elif isinstance(catalog, PostgresCatalog):
         opened = _postgres(catalog, session.config.metadata_schema)
     elif isinstance(catalog, DuckdbCatalog):
@@ -186,10 +208,9 @@ def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def _sqlite(catalog: SqliteCatalog) -> Iterator[CatalogDatabase]:
+def _sqlite(catalog: SqliteCatalog, begin: str) -> Iterator[CatalogDatabase]:
     with closing(sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None)) as connection:
-        # IMMEDIATE: a transaction that reads first and writes later fails if another writer committed in between.
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(begin)
         try:
             yield _Sqlite(connection)
             connection.execute("COMMIT")

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 
@@ -27,22 +28,8 @@ def whole_files(
     ):
         if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} WHERE end_snapshot IS NULL LIMIT 1"):
             raise NotDirectError("the table has inlined rows")
-    conditions: list[str] = []
-    parameters: list[object] = [table.table_id]
-    for index, value in enumerate(values):
-        compared = "IS NULL" if value is None else "= ?"
-        conditions.append(
-            f"AND data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
-            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
-        )
-        parameters += [table.table_id, index, *([] if value is None else [value])]
-    files: dict[int, int] = dict(
-        database.rows(
-            f"SELECT data_file_id, record_count FROM {spec.DATA_FILE} "
-            f"WHERE table_id = ? AND end_snapshot IS NULL {' '.join(conditions)}",
-            parameters,
-        )
-    )
+    found = partition_files(database, table.table_id, partitioning.partition_id, values)
+    files = {file.file_id: file.rows for file in found}
     refuse_deletes(database, table, set(files))
     return files
 

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.ledger.lookup import NewestRuns, newest_runs
 from lake_assets.lake.ledger.tables import COMPACT, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,46 @@ class LastRuns:
     snapshot: int | None  # of the newest commit
 
 
-def last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
+def last_runs(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition] | None = None
+) -> dict[str, LastRuns]:
     """The newest runs of each partition of a table, by the partition's path; empty if there is no ledger.
+
+    For a few partitions the cost does not depend on the ledger's length; see `lookup.py`.
 
     Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
     partition. If a table was dropped and recreated, its earlier commits are ignored.
+
+    `partitions` are those to find, if not all are wanted.
     """
     ledger = ledger_table(session.config)
+    if partitions is not None:
+        paths = [partition.path for partition in partitions]
+        newest = newest_runs(session, table, paths)
+        if newest is not None:
+            return {path: _last_runs(runs) for path, runs in newest.items()}
     if not session.exists(ledger):
         return {}
+    every = _all_last_runs(session, table)
+    return every if partitions is None else {path: every[path] for path in paths if path in every}
+
+
+def _last_runs(runs: NewestRuns) -> LastRuns:
+    newest, commit = runs.newest or runs.source or runs.commit, runs.commit
+    assert newest is not None  # noqa: S101 - a partition without a run is left out
+    return LastRuns(
+        newest.status,
+        newest.finished_at,
+        newest.error if newest.status == "failed" else None,
+        runs.source.source_fingerprint if runs.source else None,
+        commit.finished_at if commit else None,
+        commit.row_count if commit else None,
+        commit.snapshot_id if commit else None,
+    )
+
+
+def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
+    ledger = ledger_table(session.config)
     # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = session.rows(
         "SELECT load_partition, "  # noqa: S608 - a quoted name
@@ -75,6 +108,8 @@ def committed_fingerprints(
 
     If a table was dropped and recreated, its earlier commits are ignored.
     """
+    if (newest := newest_runs(session, table, load_partitions)) is not None:
+        return {path: runs.commit.source_fingerprint for path, runs in newest.items() if runs.commit}
     # On a SQLite catalog, a condition by which DuckLake prunes files makes it read the statistics of all files of all
     # tables. It cannot prune by these conditions.
     return dict(

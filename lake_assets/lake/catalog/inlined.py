@@ -1,0 +1,57 @@
+"""The rows of a table of this package: those inlined in the catalog, and those flushed into files."""
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.attach import data_path
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
+from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.session import LakeSession, TableName
+
+
+def table_named_since(database: CatalogDatabase, table: TableName) -> int:
+    """The snapshot that gave this name to the table that has it now; see `table_files.named_since`."""
+    ids = database.rows(f"SELECT t.table_id, t.schema_id FROM {spec.live_table()}", [table.schema, table.table])
+    if not ids:
+        return 0
+    ((since,),) = database.rows(
+        f"SELECT min(begin_snapshot) FROM {spec.TABLE} "
+        "WHERE table_id = ? AND schema_id = ? AND lower(table_name) = lower(?)",
+        [*ids[0], table.table],
+    )
+    return int(since)
+
+
+def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
+    """The catalog's tables of inlined rows of a table, the newest first: one for each change of its columns."""
+    rows = database.rows(
+        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ? ORDER BY schema_version DESC",
+        [table_id],
+    )
+    return [name for (name,) in rows]
+
+
+def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableName) -> list[str]:
+    """The URIs of a table's live data files, the oldest first.
+
+    Raises:
+        NotDirectError: the files cannot be read by themselves: rows were deleted from them, or they are encrypted.
+    """
+    table_id, folder, is_relative = read_folder(database, table)
+    rows = database.rows(
+        f"SELECT path, path_is_relative, encryption_key FROM {spec.DATA_FILE} "
+        "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY begin_snapshot, data_file_id",
+        [table_id],
+    )
+    if not rows:
+        return []
+    deletes = spec.inlined_deletes(table_id)
+    if (
+        any(key is not None for _, _, key in rows)
+        or database.rows(
+            f"SELECT 1 FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL LIMIT 1", [table_id]
+        )
+        or (database.has_table(deletes) and database.rows(f"SELECT 1 FROM {identifier(deletes)} LIMIT 1"))
+    ):
+        raise NotDirectError(f"the files of {table} cannot be read by themselves")
+    root = (data_path(session.config) if is_relative else "") + folder
+    return [(root if relative else "") + path for path, relative, _ in rows]

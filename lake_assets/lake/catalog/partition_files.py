@@ -1,0 +1,67 @@
+"""The live data files of one partition of a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import CatalogDatabase
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFile:
+    """A live data file of a partition."""
+
+    file_id: int
+    path: str  # in the catalog's form
+    rows: int  # with deleted ones
+    begin_snapshot: int
+
+
+def partition_files(
+    database: CatalogDatabase, table_id: int, partition_id: int, values: Sequence[str | None]
+) -> list[PartitionFile]:
+    """The live data files of a partition, by id.
+
+    Args:
+        database: the catalog.
+        table_id: of the table.
+        partition_id: of its partitioning; files of another partitioning are left out.
+        values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
+    """
+    conditions: list[str] = []
+    parameters: list[object] = [table_id, partition_id]
+    for index, value in enumerate(values):
+        compared = "IS NULL" if value is None else "= ?"
+        conditions.append(
+            f"AND data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
+            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
+        )
+        parameters += [table_id, index, *([] if value is None else [value])]
+    rows = database.rows(
+        f"SELECT data_file_id, path, record_count, begin_snapshot FROM {spec.DATA_FILE} "
+        f"WHERE table_id = ? AND end_snapshot IS NULL AND partition_id = ? {' '.join(conditions)} "
+        "ORDER BY data_file_id",
+        parameters,
+    )
+    return [PartitionFile(*row) for row in rows]
+
+
+def all_partition_files(
+    database: CatalogDatabase, table_id: int, partition_id: int, keys: int
+) -> dict[tuple[str | None, ...], list[PartitionFile]]:
+    """The live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
+    values = ", ".join(f"p{key}.partition_value" for key in range(keys))
+    joins = " ".join(
+        f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "
+        f"AND p{key}.table_id = f.table_id AND p{key}.partition_key_index = {key}"
+        for key in range(keys)
+    )
+    files: dict[tuple[str | None, ...], list[PartitionFile]] = {}
+    for file_id, path, rows, begin, *texts in database.rows(
+        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {values} "
+        f"FROM {spec.DATA_FILE} f {joins} "
+        "WHERE f.table_id = ? AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id",
+        [table_id, partition_id],
+    ):
+        files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
+    return files

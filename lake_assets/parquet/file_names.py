@@ -1,0 +1,30 @@
+"""The names of data files. A name says of which landed objects the file's rows were made.
+
+So the catalog's list of live files tells the fingerprint of a partition's rows, and no ledger is read for it.
+"""
+
+import re
+import secrets
+
+_MOST = 255  # bytes of a file name on most file systems
+
+# No name that this package or DuckLake gave before ends like this: `fp` contains a letter that no hexadecimal has.
+_FINGERPRINT = re.compile(r"-fp([0-9a-f]{64})\.parquet\Z")
+
+
+def new_name(prefix: str, fingerprint: str | None) -> str:
+    """A name that no other attempt of a task can have.
+
+    Args:
+        prefix: the begin of the name.
+        fingerprint: of the landed objects, a SHA-256 in hexadecimal; left out if it is None or the name is too long.
+    """
+    stem = f"{prefix}{secrets.token_hex(8)}"
+    name = stem if fingerprint is None else f"{stem}-fp{fingerprint}"
+    return f"{name if len(f'{name}.parquet'.encode()) <= _MOST else stem}.parquet"
+
+
+def named_fingerprint(path: str) -> str | None:
+    """The fingerprint in the name of a data file; None if there is none."""
+    match = _FINGERPRINT.search(path)
+    return match.group(1) if match else None

@@ -1,0 +1,111 @@
+"""The newest runs of a few partitions are those that the whole ledger has, also after its rows were flushed."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from lake_assets.lake.ledger import flush, last_runs, lookup
+from lake_assets.lake.ledger.last_runs import LastRuns
+from lake_assets_tests.maintenance.test_run import tidy
+from lake_assets_tests.world import NW, SW, World, sales
+
+EMPTY = "region=XX,date=2026-02-11"
+LOST = "region=YY,date=2026-02-11"
+NEVER = "region=ZZ,date=2026-02-11"
+TEXTS = (NW, SW, EMPTY, LOST, NEVER)
+
+
+def both(world: World, monkeypatch: pytest.MonkeyPatch) -> tuple[Mapping[str, LastRuns], Mapping[str, LastRuns]]:
+    """The newest runs of some partitions, and the same from the whole ledger."""
+    partitions = [world.partition(text) for text in TEXTS]
+    with world.stream.lake.open(read_only=True) as lake:
+        whole = last_runs.last_runs(lake, world.stream.table)
+        with monkeypatch.context() as patch:
+            patch.delattr(last_runs, "_all_last_runs")
+            few = last_runs.last_runs(lake, world.stream.table, partitions)
+        fingerprints = last_runs.committed_fingerprints(lake, world.stream.table, [p.path for p in partitions])
+    committed = {path: runs for path, runs in few.items() if runs.snapshot is not None}
+    assert fingerprints.keys() == committed.keys()
+    return few, {path: whole[path] for path in few} if few.keys() == whole.keys() else whole
+
+
+def history(world: World) -> None:
+    """Runs of all kinds."""
+    world.options = {"on_empty": "keep"}
+    for text in (NW, LOST):
+        world.land(text, sales(1))
+        world.ingest(text)
+    world.ingest(NW)
+    world.land(SW, b"")
+    with pytest.raises(Exception, match="empty"):
+        world.ingest(SW)
+    world.land(SW, sales(2, 3))
+    world.ingest(SW)
+    world.land(NW, b"")
+    with pytest.raises(Exception, match="empty"):
+        world.ingest(NW)
+    world.unland(LOST)
+    world.ingest(LOST)
+    world.ingest(EMPTY)
+
+
+def test_a_few_partitions_have_the_runs_of_the_whole_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    history(world)
+    few, whole = both(world, monkeypatch)
+    assert few == whole
+    assert {path: runs.status for path, runs in few.items()} == {
+        world.partition(NW).path: "failed",
+        world.partition(SW).path: "committed",
+        world.partition(LOST).path: "skipped",
+    }
+
+    monkeypatch.setattr(flush, "MANY", 1)
+    tidy(world)
+    assert both(world, monkeypatch) == (few, whole)  # all rows are in files
+    world.ingest(SW)
+    world.land(NW, sales(4))
+    world.ingest(NW)
+    few, whole = both(world, monkeypatch)  # some are inlined again
+    assert few == whole
+    assert few[world.partition(SW).path].status == "skipped"
+    assert few[world.partition(SW).path].rows == 2
+
+
+def test_rows_of_a_dropped_table_do_not_count(local_world: World) -> None:
+    history(local_world)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DROP TABLE lake.sales")
+    local_world.land("region=NEW,date=2026-02-11", sales(1))
+    local_world.ingest("region=NEW,date=2026-02-11")
+    with local_world.stream.lake.open(read_only=True) as lake:
+        whole = last_runs.last_runs(lake, local_world.stream.table)
+        few = last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(text) for text in TEXTS])
+    assert few == {path: runs for path, runs in whole.items() if path in few}
+    assert len(few) == 3
+    assert all(runs.snapshot is None for runs in few.values())
+    assert few[local_world.partition(SW).path].fingerprint is None
+
+
+def test_rows_that_were_deleted_do_not_count(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    history(local_world)
+    tidy(local_world)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.ingest_runs WHERE status = 'failed'")
+        partition = local_world.partition(NW)
+        (runs,) = last_runs.last_runs(lake, local_world.stream.table, [partition]).values()
+        assert runs.status == "skipped"
+
+
+def test_many_partitions_are_found_in_the_whole_ledger(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    history(local_world)
+    few, whole = both(local_world, monkeypatch)
+    monkeypatch.setattr(lookup, "FEW", 1)
+    with local_world.stream.lake.open(read_only=True) as lake:
+        partitions = [local_world.partition(text) for text in TEXTS]
+        assert last_runs.last_runs(lake, local_world.stream.table, partitions) == few == whole
+
+
+def test_a_lake_without_a_ledger_has_no_runs(local_world: World) -> None:
+    with local_world.stream.lake.open(create=True) as lake:
+        assert last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NW)]) == {}

@@ -1,0 +1,161 @@
+"""The last commit of a partition is found by its live files, and by the ledger where those do not say."""
+
+from collections.abc import Callable
+
+import pytest
+
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.ledger import partition_states as states
+from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.partition_states import PartitionState, partition_states
+from lake_assets.layout.partition import Partition
+from lake_assets.maintenance.compaction import compact
+from lake_assets.parquet import job
+from lake_assets_tests.world import NW, SW, World, sales
+
+Reads = Callable[[], list[str]]
+
+
+@pytest.fixture
+def from_ledger(monkeypatch: pytest.MonkeyPatch) -> Reads:
+    """The partitions whose fingerprint was read from the ledger since the last call."""
+    read: list[str] = []
+
+    def noting(session, table, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+        read.extend(paths)
+        return committed_fingerprints(session, table, paths)
+
+    monkeypatch.setattr(states, "committed_fingerprints", noting)
+
+    def since() -> list[str]:
+        taken, read[:] = list(read), []
+        return taken
+
+    return since
+
+
+def execute(world: World, sql: str, *parameters: object) -> None:
+    with world.stream.lake.open() as lake:
+        lake.rows(sql, parameters)
+
+
+def state(world: World, text: str) -> PartitionState | None:
+    with world.stream.lake.open(read_only=True) as lake:
+        return partition_states(lake, world.stream.table, [world.partition(text)]).get(world.partition(text))
+
+
+def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_ledger: Reads) -> None:
+    world.land(NW, sales(1, 2))
+    first = world.ingest(NW)
+    assert from_ledger() == []  # without a table
+    execute(world, "DELETE FROM lake.ingest_runs")
+
+    again = world.ingest(NW)
+
+    assert (again.row.status, from_ledger()) == ("skipped", [])
+    assert state(world, NW) == PartitionState(str(first.row.source_fingerprint), 2, first.row.snapshot_id or 0)
+    world.land(NW, sales(3))
+    assert world.ingest(NW).row.status == "committed"
+    assert (world.totals(), from_ledger()) == ([3], [])
+
+
+def test_many_partitions_are_found_by_one_query(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    null = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+    partitions = [world.partition(text) for text in (NW, SW, null)]
+    for text in (NW, SW, null):
+        world.land(text, sales(1))
+    assert all(outcome.result for outcome in ingest_all(world.stream, partitions, world.sessions))
+    absent = world.partition("region=XX,date=2026-02-11")
+
+    def found() -> dict[Partition, PartitionState]:
+        with world.stream.lake.open(read_only=True) as lake:
+            return partition_states(lake, world.stream.table, [*partitions, absent])
+
+    singly = found()
+    monkeypatch.setattr(states, "_SINGLY", 1)
+    assert found() == singly
+    assert list(singly) == partitions
+
+
+def test_a_table_that_was_dropped_has_no_last_commit(local_world: World) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    local_world.ingest(NW)
+    execute(local_world, "DROP TABLE lake.sales")
+    local_world.ingest(SW)
+
+    assert state(local_world, NW) is None
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [1, 2]
+
+
+def test_files_of_other_clients_are_no_change_of_the_source(local_world: World, from_ledger: Reads) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    execute(local_world, "INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
+
+    assert state(local_world, NW) is None
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [local_world.partition(NW).path]
+
+
+def test_rows_that_other_clients_deleted_are_no_change_of_the_source(local_world: World, from_ledger: Reads) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    execute(local_world, "DELETE FROM lake.sales WHERE total = 1")
+
+    found = state(local_world, NW)
+    assert found is not None
+    assert found.rows == 2
+    assert local_world.ingest(NW).row.status == "skipped"
+    execute(local_world, "DELETE FROM lake.sales")
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [local_world.partition(NW).path]
+
+
+def test_a_partition_that_an_earlier_version_wrote_is_found_in_the_ledger(
+    world: World, from_ledger: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.land(NW, sales(1))
+    with monkeypatch.context() as patch:
+        patch.setattr("lake_assets.ingest.replace.write_step.PartitionJob", without_fingerprint)
+        world.ingest(NW)
+    assert state(world, NW) is None
+
+    assert world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [world.partition(NW).path]
+    world.land(NW, sales(2))
+    assert world.ingest(NW).row.status == "committed"
+    assert world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [world.partition(NW).path]  # not after the refresh, which named the files
+
+
+def without_fingerprint(partition: Partition, objects: tuple[object, ...], destination: str, _: str | None) -> object:
+    return job.PartitionJob(partition, objects, destination)  # type: ignore[arg-type]
+
+
+def test_a_cleared_partition_is_found_in_the_ledger(local_world: World, from_ledger: Reads) -> None:
+    local_world.options = {"on_empty": "clear"}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.unland(NW)
+    assert local_world.ingest(NW).row.on_empty == "clear"
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert from_ledger() == [local_world.partition(NW).path]
+    local_world.land(NW, sales(1))
+    assert local_world.ingest(NW).row.status == "committed"
+    assert local_world.totals() == [1]
+
+
+def test_compaction_keeps_the_fingerprint(local_world: World, from_ledger: Reads) -> None:
+    local_world.land(NW, sales(1))
+    fingerprint = local_world.ingest(NW).row.source_fingerprint
+    for _ in range(3):
+        execute(local_world, "INSERT INTO lake.sales VALUES (9, 9, 'NW', DATE '2026-02-11')")
+    compact(local_world.stream, 3, local_world.sessions)
+    from_ledger()
+
+    found = state(local_world, NW)
+    assert found is not None
+    assert (found.fingerprint, found.rows) == (fingerprint, 4)
+    assert (local_world.ingest(NW).row.status, from_ledger()) == ("skipped", [])
