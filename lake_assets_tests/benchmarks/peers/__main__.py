@@ -5,8 +5,10 @@ python -m lake_assets_tests.benchmarks.peers [--only PEER] [--part PART] [--quic
 
 import datetime as dt
 import tempfile
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,11 +17,13 @@ from lake_assets_tests.benchmarks.peers.bench import Bench
 from lake_assets_tests.benchmarks.peers.catalogue import PEERS
 from lake_assets_tests.benchmarks.peers.data import OTHERS
 from lake_assets_tests.benchmarks.peers.environments import EnvironmentFailedError, python_of
+from lake_assets_tests.benchmarks.peers.growth import backfill, files
 from lake_assets_tests.benchmarks.peers.process import Command
 from lake_assets_tests.benchmarks.peers.refresh import refresh
 from lake_assets_tests.benchmarks.peers.results import Failure, Machine, Results
+from lake_assets_tests.benchmarks.peers.writers import writers
 
-PARTS = ("small", "big")
+PARTS = ("small", "big", "writers", "files", "backfill")
 
 
 @click.command()
@@ -36,11 +40,17 @@ def main(only: tuple[str, ...], parts: tuple[str, ...], folder: Path | None, out
         bench = Bench(Path(path).absolute(), commands, lambda text: click.echo(text, err=True))
         names = list(commands)
         wanted = parts or PARTS
-        found = {}
+        found: dict[str, Mapping[str, Any]] = {}
         if "small" in wanted:
             found["small"] = refresh(bench, "small", names, *((5, 1000, 2) if quick else (100, 1000, 9)))
         if "big" in wanted:
             found["big"] = refresh(bench, "big", names, *((2, 20_000, 1) if quick else (10, 1_000_000, 3)))
+        if "writers" in wanted:
+            found["writers"] = writers(bench, names, *((1, 3) if quick else (4, 8)))
+        if "files" in wanted:
+            found["files"] = files(bench, names, *((300, 1, 5) if quick else (30_000, 5)))
+        if "backfill" in wanted:
+            found["backfill"] = backfill(bench, names, *((4, 5.0) if quick else (None, 45.0)))
         results = Results(
             measured=dt.datetime.now(dt.UTC).date(),
             quick=quick,

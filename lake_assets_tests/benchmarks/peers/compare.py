@@ -41,6 +41,7 @@ def difference(landed: Landed, glob: str, extra: Sequence[Landed] = ()) -> str |
         extra: other landing zones whose rows the table has too.
     """
     with duckdb.connect() as client:
+        client.execute("SET TimeZone = 'UTC'")
         types = {name: kind for name, kind, *_ in client.execute(f"DESCRIBE SELECT * FROM {landed.sql}").fetchall()}
         read = f"read_parquet('{glob}', hive_partitioning = {'*/*/*' in glob}, hive_types_autocast = false)"
         found = {name: kind for name, kind, *_ in client.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}

@@ -27,14 +27,22 @@ class FakePeer(Peer):
     def _folder(self, partition: Values) -> Path:
         return self.place.folder.joinpath("table", *(f"{name}={value}" for name, value in partition.items()))
 
+    calls = 0
+
     def refresh(self, partition: Values) -> None:
         """Copy the objects, and be wrong if asked."""
+        self.calls += 1
+        how, first = os.environ.get("FAKE_PEER", ""), not self._folder(partition).parent.exists()
+        if not first and (
+            how == "refuses after the first time" or (how == "refuses every other time" and self.calls % 2)
+        ):
+            raise RuntimeError("a conflict")
         folder = self._folder(partition)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for path in self.place.objects(partition):
             shutil.copy(path, folder)
-        self._wrong(os.environ.get("FAKE_PEER", ""), folder)
+        self._wrong(how, folder)
 
     def _wrong(self, how: str, folder: Path) -> None:
         first = min(folder.iterdir())

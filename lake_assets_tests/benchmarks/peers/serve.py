@@ -8,6 +8,7 @@ A call is `{"call": "refresh", "arguments": {…}}`. The reply is `{"value": …
 
 import json
 import os
+import re
 import sys
 import time
 import traceback
@@ -18,6 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 Values = Mapping[str, str]  # a partition: its values by column, as in the path
 
 
@@ -124,6 +126,7 @@ def serve(kind: type[Peer]) -> None:
             reply = {"value": value, "seconds": time.perf_counter() - begun}
         except Exception as error:  # noqa: BLE001 - the runner reports it
             traceback.print_exc()
-            reply = {"error": f"{type(error).__name__}: {error}", "cannot": isinstance(error, CannotError)}
+            text = _COLOURS.sub("", f"{type(error).__name__}: {error}")
+            reply = {"error": text, "cannot": isinstance(error, CannotError)}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()

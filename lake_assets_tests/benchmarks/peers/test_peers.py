@@ -8,9 +8,11 @@ import pytest
 
 from lake_assets_tests.benchmarks.peers.bench import Bench
 from lake_assets_tests.benchmarks.peers.catalogue import LOCKS, PEERS
+from lake_assets_tests.benchmarks.peers.growth import backfill, files
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
 from lake_assets_tests.benchmarks.peers.refresh import refresh
-from lake_assets_tests.benchmarks.peers.results import Failure, Refresh
+from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Writers
+from lake_assets_tests.benchmarks.peers.writers import writers
 
 FAKE = "lake_assets_tests.benchmarks.peers.fake_peer"
 
@@ -73,6 +75,55 @@ def test_an_operation_that_a_peer_lacks_is_no_error(tmp_path: Path) -> None:
         peer.call("refresh_all", 60)
     peer.close()
     assert caught.value.cannot
+
+
+def test_writers_are_counted_with_what_they_lost(tmp_path: Path) -> None:
+    peers = {"right": "", "loses": "loses a row"}
+
+    found = writers(bench(tmp_path, **peers), list(peers), rounds=1, count=2)
+
+    right, loses = (found[name] for name in peers)
+    assert isinstance(right, Writers)
+    assert (right.committed, right.retries, right.refused, right.difference) == (4, 0, 0, None)
+    assert isinstance(loses, Writers)
+    assert loses.committed == 4
+    assert loses.difference is not None
+    assert "15,000 rows landed, 14,997 in the table" in loses.difference
+
+
+def test_refused_writers_are_repeated_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusals begin after the table was made."""
+    monkeypatch.setattr("lake_assets_tests.benchmarks.peers.writers.TRIES", 3)
+    peers = {"now and then": "refuses every other time", "always": "refuses after the first time"}
+
+    found = writers(bench(tmp_path, **peers), list(peers), rounds=1, count=2)
+
+    some, always = (found[name] for name in peers)
+    assert isinstance(some, Writers)
+    assert (some.committed, some.refused) == (4, 0)
+    assert some.errors == {"RuntimeError: a conflict": some.retries}
+    assert some.retries >= 2
+    assert isinstance(always, Writers)
+    assert always.committed == 0
+    assert always.refused == 4
+    assert always.difference is not None
+
+
+def test_a_table_of_many_files_and_a_backfill_are_measured_and_compared(tmp_path: Path) -> None:
+    peers = {"right": "", "loses": "loses a row"}
+    tried = bench(tmp_path, **peers)
+
+    many = files(tried, list(peers), 30, 1, 1)
+    year = backfill(tried, list(peers), 2, 10)
+
+    assert isinstance(many["right"], ManyFiles)
+    assert len(many["right"].few.wall) == len(many["right"].many.wall) == 1
+    assert isinstance(year["right"], Backfill)
+    assert (year["right"].partitions, year["right"].each) == (6, 6)
+    assert year["right"].why_not == "it has no commit of many partitions"
+    for found in (many["loses"], year["loses"]):
+        assert isinstance(found, Failure)
+        assert found.error.startswith("other rows than landed: ")
 
 
 def test_processor_time_is_that_of_the_process_tree(tmp_path: Path) -> None:

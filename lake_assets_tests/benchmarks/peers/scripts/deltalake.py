@@ -67,14 +67,17 @@ class Deltalake(Peer):
         self._write(self._landed().scanner().to_reader(), None)
 
     def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
-        """One commit that adds the files to the log."""
+        """Hard links in the table's folder, and one commit that adds them to the log."""
         table = DeltaTable(self._table)
         size, rows = Path(files[0]).stat().st_size, pq.read_metadata(files[0]).num_rows
         stats = json.dumps({"numRecords": rows})
-        adds = [
-            AddAction(file, size, dict(values), 0, data_change=True, stats=stats)
-            for file, values in zip(files, partitions, strict=True)
-        ]
+        adds = []
+        for number, (file, values) in enumerate(zip(files, partitions, strict=True)):
+            path = "/".join([*(f"{name}={value}" for name, value in values.items()), f"filled-{number}.parquet"])
+            link = Path(self._table, path)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.hardlink_to(file)
+            adds.append(AddAction(path, size, dict(values), 0, data_change=True, stats=stats))
         table.create_write_transaction(adds, "append", table.schema(), list(self.place.columns))
 
     def read_back(self, file: Path) -> str:

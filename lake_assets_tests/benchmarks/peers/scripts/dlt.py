@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from lake_assets_tests.benchmarks.peers.serve import Peer, Values, serve
 
@@ -36,18 +37,31 @@ class Dlt(Peer):
             catalog=f"sqlite:///{self.place.folder}/catalog.sqlite",
             storage=f"file://{self.place.folder}/data",
         )
-        self.pipeline = dlt.pipeline(
-            "bench", destination=dlt.destinations.ducklake(credentials=credentials), dataset_name="bench"
+        # By default all pipelines of a dataset share its staging tables, and concurrent loads lose rows.
+        destination = dlt.destinations.ducklake(
+            credentials=credentials, staging_dataset_name_layout=f"%s_staging_{os.getpid()}"
         )
+        self.pipeline = dlt.pipeline("bench", destination=destination, dataset_name="bench")
 
     def _load(self, data: Any, disposition: Any) -> None:
         import dlt  # noqa: PLC0415
+        from dlt.pipeline.exceptions import PipelineStepFailed  # noqa: PLC0415
 
         columns: Any = {name: {"partition": True} for name in self.place.columns}
+        for field in pq.read_schema(next(self.place.landing.rglob("*.parquet"))):
+            if pa.types.is_timestamp(field.type) and field.type.tz is None:
+                columns[field.name] = {"timezone": False}
         resource = dlt.resource(
             data, name="sales", write_disposition=disposition, merge_key=list(self.place.columns), columns=columns
         )
-        self.pipeline.run(resource, loader_file_format="parquet")
+        try:
+            self.pipeline.run(resource, loader_file_format="parquet")
+        except PipelineStepFailed as error:
+            # Its own text is a page; the cause has the reason.
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            raise cause from None
 
     def refresh(self, partition: Values) -> None:
         """The merge deletes the rows with the merge keys that are loaded, and inserts the loaded rows."""
