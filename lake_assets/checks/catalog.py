@@ -3,106 +3,207 @@
 Every check raises LakeAssetsError if the lake or its storage cannot be read.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.result import CheckResult, PartitionKey, key_of
 from lake_assets.lake.catalog.files import snapshot_ids
+from lake_assets.lake.catalog.history import existing_snapshots, oldest_snapshot
+from lake_assets.lake.catalog.scoped_files import rows_at
 from lake_assets.lake.catalog.table_files import (
     CatalogFile,
-    Deletes,
     all_deletes,
     catalog_files,
     named_since,
     partition_columns,
 )
-from lake_assets.lake.ledger.tables import ledger_table
-from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
+SINGLY = 8  # files of one folder that take a request each; more are found by a listing of the folder
+REQUESTS = 16  # in parallel: most of the time is network latency
 
-def ledger(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every row of the ledger
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """A committed ledger row."""
+
+    snapshot: int
+    path: str  # of the partition
+    rows: int  # of the partition, after the commit
+
+
+def ledger(facts: Facts) -> Examined:
     """Whether the snapshot of each committed ledger row exists and has as many rows of the partition.
 
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
     oldest existing one have expired, and are only counted. A registration in place adds rows to the rows before it. A
     repair changes the figures of all snapshots, so earlier registrations of its partition are not compared.
+
+    After a run, the run's own rows are compared; with partitions and no run, the rows of these.
     """
-    with stream.lake.open(read_only=True) as lake:
-        committed = _committed(lake, stream)
-        snapshots = snapshot_ids(lake)
-        columns = partition_columns(lake, stream.table)
-        deletes = all_deletes(lake, stream.table)
-        files = catalog_files(lake, stream.table, all_snapshots=True)
-    by_partition = _by_partition(files, columns, [column.name.lower() for column in stream.config.columns])
-    oldest = min(snapshots)
-    expired = [row for row in committed if row[0] < oldest]
-    wrong = []
-    for snapshot, path, rows in committed:
-        if snapshot < oldest:
-            continue
-        if snapshot not in snapshots:
-            wrong.append(f"{path}: there is no snapshot {snapshot}")
-            continue
-        partition = stream.config.partition_at(path)
-        held = _rows_at(snapshot, by_partition.get(_key(partition), ()), deletes) if partition else rows
-        if held != rows:
-            wrong.append(f"{path}: snapshot {snapshot} holds {held:,} rows, and the ledger says {rows:,}")
-    return CheckResult.of_findings(
+    commits = _commits(facts)
+    snapshots, oldest = _snapshots(facts, commits)
+    expired = [commit for commit in commits if commit.snapshot < oldest]
+    existing = [commit for commit in commits if commit.snapshot in snapshots]
+    held = _held(facts, existing)
+    wrong = [
+        (commit, f"{commit.path}: there is no snapshot {commit.snapshot}")
+        for commit in commits
+        if commit.snapshot >= oldest and commit.snapshot not in snapshots
+    ]
+    wrong += [
+        (commit, f"{commit.path}: snapshot {commit.snapshot} holds {rows:,} rows, and the ledger says {commit.rows:,}")
+        for commit, rows in zip(existing, held, strict=True)
+        if rows != commit.rows
+    ]
+    failing = [facts.stream.config.partition_at(commit.path) for commit, _ in wrong]
+    result = CheckResult.of_findings(
         "ledger",
-        wrong,
+        [text for _, text in wrong],
         failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
-        success=f"{len(committed) - len(expired):,} commits of the ledger agree with their snapshots.",
-        numbers={"commits": len(committed), "expired": len(expired), "wrong": len(wrong)},
+        success=f"{len(commits) - len(expired):,} commits of the ledger agree with their snapshots.",
+        numbers={"commits": len(commits), "expired": len(expired), "wrong": len(wrong)},
+        failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
     )
+    return Examined(lambda: result)
 
 
-def data_files(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - every file
-    """Whether every data file that a snapshot names exists, by a listing of the table's folder.
+def _commits(facts: Facts) -> list[_Commit]:
+    """The committed ledger rows of the scope, of the present table."""
+    if facts.scope.results:
+        return [_commit_of(result.row) for result in facts.scope.results.values() if result.row.snapshot_id is not None]
+    lake, stream, scope = facts.lake, facts.stream, facts.scope
+    partitions = None if scope.tried is None else [partition.path for partition in scope.tried]
+    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
+    rows = lake.rows(
+        "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
+        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AND snapshot_id >= ? "
+        "AND (?::VARCHAR[] IS NULL OR list_contains(?, load_partition)) AS wanted, "
+        "max(snapshot_id) FILTER (mode = 'repair' AND wanted) OVER (PARTITION BY load_partition) AS repaired "
+        f"FROM {ledger_table(lake.config).sql}) "
+        "WHERE wanted IS TRUE AND mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
+        "AND (?::VARCHAR IS NULL OR run_id = ?) ORDER BY snapshot_id",
+        [
+            str(stream.table),
+            stream.name,
+            named_since(lake, stream.table),
+            partitions,
+            partitions,
+            scope.run_id,
+            scope.run_id,
+        ],
+    )
+    return [_Commit(*row) for row in rows]
 
-    A renamed table also has files in the folder of its old name.
+
+def _commit_of(row: LedgerRow) -> _Commit:
+    rows = (row.row_count or 0) + ((row.rows_before or 0) if row.mode == "index" else 0)
+    return _Commit(row.snapshot_id or 0, row.load_partition, rows)
+
+
+def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]:
+    """Those of the commits' snapshots that exist, and the oldest snapshot of the lake."""
+    if facts.scope.tried is None:
+        every = snapshot_ids(facts.lake)
+        return every, min(every)
+    ids = [commit.snapshot for commit in commits]
+    return existing_snapshots(facts.catalog, ids), oldest_snapshot(facts.catalog)
+
+
+def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:
+    """The rows that each commit's partition has in the commit's snapshot."""
+    if not commits:
+        return []
+    at = facts.stream.config.partition_at
+    partitions = [at(commit.path) for commit in commits]
+    files = None if facts.scope.tried is None else facts.files(min(commit.snapshot for commit in commits))
+    if files is not None:
+        return [
+            files.rows(partition, commit.snapshot) if partition is not None else commit.rows
+            for commit, partition in zip(commits, partitions, strict=True)
+        ]
+    columns = partition_columns(facts.lake, facts.stream.table)
+    deletes = all_deletes(facts.lake, facts.stream.table)
+    every = catalog_files(facts.lake, facts.stream.table, all_snapshots=True)
+    by_partition = _by_partition(every, columns, [column.name.lower() for column in facts.stream.config.columns])
+    return [
+        # The ledger still has the rows of earlier partition columns.
+        rows_at(by_partition.get(key_of(partition), ()), deletes, commit.snapshot) if partition else commit.rows
+        for commit, partition in zip(commits, partitions, strict=True)
+    ]
+
+
+def data_files(facts: Facts) -> Examined:
+    """Whether every data file that the catalog names exists in the storage.
+
+    After a run, these are the live files of its partitions, by a request each or a listing of their folder. Of the
+    whole table, they are the files of all snapshots, by a listing of the table's folder. A renamed table also has files
+    in the folder of its old name.
     """
-    with stream.lake.open(read_only=True) as lake:
-        files = catalog_files(lake, stream.table, all_snapshots=True)
-    existing: set[str] = set()
-    elsewhere = 0
-    storage = Store(stream.lake_config.own_storage)
-    keys = [file.uri.removeprefix(f"{storage.root}/") for file in files if file.uri.startswith(f"{storage.root}/")]
-    for folder in {"".join(f"{name}/" for name in key.split("/")[:-1][:2]) for key in keys}:
-        existing |= {stored.uri for stored in storage.list(folder)}
-    if any(file.uri.startswith(f"{stream.source.root}/") for file in files):
-        existing |= {landed.uri for landed in stream.source.list()}
-    missing = []
-    for file in files:
-        if file.uri in existing:
-            continue
-        if file.uri.startswith((f"{storage.root}/", f"{stream.source.root}/")):
-            missing.append(file.uri)
-        else:
-            elsewhere += 1  # registered by another client, from a storage that is not in the config
+    files = facts.files() if facts.scope.tried is not None else None
+    if files is not None:
+        live = {file.uri: key_of(partition) for partition in files.files for file in files.live(partition)}
+        return Examined(lambda: _of_uris(facts.stream, live, _found(facts, live)))
+    columns = partition_columns(facts.lake, facts.stream.table)
+    names = [column.name.lower() for column in facts.stream.config.columns]
+    every = catalog_files(facts.lake, facts.stream.table, all_snapshots=True)
+    uris = {file.uri: key for key, of_key in _by_partition(every, columns, names).items() for file in of_key}
+    return Examined(lambda: _of_uris(facts.stream, uris, _listed(facts.stream, uris)))
+
+
+def _of_uris(stream: OpenStream, uris: Mapping[str, PartitionKey], existing: set[str]) -> CheckResult:
+    known = (f"{stream.lake_config.own_storage.root}/", f"{stream.source.root}/")
+    absent = [uri for uri in uris if uri not in existing]
+    missing = sorted(uri for uri in absent if uri.startswith(known))
+    elsewhere = len(absent) - len(missing)  # registered by another client, from a storage that is not in the config
     return CheckResult.of_findings(
         "data_files",
         missing,
         failure="Files that the catalog names are gone, and queries of their partitions fail; "
         "ingest these with --force.",
-        success=f"{len(files) - elsewhere:,} files that the catalog names exist.",
-        numbers={"files": len(files), "missing": len(missing), "elsewhere": elsewhere},
+        success=f"{len(uris) - elsewhere:,} files that the catalog names exist.",
+        numbers={"files": len(uris), "missing": len(missing), "elsewhere": elsewhere},
+        failing=frozenset(uris[uri] for uri in missing),
     )
 
 
-def _committed(lake: LakeSession, stream: OpenStream) -> list[tuple[int, str, int]]:
-    """Snapshot, partition and rows after the commit, of every committed ledger row of the present table."""
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    return lake.rows(
-        "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
-        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AND snapshot_id >= ? AS wanted, "
-        "max(snapshot_id) FILTER (mode = 'repair' AND wanted) OVER (PARTITION BY load_partition) AS repaired "
-        f"FROM {ledger_table(lake.config).sql}) "
-        "WHERE wanted IS TRUE AND mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
-        "ORDER BY snapshot_id",
-        [str(stream.table), stream.name, named_since(lake, stream.table)],
-    )
+def _listed(stream: OpenStream, uris: Iterable[str]) -> set[str]:
+    """The existing files of the table's folders."""
+    existing: set[str] = set()
+    storage = Store(stream.lake_config.own_storage)
+    keys = [uri.removeprefix(f"{storage.root}/") for uri in uris if uri.startswith(f"{storage.root}/")]
+    for folder in {"".join(f"{name}/" for name in key.split("/")[:-1][:2]) for key in keys}:
+        existing |= {stored.uri for stored in storage.list(folder)}
+    if any(uri.startswith(f"{stream.source.root}/") for uri in uris):
+        existing |= {landed.uri for landed in stream.source.list()}
+    return existing
+
+
+def _found(facts: Facts, uris: Iterable[str]) -> set[str]:
+    """Those of the files that exist; nothing outside their folders is listed."""
+    storage, source = Store(facts.stream.lake_config.own_storage), facts.stream.source
+    # Of files that are landed objects, the ingest's listing has most.
+    listed = facts.landed.of(facts.scope.results)
+    existing = {obj.uri for manifest in listed.values() for obj in manifest.objects}.intersection(uris)
+    folders: dict[tuple[Store, str], list[str]] = {}
+    for uri in uris:
+        store = next((s for s in (storage, source) if uri.startswith(f"{s.root}/")), None)
+        if uri not in existing and store is not None:
+            key = uri.removeprefix(f"{store.root}/")
+            folders.setdefault((store, f"{key.rpartition('/')[0]}/"), []).append(key)
+
+    def find(item: tuple[tuple[Store, str], list[str]]) -> Iterator[str]:
+        (store, folder), keys = item
+        if len(keys) > SINGLY and folder != "/":
+            return (obj.uri for obj in store.list(folder))
+        return (obj.uri for key in keys if (obj := store.find(key)) is not None)
+
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        return existing.union(*pool.map(lambda item: list(find(item)), folders.items()))
 
 
 def _by_partition(
@@ -114,20 +215,3 @@ def _by_partition(
         values = {columns.get((file.partition_id or 0, index)): text for index, text in file.values.items()}
         result.setdefault(tuple(values.get(name) for name in names), []).append(file)
     return result
-
-
-def _rows_at(snapshot: int, files: Iterable[CatalogFile], deletes: dict[int, list[Deletes]]) -> int:
-    """The number of rows of these files in a snapshot."""
-    return sum(
-        file.rows - sum(d.rows for d in deletes.get(file.file_id, ()) if _is_in(d, snapshot))
-        for file in files
-        if _is_in(file, snapshot)
-    )
-
-
-def _key(partition: Partition) -> tuple[str | None, ...]:
-    return tuple(None if value is None else str(value) for value in partition.values)
-
-
-def _is_in(entry: CatalogFile | Deletes, snapshot: int) -> bool:
-    return entry.begin_snapshot <= snapshot and (entry.end_snapshot is None or entry.end_snapshot > snapshot)

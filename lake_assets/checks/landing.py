@@ -4,22 +4,38 @@ Every check raises LakeAssetsError if the landing zone or the lake cannot be rea
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
+from lake_assets.checks.facts import Examined, Facts, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.ingest.index.verify import IndexedState, check_indexed
-from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.ingest.index.diff import registered_objects, table_files
+from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.layout.partition import Partition
-from lake_assets.report.state import PartitionState, partition_state, read_state
+from lake_assets.report.state import PartitionState, partition_state
 from lake_assets.streams.calendar import Calendar
-from lake_assets.streams.landing_zone import UnmatchedObject, list_landed_in, unmatched_folders
+from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
 from lake_assets.streams.stream import OpenStream
 
 FEW = 4  # partitions outside the config, and folders of no partition, that a result names at most
 
 
-def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
+def landing_zone(facts: Facts) -> Examined:
     """Whether all objects in the landing zone were ingested by the ledger."""
-    states, unmatched = _states(stream, scope)
+    _ = facts.runs
+    scope = facts.scope
+
+    @cache
+    def states() -> tuple[Sequence[PartitionState], Sequence[UnmatchedObject]]:
+        return _states(facts)
+
+    return Examined(
+        lambda: _of_states(scope, *states()),
+        # A partition that the run did not commit fails.
+        lambda: {s.partition: _of_partition(s, is_failed=s.partition in scope.failed) for s in states()[0]},
+    )
+
+
+def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequence[UnmatchedObject]) -> CheckResult:
     pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting or s.partition in scope.failed]
     outside = [f"{s.partition}: {s.outside}" for s in states if s.is_left_out][:FEW]
     folders = [str(folder) for folder in unmatched_folders(unmatched)][:FEW]
@@ -47,14 +63,6 @@ def landing_zone(stream: OpenStream, scope: Scope) -> CheckResult:
     )
 
 
-def landing_zone_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """The check of each partition. A partition that the run did not commit fails."""
-    return {
-        state.partition: _of_partition(state, is_failed=state.partition in scope.failed)
-        for state in _states(stream, scope)[0]
-    }
-
-
 def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
     description = "All landed objects of the partition are in the lake."
     if is_failed:
@@ -69,30 +77,58 @@ def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
     return CheckResult("landing_zone", passed, description, "warn", numbers, errors)
 
 
-def _states(stream: OpenStream, scope: Scope) -> tuple[list[PartitionState], Sequence[UnmatchedObject]]:
+def _states(facts: Facts) -> tuple[Sequence[PartitionState], Sequence[UnmatchedObject]]:
     """The partitions of the scope, and for the whole landing zone the unmatched objects."""
-    if scope.tried is None:
-        state = read_state(stream)
+    tried = facts.scope.tried
+    if tried is None:
+        state = state_of_all(facts)
         return [partition for partition in state.partitions if partition.state != "absent"], state.unmatched
-    with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table)
-    calendar = Calendar(stream.config)
+    states = _states_of(facts, tried)
+    # The ingest listed these before its commit, and another run may have committed a partition since.
+    if facts.landed.again(s.partition for s in states if s.is_waiting or s.is_left_out):
+        states = _states_of(facts, tried)
+    return states, ()
+
+
+def _states_of(facts: Facts, partitions: Sequence[Partition]) -> list[PartitionState]:
+    calendar = Calendar(facts.stream.config)
     return [
-        partition_state(stream, partition, manifest, runs.get(partition.path), calendar)
-        for partition, manifest in list_landed_in(stream, scope.tried).items()
-    ], ()
+        partition_state(facts.stream, partition, manifest, facts.runs.get(partition), calendar)
+        for partition, manifest in facts.landed.of(partitions).items()
+    ]
 
 
-def indexed_objects(stream: OpenStream, scope: Scope) -> CheckResult:
+def indexed_objects(facts: Facts) -> Examined:
     """Whether the registered landed objects still exist and are unchanged."""
-    return _of_indexed(stream, check_indexed(stream, scope.tried))
+    stream, tried = facts.stream, facts.scope.tried
+    known = registered_objects(facts.lake, stream, tried)
+    files = facts.files() if known and tried is not None else None
+    if not known:
+        live = set()
+    elif files is not None:
+        live = {file.uri for partition in files.files for file in files.live(partition)}
+    else:
+        live = table_files(facts.lake, stream)
+    runs = facts.runs if tried is None else {}
 
+    @cache
+    def compared() -> IndexedState:
+        if not known:
+            return IndexedState()
+        # Listed after the lake was read, so that objects which another process registers meanwhile are listed too.
+        if tried is None:
+            return compare_indexed(facts.landed.all(runs)[0], known, live)
+        state = compare_indexed(facts.landed.of(tried), known, live)
+        if facts.landed.again(state.unsound(stream.config.columns)):
+            state = compare_indexed(facts.landed.of(tried), known, live)
+        return state
 
-def indexed_objects_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """The check of each partition of a run; without a run, of each partition that fails."""
-    state = check_indexed(stream, scope.tried)
-    partitions = state.unsound(stream.config.columns) if scope.tried is None else scope.tried
-    return {partition: _of_indexed(stream, state.of(partition)) for partition in partitions}
+    def by_partition() -> Mapping[Partition, CheckResult]:
+        state = compared()
+        partitions = state.unsound(stream.config.columns) if tried is None else tried
+        return {partition: _of_indexed(stream, state.of(partition)) for partition in partitions}
+
+    return Examined(lambda: _of_indexed(stream, compared()), by_partition)
 
 
 def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:

@@ -5,11 +5,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, Self
 
+from lake_assets.ingest.partition_run import IngestResult
 from lake_assets.layout.partition import Partition
 
 Severity = Literal["error", "warn"]
 
 NAMED = 10  # partitions, files or rows that a result names at most
+
+PartitionKey = tuple[str | None, ...]
+"""The values of a partition as the catalog writes them, in the order of the stream's columns."""
+
+
+def key_of(partition: Partition) -> PartitionKey:
+    """The key of a partition."""
+    return tuple(None if value is None else str(value) for value in partition.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +29,23 @@ class Scope:
         run_id: of the run; None without a run.
         partitions: those that the run committed or found unchanged; None: the whole table.
         failed: those that the run did not commit. Their rows from before the run are still in the lake.
+        first_commit: the snapshot of the run's first commit of the table; None if it made none, or without a run.
+        results: of the run's ingest, with its listings, if it ran in this process. What they have is not read again.
     """
 
     run_id: str | None = None
     partitions: tuple[Partition, ...] | None = None
     failed: tuple[Partition, ...] = ()
+    first_commit: int | None = None
+    results: Mapping[Partition, IngestResult] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+    @classmethod
+    def of_results(
+        cls, run_id: str, results: Mapping[Partition, IngestResult], failed: tuple[Partition, ...] = ()
+    ) -> Self:
+        """The scope of a run that ended in this process."""
+        snapshots = [result.row.snapshot_id for result in results.values() if result.row.snapshot_id is not None]
+        return cls(run_id, tuple(results), failed, min(snapshots, default=None), results)
 
     @property
     def tried(self) -> tuple[Partition, ...] | None:
@@ -43,6 +64,7 @@ class CheckResult:
         severity: of a check that did not pass.
         numbers: figures by name.
         named: the first findings.
+        failing: the partitions with findings; None if they are unknown. Only for checks without a result by partition.
     """
 
     name: str
@@ -51,6 +73,7 @@ class CheckResult:
     severity: Severity = "error"
     numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     named: Sequence[str] = ()
+    failing: frozenset[PartitionKey] | None = None
 
     @classmethod
     def of_findings(
@@ -61,7 +84,8 @@ class CheckResult:
         failure: str,
         success: str,
         numbers: Mapping[str, int],
-        severity: Severity = "error",
+        failing: frozenset[PartitionKey] | None = None,
     ) -> Self:
         """The result of a check that passes if there are no findings."""
-        return cls(name, not findings, failure if findings else success, severity, numbers, findings[:NAMED])
+        text = failure if findings else success
+        return cls(name, not findings, text, "error", numbers, findings[:NAMED], failing)

@@ -1,54 +1,57 @@
-"""Checks of a table's rows and columns.
+"""Checks of a table's rows.
 
 Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
-from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.checks.facts import Examined, Facts, Landed
+from lake_assets.checks.result import CheckResult, key_of
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
-from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.catalog.scoped_files import SINGLY
 from lake_assets.lake.commit.replacement import count_partition
-from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
-from lake_assets.lake.ledger.tables import ledger_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.ledger.last_runs import LastRuns
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import OpenStream
 
 NEWEST = 200  # partitions that are checked without a run
-SINGLY = 20  # partitions that are counted by a query each; more are counted by one query of the whole table
 READERS = 16  # threads; reading a footer is mostly latency
 
 
-def row_counts(stream: OpenStream, scope: Scope) -> CheckResult:
+def row_counts(facts: Facts) -> Examined:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
     If the stream has a transform or selects rows, the number in the ledger is compared instead. A partition whose
     objects have changed since its commit is not compared: the check `landing_zone` names it.
+
+    The rows of a run's partitions are those of the catalog's data files. For the whole table they are counted by a
+    query.
     """
-    return _of_counts(_counts(stream, scope))
+    known = _committed(facts)
+    counted = _count(facts, list(known))
+    runs = facts.runs
 
+    @cache
+    def counts() -> dict[Partition, _Counts]:
+        if facts.scope.tried is None and not _is_by_ledger(facts.stream):
+            facts.landed.all(runs)
+        with ThreadPoolExecutor(READERS) as pool:
+            expected = pool.map(lambda item: _expected(facts.stream, facts.landed, *item), known.items())
+            return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
-def row_counts_by_partition(stream: OpenStream, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """The check of each partition of a run."""
-    return {partition: _of_counts({partition: counts}) for partition, counts in _counts(stream, scope).items()}
+    return Examined(
+        lambda: _of_counts(counts()),
+        lambda: {partition: _of_counts({partition: of_one}) for partition, of_one in counts().items()},
+    )
 
 
 _Counts = tuple[int, int | None]
 """The rows in the lake, and the expected rows; None if that number is unknown."""
-
-
-def _counts(stream: OpenStream, scope: Scope) -> dict[Partition, _Counts]:
-    with stream.lake.open(read_only=True) as lake:
-        known = _committed(stream, scope, last_runs(lake, stream.table))
-        counted = _count(lake, stream, list(known))
-    with ThreadPoolExecutor(READERS) as pool:
-        expected = pool.map(lambda item: _expected(stream, *item), known.items())
-        return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
 
 def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
@@ -67,35 +70,46 @@ def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
     )
 
 
-def _committed(stream: OpenStream, scope: Scope, runs: dict[str, LastRuns]) -> dict[Partition, LastRuns]:
+def _committed(facts: Facts) -> dict[Partition, LastRuns]:
     """The partitions to check that are in the lake, the newest commit first."""
-    every = (partition for path in runs if (partition := stream.config.partition_at(path)))
-    partitions: Iterable[Partition] = every if scope.partitions is None else scope.partitions
-    committed = {p: runs[p.path] for p in partitions if p.path in runs and runs[p.path].snapshot is not None}
+    of_run = facts.scope.partitions
+    partitions: Iterable[Partition] = facts.runs if of_run is None else of_run
+    committed = {p: facts.runs[p] for p in partitions if p in facts.runs and facts.runs[p].snapshot is not None}
     newest = sorted(committed, key=lambda p: committed[p].snapshot or 0, reverse=True)
-    return {p: committed[p] for p in (newest if scope.partitions is not None else newest[:NEWEST])}
+    return {p: committed[p] for p in (newest if of_run is not None else newest[:NEWEST])}
 
 
-def _count(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
+def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int]:
     """The number of rows of each partition in the lake."""
+    lake, table = facts.lake, facts.stream.table
+    files = facts.files() if partitions and facts.scope.tried is not None else None
+    if files is not None:
+        return {partition: files.rows(partition) for partition in partitions}
     if len(partitions) > SINGLY:
-        columns = ", ".join(identifier(column.name) for column in stream.config.columns)
+        columns = ", ".join(identifier(column.name) for column in facts.stream.config.columns)
         with all_threads(lake.connection):
-            rows = lake.rows(f"SELECT {columns}, count(*) FROM {stream.table.sql} GROUP BY ALL")  # noqa: S608
+            rows = lake.rows(f"SELECT {columns}, count(*) FROM {table.sql} GROUP BY ALL")  # noqa: S608
         counts = {row[:-1]: row[-1] for row in rows}
         return {partition: counts.get(partition.values, 0) for partition in partitions}
-    return {partition: count_partition(lake, stream.table, partition) for partition in partitions}
+    return {partition: count_partition(lake, table, partition) for partition in partitions}
 
 
-def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int | None:
-    if stream.config.transform is not None or stream.config.selects_rows:
+def _is_by_ledger(stream: OpenStream) -> bool:
+    """Whether the expected number of rows is the ledger's, because that of the landed objects is another one."""
+    return stream.config.transform is not None or stream.config.selects_rows
+
+
+def _expected(stream: OpenStream, landed: Landed, partition: Partition, last: LastRuns) -> int | None:
+    if _is_by_ledger(stream):
         return last.rows
-    manifest = stream.manifest(partition)
+    (manifest,) = landed.of([partition]).values()
+    if stream.fingerprint(manifest) != last.fingerprint and landed.again([partition]):
+        (manifest,) = landed.of([partition]).values()
     if stream.fingerprint(manifest) != last.fingerprint:
         return None
     store = ArrowStore(stream.config.source)
     try:
-        rows = sum(count_rows(store, landed.key) for landed in manifest.objects)
+        rows = sum(count_rows(store, obj.key) for obj in manifest.objects)
     except SourceError:
         # It was read by the ingest, so it was changed or damaged since.
         if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:
@@ -105,54 +119,26 @@ def _expected(stream: OpenStream, partition: Partition, last: LastRuns) -> int |
     return last.rows if rows == 0 and stream.config.mode == "replace" else rows
 
 
-def no_null_partition(stream: OpenStream, scope: Scope) -> CheckResult:  # noqa: ARG001 - a NULL is in no partition of a run
+def no_null_partition(facts: Facts) -> Examined:
     """Whether every row has a value in every partition column."""
-    condition = " OR ".join(f"{identifier(column.name)} IS NULL" for column in stream.config.columns)
-    with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
-        ((rows,),) = lake.rows(f"SELECT count(*) FROM {stream.table.sql} WHERE {condition}")  # noqa: S608
-    names = [column.name for column in stream.config.columns]
-    return CheckResult(
+    columns = facts.stream.config.columns
+    tried = facts.scope.tried
+    without: list[Partition] = []
+    if tried is not None:
+        without = [partition for partition in tried if None in partition.values]
+        rows = sum(_count(facts, without).values())
+    else:
+        condition = " OR ".join(f"{identifier(column.name)} IS NULL" for column in columns)
+        with all_threads(facts.lake.connection):
+            ((rows,),) = facts.lake.rows(
+                f"SELECT count(*) FROM {facts.stream.table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+            )
+    names = [column.name for column in columns]
+    result = CheckResult(
         "no_null_partition",
         rows == 0,
         f"{rows:,} rows have no {' or '.join(names)}." if rows else f"Every row has its {' and '.join(names)}.",
         numbers={"rows": rows},
+        failing=frozenset(map(key_of, without)) if rows and tried is not None else None,
     )
-
-
-def schema(stream: OpenStream, scope: Scope) -> CheckResult:
-    """Whether the table has the same columns as after the previous run."""
-    with stream.lake.open(read_only=True) as lake:
-        before = _columns_before(lake, stream, scope)
-        now = lake.rows(f"DESCRIBE {stream.table.sql}")
-    if before is None:
-        return CheckResult("schema", True, "There is no previous run to compare with.", "warn")
-    old, new = ({name: kind for name, kind, *_ in columns} for columns in (before, now))
-    changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
-    changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
-    changes += [f"{name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]]
-    return CheckResult.of_findings(
-        "schema",
-        changes,
-        failure=f"The columns have changed since the previous run: {'; '.join(changes[:NAMED])}.",
-        success=f"The {len(new):,} columns are those of the previous run.",
-        numbers={"columns": len(new), "changes": len(changes)},
-        severity="warn",
-    )
-
-
-def _columns_before(lake: LakeSession, stream: OpenStream, scope: Scope) -> Sequence[tuple[object, ...]] | None:
-    """The columns after the newest commit of another run; None if there is none, or its snapshot has expired."""
-    ((snapshot, newest),) = lake.rows(
-        "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)), max(snapshot_id) FROM "  # noqa: S608
-        "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
-        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND destination_table = ? "
-        f"AND status = 'committed' AND snapshot_id >= ? AS wanted FROM {ledger_table(lake.config).sql}) "
-        "WHERE wanted IS TRUE)",
-        [scope.run_id, stream.name, str(stream.table), named_since(lake, stream.table)],
-    )
-    if snapshot is None or newest is None:
-        return None
-    if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
-        return None
-    # DuckDB accepts no parameter here; the number is the ledger's.
-    return lake.rows(f"DESCRIBE SELECT * FROM {stream.table.sql} AT (VERSION => {int(snapshot)})")  # noqa: S608
+    return Examined(lambda: result)

@@ -1,25 +1,23 @@
-"""All checks of a stream, by name."""
+"""All checks of a stream, by name, and their results in one scope."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 from lake_assets.checks.catalog import data_files, ledger
-from lake_assets.checks.landing import (
-    indexed_objects,
-    indexed_objects_by_partition,
-    landing_zone,
-    landing_zone_by_partition,
-)
+from lake_assets.checks.columns import schema
+from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.landing import indexed_objects, landing_zone
 from lake_assets.checks.result import CheckResult, Scope, Severity
-from lake_assets.checks.rows import no_null_partition, row_counts, row_counts_by_partition, schema
-from lake_assets.checks.sql import is_of_run, run_sql, run_sql_by_partition
+from lake_assets.checks.rows import no_null_partition, row_counts
+from lake_assets.checks.sql import is_of_run, run_sql
+from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
 
-Check = Callable[[OpenStream, Scope], CheckResult]
-PartitionCheck = Callable[[OpenStream, Scope], Mapping[Partition, CheckResult]]
+Check = Callable[[Facts], Examined]
 
 _BUILT_IN: Mapping[str, Check] = {
     "row_counts": row_counts,
@@ -31,11 +29,10 @@ _BUILT_IN: Mapping[str, Check] = {
     "indexed_objects": indexed_objects,
 }
 
-_BY_PARTITION: Mapping[str, PartitionCheck] = {
-    "row_counts": row_counts_by_partition,
-    "landing_zone": landing_zone_by_partition,
-    "indexed_objects": indexed_objects_by_partition,
-}
+_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects"})
+
+# After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
+_KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
 
 _WARNINGS = frozenset({"landing_zone", "schema"})
 
@@ -59,8 +56,78 @@ def describe(name: str, stream: OpenStream) -> str:
     return f"This query returns no row: {stream.config.checks.sql[name]}"
 
 
+class Checkup:
+    """Checks of one scope. The first result reads the lake for all of them; then the lake is closed.
+
+    The storages are asked after that, so that other writers need not queue for a catalog that one process can open.
+
+    Args:
+        stream: the stream of the table.
+        names: of `checks_of`.
+        scope: which partitions.
+        by_partition: whether `by_partition` is called too.
+    """
+
+    def __init__(self, stream: OpenStream, names: Sequence[str], scope: Scope, *, by_partition: bool = False) -> None:
+        self.stream = stream
+        self.scope = scope
+        self._names = names
+        self._by_partition = by_partition
+        self._examined: dict[str, Examined | Exception] = {}
+
+    def result(self, name: str) -> CheckResult:
+        """The result of one check.
+
+        Raises:
+            LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
+        """
+        return self._of(name).whole()
+
+    def by_partition(self, name: str) -> Mapping[Partition, CheckResult]:
+        """The results of one check by partition: of each partition of a run, or of those of the whole table.
+
+        Of the whole table, `indexed_objects` and a query have results only of partitions that fail.
+
+        Raises:
+            LakeAssetsError: as `result`.
+        """
+        of_each = self._of(name).by_partition
+        assert of_each is not None  # noqa: S101 - the caller has called is_by_partition
+        return of_each()
+
+    def _of(self, name: str) -> Examined:
+        if not self._examined:
+            self._examine()
+        examined = self._examined[name]
+        if isinstance(examined, Exception):
+            raise examined
+        return examined
+
+    def _examine(self) -> None:
+        try:
+            self._read()
+        except LakeAssetsError as error:  # the lake could not be opened
+            self._examined = dict.fromkeys(self._names, error)
+
+    def _read(self) -> None:
+        with self.stream.lake.open_if_exists() as lake, ExitStack() as opened:
+            facts = Facts(self.stream, self.scope, lake, opened, by_partition=self._by_partition)
+            for name in self._names:
+                try:
+                    self._examined[name] = _examine(facts, name)
+                except Exception as error:  # noqa: BLE001 - raised as the result of this check
+                    self._examined[name] = error
+
+
+def _examine(facts: Facts, name: str) -> Examined:
+    if name != "landing_zone" and not facts.has_table:
+        absent = CheckResult(name, True, f"There is no table {facts.stream.table} yet.")
+        return Examined(lambda: absent, dict)
+    return checks_of(facts.stream)[name](facts)
+
+
 def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
-    """Run one check.
+    """Run one check; several in one scope share a `Checkup`.
 
     Args:
         stream: the stream of the table.
@@ -70,10 +137,7 @@ def run_check(stream: OpenStream, name: str, scope: Scope) -> CheckResult:
     Raises:
         LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
     """
-    check = checks_of(stream)[name]
-    if name != "landing_zone" and not _has_table(stream):
-        return CheckResult(name, True, f"There is no table {stream.table} yet.")
-    return check(stream, scope)
+    return Checkup(stream, [name], scope).result(name)
 
 
 def severity_of(name: str) -> Severity:
@@ -82,36 +146,14 @@ def severity_of(name: str) -> Severity:
 
 
 def is_by_partition(stream: OpenStream, name: str) -> bool:
-    """Whether `run_check_by_partition` can run a check."""
-    return _partition_check(stream, name) is not None
-
-
-def run_check_by_partition(stream: OpenStream, name: str, scope: Scope) -> Mapping[Partition, CheckResult]:
-    """Run one check on each partition of a run.
-
-    Args:
-        stream: the stream of the table.
-        name: one of `checks_of` for which `is_by_partition` is true.
-        scope: of a run; without partitions, the check runs on all of its partitions.
-
-    Returns:
-        The results by partition.
-
-    Raises:
-        LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
-    """
-    check = _partition_check(stream, name)
-    assert check is not None  # noqa: S101 - the caller has called is_by_partition
-    if name != "landing_zone" and not _has_table(stream):
-        return {}
-    return check(stream, scope)
-
-
-def _partition_check(stream: OpenStream, name: str) -> PartitionCheck | None:
+    """Whether a check has a result for each partition."""
     sql = stream.config.checks.sql.get(name)
-    if sql is not None:
-        return partial(run_sql_by_partition, name=name, sql=sql) if is_of_run(sql) else None
-    return _BY_PARTITION.get(name)
+    return name in _BY_PARTITION if sql is None else is_of_run(sql)
+
+
+def keeps_failures(name: str) -> bool:
+    """Whether a run's result of a check says nothing about the table's other partitions, which share the result."""
+    return name in _KEPT
 
 
 def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
@@ -121,30 +163,26 @@ def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
         CatalogError: the lake cannot be read.
     """
     with stream.lake.open_if_exists() as lake:
-        ended = {} if lake is None else _ended(lake, stream, run_id)
-    partitions = {p: is_done for path, is_done in ended.items() if (p := stream.config.partition_at(path))}
+        ended = [] if lake is None else _ended(lake, stream, run_id)
+    partitions = {p: is_done for path, is_done, _ in ended if (p := stream.config.partition_at(path))}
     return Scope(
         run_id,
         tuple(partition for partition, is_done in partitions.items() if is_done),
         tuple(partition for partition, is_done in partitions.items() if not is_done),
+        min((first for *_, first in ended if first is not None), default=None),
     )
 
 
-def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> dict[str, bool]:
-    """The paths of a run's partitions, and whether the last try committed the partition or found it unchanged."""
+def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> list[tuple[str, bool, int | None]]:
+    """The partitions of a run: path, whether the last try committed it or found it unchanged, and its first commit."""
     ledger = ledger_table(lake.config)
     if not lake.exists(ledger):
-        return {}
+        return []
     # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = lake.rows(
-        "SELECT load_partition, arg_max(status IN ('committed', 'skipped'), coalesce(finished_at, started_at)) "  # noqa: S608
-        "FROM (SELECT *, run_id = ? AND stream = ? AS wanted "
+        "SELECT load_partition, arg_max(status IN ('committed', 'skipped'), coalesce(finished_at, started_at)), "  # noqa: S608
+        "min(snapshot_id) FROM (SELECT *, run_id = ? AND stream = ? AS wanted "
         f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition ORDER BY load_partition",
         [run_id, stream.name],
     )
-    return dict(rows)
-
-
-def _has_table(stream: OpenStream) -> bool:
-    with stream.lake.open_if_exists() as lake:
-        return lake is not None and lake.exists(stream.table)
+    return [(path, bool(is_done), first) for path, is_done, first in rows]

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import duckdb
 
-from lake_assets.checks.result import NAMED, CheckResult, Scope
+from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import CatalogError
-from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
@@ -25,34 +25,47 @@ def is_of_run(sql: str) -> bool:
     return _REFRESHED.search(sql) is not None
 
 
-def run_sql(stream: OpenStream, scope: Scope, name: str, sql: str) -> CheckResult:
+def run_sql(facts: Facts, name: str, sql: str) -> Examined:
     """Whether the query returns no row.
 
     The lake is the current database and cannot be written. The view `refreshed` has the table's rows in the
-    partitions of the run, or all its rows.
+    partitions of the run, or all its rows. A query that does not read this view reads whole tables, also after a run.
     """
-    with _session(stream, name) as lake:
-        if scope.partitions is None:
-            lake.rows(f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {stream.table.sql}")  # noqa: S608
-        else:
-            _view_of_many(lake, stream, scope.partitions)
-        return _result(lake, name, sql)
+    if is_of_run(sql) and facts.by_partition:
+        return _by_partition(facts, name, sql)
+    with _session(facts, name) as lake:
+        if is_of_run(sql):
+            _view(facts, lake)
+        result = _result(lake, name, sql)
+    return Examined(lambda: result)
 
 
-def run_sql_by_partition(stream: OpenStream, scope: Scope, name: str, sql: str) -> Mapping[Partition, CheckResult]:
-    """The check of each partition, whose rows are in the view `refreshed`; without a run, of all partitions."""
-    results = {}
-    with _session(stream, name) as lake:
-        for partition in _committed(lake, stream) if scope.partitions is None else scope.partitions:
-            _view_of_one(lake, stream, partition)
+def _by_partition(facts: Facts, name: str, sql: str) -> Examined:
+    """The check of each partition, whose rows are in the view `refreshed`; without a run, of all if the whole fails."""
+    results: dict[Partition, CheckResult] = {}
+    whole: CheckResult | None = None
+    partitions: Sequence[Partition] | None = facts.scope.partitions
+    with _session(facts, name) as lake:
+        if partitions is None:
+            _view(facts, lake)
+            whole = _result(lake, name, sql)
+            partitions = [] if whole.passed else [p for p, last in facts.runs.items() if last.snapshot is not None]
+        for partition in partitions:
+            _view_of_one(lake, facts.stream, partition)
             results[partition] = _result(lake, name, sql)
-    return results
+    return Examined(lambda: whole or _summed(name, results), lambda: results)
+
+
+def _summed(name: str, results: Mapping[Partition, CheckResult]) -> CheckResult:
+    rows = sum(result.numbers["rows"] for result in results.values())
+    return _of_rows(name, rows, [text for result in results.values() for text in result.named][:NAMED])
 
 
 @contextmanager
-def _session(stream: OpenStream, name: str) -> Iterator[LakeSession]:
+def _session(facts: Facts, name: str) -> Iterator[LakeSession]:
     """The open lake as the current database; the check's views are dropped from the engine at the end."""
-    with stream.lake.open(read_only=True) as lake, all_threads(lake.connection):
+    lake, stream = facts.lake, facts.stream
+    with all_threads(lake.connection):
         lake.rows(f"USE {identifier(lake.alias)}")
         try:
             yield lake
@@ -69,7 +82,10 @@ def _result(lake: LakeSession, name: str, sql: str) -> CheckResult:
     relation = lake.connection.sql(sql)
     ((rows,),) = relation.count("*").fetchall()
     broken = relation.limit(NAMED).fetchall() if rows else []
-    named = [", ".join(map(_text, relation.columns, row)) for row in broken]
+    return _of_rows(name, rows, [", ".join(map(_text, relation.columns, row)) for row in broken])
+
+
+def _of_rows(name: str, rows: int, named: Sequence[str]) -> CheckResult:
     description = f"Rows that break the rule: {rows:,}." if rows else "No row breaks the rule."
     return CheckResult(name, rows == 0, description, numbers={"rows": rows}, named=named)
 
@@ -78,10 +94,12 @@ def _text(column: str, value: object) -> str:
     return f"{column}={'NULL' if value is None else value}"
 
 
-def _committed(lake: LakeSession, stream: OpenStream) -> Iterator[Partition]:
-    for path, last in last_runs(lake, stream.table).items():
-        if last.snapshot is not None and (partition := stream.config.partition_at(path)):
-            yield partition
+def _view(facts: Facts, lake: LakeSession) -> None:
+    """Create the view over the scope's partitions."""
+    if facts.scope.partitions is None:
+        lake.rows(f"CREATE OR REPLACE TEMP VIEW refreshed AS SELECT * FROM {facts.stream.table.sql}")  # noqa: S608
+    else:
+        _view_of_many(lake, facts.stream, facts.scope.partitions)
 
 
 def _view_of_one(lake: LakeSession, stream: OpenStream, partition: Partition) -> None:

@@ -30,7 +30,7 @@ def check(
     Nothing is changed. The exit code is 1 if a check fails; a warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
-    from lake_assets.checks.run import checks_of, run_check
+    from lake_assets.checks.run import Checkup, checks_of
 
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
@@ -41,9 +41,11 @@ def check(
     partitions = tuple(partitions_of(opened.config, texts, outside=outside)) or None
     failed = False
     failures = Failures(debug=options.debug, noun="check")
-    for name in names or known:
+    wanted = names or tuple(known)
+    checkup = Checkup(opened, wanted, Scope(None, partitions))
+    for name in wanted:
         try:
-            result = run_check(opened, name, Scope(None, partitions))
+            result = checkup.result(name)
         except LakeAssetsError as error:
             failures.add(name, error)
             continue

@@ -21,6 +21,7 @@ from lake_assets.errors import (
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import IngestResult, Outcome, is_interrupt, passing_on_interrupts
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration import handover
 from lake_assets.orchestration.checks import (
     evaluations_of_cancelled_run,
     evaluations_of_failed_run,
@@ -120,6 +121,7 @@ class _Run:
         self.spark = spark
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
+        self.results: dict[Partition, IngestResult] = {}
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.passed_over = 0
@@ -160,15 +162,13 @@ class _Run:
             # With a retry policy Dagster would also retry a run that somebody has cancelled.
             if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
                 raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
-            scope = Scope(
-                self.context.run.run_id,
-                tuple(partition for partition, key in partitions.items() if key in self.done),
-                tuple(partition for partition, key in partitions.items() if key in self.failed),
-            )
+            failed = tuple(partition for partition, key in partitions.items() if key in self.failed)
+            scope = Scope.of_results(self.context.run.run_id, self.results, failed)
             yield from evaluations_of_failed_run(self.stream, self.context, scope)
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
             # For an error that is not ours the UI shows the traceback.
             raise failure from (unforeseen[0] if unforeseen else None)
+        handover.hand_on(self.stream.name, Scope.of_results(self.context.run.run_id, self.results))
         if self.passed_over:
             yield from self._events_by_partition()
             if self.done:
@@ -197,6 +197,7 @@ class _Run:
     def _note(self, key: str, label: str, outcome: Outcome) -> None:
         error = outcome.error
         if outcome.result is not None:
+            self.results[outcome.partition] = outcome.result
             self.done[key] = self._describe(outcome.result, outcome.partition) | self.unmatched
             self._log(f"{label} {_figures(outcome.result)}")
         elif error is not None:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import dagster as dg
 
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
+from lake_assets.checks.run import Checkup, checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration import handover
 from lake_assets.orchestration.dagster_private import (
     checks_in_run,
     is_refresh,
@@ -44,9 +45,10 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         selected = selected_checks(context)
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
+        checkup = Checkup(stream, tuple(left), scope, by_partition=True)
         try:
             for spec in wanted:
-                yield from evaluator.of_scope(spec.name, scope)
+                yield from evaluator.of_scope(spec.name, checkup)
                 left.remove(spec.name)
                 # Dagster makes this output itself from an `AssetCheckResult`, which cannot name a partition.
                 yield dg.Output(None, output_of(spec))
@@ -76,7 +78,7 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
     """
     run: dg.DagsterRun | None = context.run
     while run is not None:
-        scope = scope_of_run(stream, run.run_id)
+        scope = handover.take(stream.name, run.run_id) or scope_of_run(stream, run.run_id)
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
@@ -94,9 +96,11 @@ def evaluations_of_failed_run(
     """
     evaluator = _evaluator(stream, context)
     has_landing_zone = False
-    for name in _in_run(stream, context):
+    names = _in_run(stream, context)
+    checkup = Checkup(stream, names, scope, by_partition=True)
+    for name in names:
         try:
-            yield from evaluator.of_scope(name, scope)
+            yield from evaluator.of_scope(name, checkup)
             has_landing_zone = has_landing_zone or name == "landing_zone"
         except LakeAssetsError as error:
             context.log.warning(f"Check {name} was not made: {error}")

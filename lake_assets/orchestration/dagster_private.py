@@ -173,7 +173,7 @@ def repeated_result(
     evaluation: dg.AssetCheckEvaluation, metadata: Mapping[str, dg.MetadataValue[Any]]
 ) -> dg.AssetCheckEvaluation:
     """The same result with more metadata; it blocks nothing."""
-    return replace(evaluation, blocking=False, metadata={**metadata, **evaluation.metadata})
+    return replace(evaluation, blocking=False, metadata={**evaluation.metadata, **metadata})
 
 
 def store_result(

@@ -5,12 +5,13 @@ each run ends with one that names every partition whose newest result is a failu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import dagster as dg
 
-from lake_assets.checks.result import NAMED, CheckResult, Scope
-from lake_assets.checks.run import is_by_partition, run_check, run_check_by_partition, severity_of
+from lake_assets.checks.result import NAMED, CheckResult, PartitionKey, Scope, key_of
+from lake_assets.checks.run import Checkup, is_by_partition, keeps_failures, severity_of
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.dagster_private import Target
@@ -19,6 +20,8 @@ from lake_assets.orchestration.partitions import has_key, partition_key, partiti
 from lake_assets.streams.stream import OpenStream
 
 RUN = "result_of_run"  # metadata of a result that a later run repeats
+PARTITIONS = "failing_partitions"  # metadata: their values
+FAILING = 1_000  # partitions that the metadata names; of more, only a check of the whole table finds that none fails
 
 Results = Mapping[Partition, CheckResult]
 
@@ -48,8 +51,8 @@ class Evaluator:
         self.keys = keys
         self.asset = asset
 
-    def of_scope(self, name: str, scope: Scope) -> Iterator[dg.AssetCheckEvaluation]:
-        """Run one check.
+    def of_scope(self, name: str, checkup: Checkup) -> Iterator[dg.AssetCheckEvaluation]:
+        """Make one check of a checkup.
 
         A check of partitions has a result for each partition of the run, under Dagster's key of it, so that the next
         run, of another partition, does not replace it.
@@ -58,15 +61,33 @@ class Evaluator:
             LakeAssetsError: the landing zone or the lake cannot be read, or the check's SQL is wrong.
         """
         if not is_by_partition(self.stream, name):
-            yield self._evaluation(run_check(self.stream, name, scope), is_blocking=self._is_blocking(name))
-        elif scope.partitions is None:
-            yield from self._of_table(name)
+            yield self._of_one(checkup.result(name), checkup.scope)
+        elif checkup.scope.partitions is None:
+            yield from self._of_table(name, checkup)
         else:
-            results = run_check_by_partition(self.stream, name, scope)
-            yield from self._of_partitions(results, scope.failed)
+            results = checkup.by_partition(name)
+            yield from self._of_partitions(results, checkup.scope.failed)
             checked = {partition_key(partition) for partition in results}
             yield from self.repeated(name, [key for key in self.keys if key not in checked])
             yield from self.total(name)
+
+    def _of_one(self, result: CheckResult, scope: Scope) -> dg.AssetCheckEvaluation:
+        """The result of a check without results by partition. What fails in other partitions is kept after a run."""
+        evaluation = self._evaluation(result, is_blocking=self._is_blocking(result.name))
+        if scope.tried is None or not keeps_failures(result.name):
+            return evaluation
+        newest = dagster_private.newest_result(self.instance, self._key(result.name), None)
+        if newest is None or newest[1].passed:
+            return evaluation
+        run_id, earlier = newest
+        failing = _failing_of(earlier)
+        left = None if failing is None else failing.difference(map(key_of, scope.tried))
+        if left is not None and not left:
+            return evaluation
+        if result.passed:
+            return dagster_private.repeated_result(earlier, _made_by(earlier, run_id) | _failing_metadata(left))
+        both = None if left is None or result.failing is None else result.failing | left
+        return self._evaluation(replace(result, failing=both), is_blocking=self._is_blocking(result.name))
 
     def not_run(self, name: str, but: Iterable[str] = ()) -> Iterator[dg.AssetCheckEvaluation]:
         """The earlier results of a check that the run ends without; otherwise Dagster shows the check as skipped.
@@ -115,13 +136,13 @@ class Evaluator:
         results = {partition: CheckResult("landing_zone", False, text, "warn") for partition in partitions}
         yield from self._of_partitions(results, tuple(results))
 
-    def _of_table(self, name: str) -> Iterator[dg.AssetCheckEvaluation]:
+    def _of_table(self, name: str, checkup: Checkup) -> Iterator[dg.AssetCheckEvaluation]:
         """One result for the whole table, and one for each partition that fails, or did."""
-        whole = run_check(self.stream, name, Scope())
-        results = {} if whole.passed else dict(run_check_by_partition(self.stream, name, Scope()))
+        whole = checkup.result(name)
+        results = {} if whole.passed else dict(checkup.by_partition(name))
         before = tuple(partition_of(self.stream.config.columns, key) for key in self._failing(name))
         if left := tuple(partition for partition in before if partition not in results):
-            results |= run_check_by_partition(self.stream, name, Scope(None, left))
+            results |= Checkup(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
         yield from self._of_partitions(
             {partition: result for partition, result in results.items() if not result.passed or partition in before}
         )
@@ -166,7 +187,7 @@ class Evaluator:
             newest = dagster_private.newest_result(self.instance, self._key(name), key)
             if newest is not None and newest[0] != self.run_id:
                 run_id, evaluation = newest
-                yield dagster_private.repeated_result(evaluation, {RUN: dg.MetadataValue.dagster_run(run_id)})
+                yield dagster_private.repeated_result(evaluation, _made_by(evaluation, run_id))
 
     def _key(self, name: str) -> dg.AssetCheckKey:
         return dg.AssetCheckKey(self.asset, name)
@@ -193,6 +214,28 @@ class Evaluator:
 
 def _metadata(result: CheckResult) -> Metadata:
     metadata: Metadata = {name: dg.MetadataValue.int(number) for name, number in result.numbers.items()}
+    if not result.passed:
+        metadata |= _failing_metadata(result.failing)
     if result.named:
         metadata["named"] = dg.MetadataValue.md("\n".join(f"- {markdown(text)}" for text in result.named))
     return metadata
+
+
+def _made_by(evaluation: dg.AssetCheckEvaluation, run_id: str) -> Metadata:
+    """The run that made a result, which this run may have repeated."""
+    return {RUN: evaluation.metadata.get(RUN) or dg.MetadataValue.dagster_run(run_id)}
+
+
+def _failing_metadata(failing: frozenset[PartitionKey] | None) -> Metadata:
+    """The failing partitions of a check, for the runs that come after; nothing if they are unknown or very many."""
+    if failing is None or len(failing) > FAILING:
+        return {}
+    keys = sorted(failing, key=lambda key: [value or "" for value in key])
+    return {PARTITIONS: dg.MetadataValue.json([list(key) for key in keys])}
+
+
+def _failing_of(evaluation: dg.AssetCheckEvaluation) -> frozenset[PartitionKey] | None:
+    value = evaluation.metadata.get(PARTITIONS)
+    if not isinstance(value, dg.JsonMetadataValue) or not isinstance(value.data, list):
+        return None
+    return frozenset(tuple(key) for key in value.data)

@@ -92,8 +92,20 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         CatalogError: the lake cannot be read; one that does not exist yet is no error.
     """
     now = now or dt.datetime.now(dt.UTC)
-    calendar, ledger = Calendar(stream.config, now), _read_ledger(stream)
-    landed, unmatched = list_landed(stream, ledger, now)
+    with stream.lake.open_if_exists() as lake:
+        ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table))
+    return state_by(stream, ledger, *list_landed(stream, ledger, now), now)
+
+
+def state_by(
+    stream: OpenStream,
+    ledger: Mapping[Partition, LastRuns],
+    landed: Mapping[Partition, Manifest],
+    unmatched: tuple[UnmatchedObject, ...],
+    now: dt.datetime,
+) -> StreamState:
+    """The state of every partition of a stream, by its ledger and a listing of its source, as `list_landed` returns."""
+    calendar = Calendar(stream.config, now)
     known = sorted({*landed, *ledger}, key=sort_key)
     # From a partition that never succeeded, or is outside, no others are derived.
     real = [
@@ -164,9 +176,7 @@ def partition_state(
     )
 
 
-def _read_ledger(stream: OpenStream) -> Mapping[Partition, LastRuns]:
-    with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table)
-    # The ledger still has the rows of earlier partition columns.
+def by_partition(stream: OpenStream, runs: Mapping[str, LastRuns]) -> dict[Partition, LastRuns]:
+    """The last runs by partition. The ledger's rows of earlier partition columns are left out."""
     partitions = {stream.config.partition_at(path): last for path, last in runs.items()}
     return {partition: last for partition, last in partitions.items() if partition is not None}

@@ -1,16 +1,18 @@
 """Each check passes on a correct lake, and reports what is wrong with another."""
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import checks_of, is_by_partition, run_check, run_check_by_partition, scope_of_run
+from lake_assets.checks.run import Checkup, checks_of, is_by_partition, run_check, scope_of_run
 from lake_assets.config.checks import Checks
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.layout.partition import Partition
-from lake_assets.storage.manifest import Manifest
-from lake_assets.streams.stream import OpenStream
+from lake_assets.parquet.read import count_rows
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
@@ -36,6 +38,12 @@ def filled(local_world: World) -> World:
 
 def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # noqa: B008 - frozen
     return run_check(world.stream, name, scope)
+
+
+def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]:
+    """Whether the check of each partition passed."""
+    results = Checkup(world.stream, [name], scope, by_partition=True).by_partition(name)
+    return {partition: result.passed for partition, result in results.items()}
 
 
 def sql(world: World, *statements: str) -> None:
@@ -104,15 +112,12 @@ def test_objects_that_changed_are_left_to_the_check_of_the_landing_zone(filled: 
 def test_objects_that_vanish_during_the_check_are_left_to_the_check_of_the_landing_zone(
     filled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manifest = OpenStream.manifest
-
-    def and_gone(stream: OpenStream, partition: Partition) -> Manifest:
-        listed = manifest(stream, partition)
-        if partition == filled.partition(SW) and listed.objects:
+    def after_it_is_gone(store: ArrowStore, key: str) -> int:
+        if "region=SW" in key:
             filled.unland(SW)
-        return listed
+        return count_rows(store, key)
 
-    monkeypatch.setattr(OpenStream, "manifest", and_gone)
+    monkeypatch.setattr("lake_assets.checks.rows.count_rows", after_it_is_gone)
 
     result = check(filled, "row_counts")
 
@@ -243,10 +248,74 @@ def test_commits_whose_snapshots_have_expired_are_counted(filled: World) -> None
     assert check(filled, "schema").description == "There is no previous run to compare with."
 
 
+def test_after_a_run_only_its_partitions_are_looked_at(filled: World) -> None:
+    scope = scope_of_run(filled.stream, "second")
+    assert check(filled, "ledger", scope).numbers == {"commits": 1, "expired": 0, "wrong": 0}
+    assert check(filled, "data_files", scope).numbers == {"files": 1, "missing": 0, "elsewhere": 0}
+    (of_sw,) = (key for key in filled.data_files() if "region=SW" in key)
+    Store(filled.config.lakes["test"].own_storage).delete((of_sw,))
+    sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE load_partition LIKE 'region=SW%'")
+
+    assert all(check(filled, name, scope).passed for name in checks_of(filled.stream))
+    assert {name for name in ("ledger", "data_files") if not check(filled, name).passed} == {"ledger", "data_files"}
+
+
+def test_what_is_wrong_in_a_run_s_partition_is_reported(filled: World) -> None:
+    scope = scope_of_run(filled.stream, "second")
+    (missing,) = live_files(filled, NW)
+    Store(filled.config.lakes["test"].own_storage).delete((missing,))
+    sql(filled, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'second'")
+
+    results = [check(filled, name, scope) for name in ("ledger", "data_files")]
+
+    assert [result.passed for result in results] == [False, False]
+    assert [result.failing for result in results] == [frozenset({("NW", "2026-02-11")})] * 2
+    assert results[1].named == [f"{filled.storage['path']}/{missing}"]
+
+
+def live_files(world: World, text: str) -> list[str]:
+    """The keys of a partition's files in the newest snapshot."""
+    files = [uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")]
+    keys = [uri.removeprefix(f"{world.storage['path']}/") for uri in files]
+    return [key for key in keys if world.partition(text).path in key]
+
+
+@pytest.mark.parametrize("statement", ["INSERT INTO lake.sales VALUES (9, 9, 'NW', '2026-02-11')", "VACUUM"])
+def test_rows_that_other_clients_inlined_are_counted(filled: World, statement: str) -> None:
+    sql(filled, "CALL lake.set_option('data_inlining_row_limit', 10, table_name => 'sales')", statement)
+    result = check(filled, "row_counts", scope_of_run(filled.stream, "second"))
+    assert result.passed == (statement == "VACUUM")
+
+
+@pytest.mark.parametrize("limit", [0, 10])
+def test_rows_that_other_clients_deleted_are_not_counted(filled: World, limit: int) -> None:
+    option = f"CALL lake.set_option('data_inlining_row_limit', {limit}, table_name => 'sales')"
+    sql(filled, option, "DELETE FROM lake.sales WHERE total = 2")
+    result = check(filled, "row_counts", scope_of_run(filled.stream, "second"))
+    assert result.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
+    assert check(filled, "ledger", scope_of_run(filled.stream, "second")).passed
+
+
+def test_a_run_of_many_partitions_reads_their_files_at_once(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled.land(NULL, sales(7))
+    filled.ingest(NULL)
+    scope = Scope(None, tuple(filled.partition(text) for text in (NW, SW, NULL)))
+    few = [check(filled, name, scope) for name in checks_of(filled.stream)]
+    monkeypatch.setattr("lake_assets.lake.catalog.scoped_files.SINGLY", 1)
+    assert [check(filled, name, scope) for name in checks_of(filled.stream)] == few
+    assert [result.name for result in few if not result.passed] == ["no_null_partition"]
+
+
+def test_columns_that_changed_since_the_run_before_are_reported_after_a_run(filled: World) -> None:
+    assert check(filled, "schema", scope_of_run(filled.stream, "second")).numbers == {"columns": 4, "changes": 0}
+    filled.options |= {"schema_policy": "evolve"}
+    filled.land(SW, sales(8).append_column("note", pa.array(["new"])))
+    filled.ingest(SW, run_id="third")
+    assert check(filled, "schema", scope_of_run(filled.stream, "third")).named == ["note VARCHAR is new"]
+
+
 def test_a_missing_data_file_is_named(filled: World) -> None:
     (key, *_) = sorted(key for key in filled.data_files() if "region=SW" in key)
-    from lake_assets.storage.store import Store  # noqa: PLC0415
-
     storage = Store(filled.config.lakes["test"].own_storage)
     storage.delete((key,))
     result = check(filled, "data_files")
@@ -281,9 +350,7 @@ def test_each_partition_is_checked_separately(filled: World) -> None:
     nw, sw = filled.partition(NW), filled.partition(SW)
 
     results = {
-        name: {
-            p: result.passed for p, result in run_check_by_partition(filled.stream, name, Scope(None, (nw, sw))).items()
-        }
+        name: by_partition(filled, name, Scope(None, (nw, sw)))
         for name in checks_of(filled.stream)
         if is_by_partition(filled.stream, name)
     }
@@ -303,9 +370,9 @@ def test_a_partition_s_rows_are_those_of_its_values(local_world: World, text: st
         local_world.ingest(other)
     partition = local_world.partition(text)
 
-    results = run_check_by_partition(local_world.stream, "counted", Scope(None, (partition, local_world.partition(SW))))
+    results = by_partition(local_world, "counted", Scope(None, (partition, local_world.partition(SW))))
 
-    assert [result.passed for result in results.values()] == [False, True]
+    assert list(results.values()) == [False, True]
 
 
 def test_a_query_of_whole_tables_checks_no_single_partition(local_world: World) -> None:
@@ -322,10 +389,7 @@ def test_a_partition_that_a_run_failed_is_not_in_the_lake(filled: World) -> None
 
     assert not result.passed
     assert (result.numbers, result.named) == ({"partitions": 2, "waiting": 1}, [f"{sw}: committed"])
-    assert {p: result.passed for p, result in run_check_by_partition(filled.stream, "landing_zone", scope).items()} == {
-        nw: True,
-        sw: False,
-    }
+    assert by_partition(filled, "landing_zone", scope) == {nw: True, sw: False}
 
 
 def test_a_changed_registered_object_is_reported_for_its_partition(local_world: World) -> None:
@@ -337,8 +401,7 @@ def test_a_changed_registered_object_is_reported_for_its_partition(local_world: 
     failed = Scope("second", (), (local_world.partition(NW),))
 
     assert not check(local_world, "indexed_objects", failed).passed
-    (result,) = run_check_by_partition(local_world.stream, "indexed_objects", failed).values()
-    assert not result.passed
+    assert list(by_partition(local_world, "indexed_objects", failed).values()) == [False]
 
 
 def test_a_check_with_wrong_sql_names_itself_and_leaves_the_lake_usable(local_world: World) -> None:

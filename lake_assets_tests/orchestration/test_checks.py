@@ -8,13 +8,13 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
-from lake_assets.checks.result import CheckResult, Scope
-from lake_assets.checks.run import run_check_by_partition
+from lake_assets.checks.result import CheckResult
+from lake_assets.checks.run import Checkup
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
-from lake_assets.streams.stream import OpenStream
+from lake_assets.storage.store import LandedObject, Store
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -210,12 +210,14 @@ def test_a_check_that_cannot_be_made_leaves_the_failure_as_it_is(
 def test_a_check_that_breaks_leaves_the_failure_as_it_is(
     local_world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(stream: OpenStream, name: str, scope: Scope) -> Mapping[Partition, CheckResult]:
+    of_partitions = Checkup.by_partition
+
+    def broken(checkup: Checkup, name: str) -> Mapping[Partition, CheckResult]:
         if name == "row_counts":
             raise OSError("nobody foresaw this")
-        return run_check_by_partition(stream, name, scope)
+        return of_partitions(checkup, name)
 
-    monkeypatch.setattr("lake_assets.orchestration.evaluations.run_check_by_partition", broken)
+    monkeypatch.setattr(Checkup, "by_partition", broken)
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
 
@@ -336,3 +338,68 @@ def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_wor
         e for e in second.get_asset_check_evaluations() if (e.check_name, e.partition) == ("positive", "2026-02-11|SW")
     )
     assert again.metadata["result_of_run"].value == first.run_id
+
+
+def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(local_world: World) -> None:
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+        local_world.ingest(text)
+    (missing,) = (key for key in local_world.data_files() if "region=SW" in key)
+    Store(local_world.config.lakes["test"].own_storage).delete((missing,))
+    data_files = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "data_files"))
+    force = {"ops": {"sales": {"config": {"force": True}}}}
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        audited = run(local_world, data_files, instance=instance)
+        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW", run_config=force)
+        kept = latest_result(instance, "data_files")
+        run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW", run_config=force)
+        repaired = latest_result(instance, "data_files")
+
+    assert not kept.passed
+    assert missing in str(kept.metadata["named"].value)
+    assert kept.metadata["result_of_run"].value == audited.run_id
+    assert kept.metadata["failing_partitions"].value == [["SW", "2026-02-11"]]
+    assert repaired.passed
+
+
+def latest_result(instance: dg.DagsterInstance, name: str) -> dg.AssetCheckEvaluation:
+    """The newest result of a check."""
+    key = dg.AssetCheckKey(dg.AssetKey("sales"), name)
+    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key].evaluation
+    assert newest is not None
+    return newest
+
+
+def test_the_checks_of_a_run_take_what_its_ingest_listed(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_world.land(NW, sales(1, 2))
+    listed: list[str] = []
+    listing = Store.list
+
+    def counted(store: Store, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
+        listed.append(f"{store.root}/{prefix}")
+        return listing(store, prefix, files)
+
+    monkeypatch.setattr(Store, "list", counted)
+    result = run(local_world, SALES, partition_key="2026-02-11|NW")
+
+    assert all(evaluation.passed for evaluation in result.get_asset_check_evaluations())
+    # By the ingest, before and after its job; the checks list nothing.
+    assert listed == [f"{local_world.source['path']}/region=NW/date=2026-02-11/"] * 2
+
+
+def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.handover.take", lambda *_: None)
+    for text in (NW, SW):
+        local_world.land(text, sales(1, 2))
+    local_world.ingest(SW)
+
+    result = run(local_world, SALES, partition_key="2026-02-11|NW")
+
+    evaluations = evaluations_of(result)
+    assert all(evaluation.passed for evaluation in evaluations.values())
+    assert evaluations["row_counts"].metadata["partitions"].value == 1
+    assert evaluations["ledger"].metadata["commits"].value == 1
+    assert evaluations["data_files"].metadata["files"].value == 1

@@ -1,6 +1,7 @@
 """The landed objects that the lake does not have yet, or that have changed since it registered them."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lake_assets.errors import OutsidePartitionError, SourceError
@@ -121,7 +122,7 @@ def plan_index(
 
 
 def changed_objects(
-    landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], read_files: Callable[[], set[str]]
+    landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], read_files: Callable[[], AbstractSet[str]]
 ) -> dict[Partition, tuple[ChangedObject, ...]]:
     """The landed objects that have changed since the lake registered or read them, by partition.
 

@@ -7,7 +7,8 @@ one has vanished, every reader of its partition fails.
 import dataclasses
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from lake_assets.errors import LakeAssetsError, SourceError
@@ -21,6 +22,7 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.stream import OpenStream
 
@@ -82,6 +84,19 @@ def check_indexed(stream: OpenStream, partitions: Iterable[Partition] | None = N
         live = table_files(lake, stream)
     # Listed after the lake was read, so that the objects which another process registers meanwhile are listed too.
     landed, _ = list_scope(stream, wanted)
+    return compare_indexed(landed, known, live)
+
+
+def compare_indexed(
+    landed: Mapping[Partition, Manifest], known: Mapping[str, KnownObject], live: AbstractSet[str]
+) -> IndexedState:
+    """Compare registered objects with a listing of their partitions.
+
+    Args:
+        landed: the objects of the partitions now.
+        known: the objects that the lake registered or read, by URI.
+        live: the URIs of the table's files in these partitions.
+    """
     listed = {obj.uri for manifest in landed.values() for obj in manifest.objects}
     changed = [obj for objects in changed_objects(landed, known, lambda: live).values() for obj in objects]
     return IndexedState(

@@ -1,0 +1,88 @@
+"""The check of a table's columns."""
+
+from collections.abc import Sequence
+
+from lake_assets.checks.facts import Examined, Facts
+from lake_assets.checks.result import NAMED, CheckResult
+from lake_assets.lake.catalog.history import columns_since, last_addition
+from lake_assets.lake.catalog.table_files import live_table_id, named_since
+from lake_assets.lake.ledger.tables import ledger_table
+
+Columns = Sequence[tuple[object, ...]]
+
+
+def schema(facts: Facts) -> Examined:
+    """Whether the table has the same columns as after the previous run.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    result = _of_run(facts) if _is_of_run(facts) else _compared(facts, _previous_by_ledger(facts))
+    return Examined(lambda: result)
+
+
+def _is_of_run(facts: Facts) -> bool:
+    return facts.scope.run_id is not None and facts.lake.unknown_specification is None
+
+
+def _of_run(facts: Facts) -> CheckResult:
+    """The check after a run, by the catalog's own tables; the ledger of all runs is not read."""
+    table_id = live_table_id(facts.lake, facts.stream.table)
+    assert table_id is not None  # noqa: S101 - Facts.has_table
+    previous = last_addition(facts.catalog, table_id, facts.scope.first_commit)
+    if previous is None:
+        return _compared(facts, None)
+    since = columns_since(facts.catalog, table_id, previous)
+    return _compared(facts, previous) if since.changes else _unchanged(since.columns)
+
+
+def _previous_by_ledger(facts: Facts) -> int | None:
+    """The snapshot of the newest commit of another run; None if there is none."""
+    lake, stream = facts.lake, facts.stream
+    ((snapshot,),) = lake.rows(
+        "SELECT max(snapshot_id) FILTER (run_id <> coalesce(?, last_run)) FROM "  # noqa: S608 - a quoted name
+        "(SELECT run_id, snapshot_id, last_value(run_id) OVER (ORDER BY snapshot_id ROWS BETWEEN UNBOUNDED PRECEDING "
+        "AND UNBOUNDED FOLLOWING) AS last_run FROM (SELECT *, stream = ? AND destination_table = ? "
+        f"AND status = 'committed' AND snapshot_id >= ? AS wanted FROM {ledger_table(lake.config).sql}) "
+        "WHERE wanted IS TRUE)",
+        [facts.scope.run_id, stream.name, str(stream.table), named_since(lake, stream.table)],
+    )
+    return None if snapshot is None else int(snapshot)
+
+
+def _compared(facts: Facts, previous: int | None) -> CheckResult:
+    before = None if previous is None else _columns_at(facts, previous)
+    if before is None:
+        return CheckResult("schema", True, "There is no previous run to compare with.", "warn")
+    old, new = ({name: kind for name, kind, *_ in columns} for columns in (before, _columns_now(facts)))
+    changes = [f"{name} {kind} is new" for name, kind in new.items() if name not in old]
+    changes += [f"{name} {kind} is gone" for name, kind in old.items() if name not in new]
+    changes += [f"{name} was {old[name]} and is {new[name]}" for name in old if new.get(name, old[name]) != old[name]]
+    if not changes:
+        return _unchanged(len(new))
+    return CheckResult(
+        "schema",
+        False,
+        f"The columns have changed since the previous run: {'; '.join(changes[:NAMED])}.",
+        "warn",
+        {"columns": len(new), "changes": len(changes)},
+        changes[:NAMED],
+    )
+
+
+def _unchanged(columns: int) -> CheckResult:
+    text = f"The {columns:,} columns are those of the previous run."
+    return CheckResult("schema", True, text, "warn", {"columns": columns, "changes": 0})
+
+
+def _columns_now(facts: Facts) -> Columns:
+    return facts.lake.rows(f"DESCRIBE {facts.stream.table.sql}")
+
+
+def _columns_at(facts: Facts, snapshot: int) -> Columns | None:
+    """The columns in a snapshot; None if it has expired."""
+    lake = facts.lake
+    if not lake.rows("SELECT 1 FROM ducklake_snapshots(?) WHERE snapshot_id = ?", [lake.alias, snapshot]):
+        return None
+    # DuckDB accepts no parameter here; the number is the catalog's or the ledger's.
+    return lake.rows(f"DESCRIBE SELECT * FROM {facts.stream.table.sql} AT (VERSION => {snapshot})")  # noqa: S608

@@ -1,0 +1,171 @@
+"""What the checks of one scope share: each fact of the lake and each listing is read once, when a check needs it."""
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
+from lake_assets.lake.catalog.scoped_files import ScopedFiles, scoped_files
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.report.state import StreamState, by_partition, state_by
+from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A check that has read the lake. Its results may still ask the storages, but not the lake.
+
+    Attributes:
+        whole: returns the result of the scope.
+        by_partition: returns the result of each partition; None if the check has no such results.
+    """
+
+    whole: Callable[[], CheckResult]
+    by_partition: Callable[[], Mapping[Partition, CheckResult]] | None = None
+
+
+class Landed:
+    """The listings of one scope. A prefix that the run's ingest has listed is not listed again."""
+
+    def __init__(self, stream: OpenStream, scope: Scope) -> None:
+        self._stream = stream
+        self._listed = {partition: result.manifest for partition, result in scope.results.items()}
+        self._handed_on = set(self._listed)
+        self._all: tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]] | None = None
+
+    def of(self, partitions: Iterable[Partition]) -> dict[Partition, Manifest]:
+        """The objects of some partitions.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        wanted = list(partitions)
+        if missing := [partition for partition in wanted if partition not in self._listed]:
+            self._listed |= list_landed_in(self._stream, missing)
+        return {partition: self._listed[partition] for partition in wanted}
+
+    def again(self, partitions: Iterable[Partition]) -> bool:
+        """List those of the partitions again that the ingest has listed, before they are called wrong.
+
+        Returns:
+            Whether there was one.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        outdated = [partition for partition in partitions if partition in self._handed_on]
+        self._handed_on.difference_update(outdated)
+        self._listed |= list_landed_in(self._stream, outdated)
+        return bool(outdated)
+
+    def all(self, known: Iterable[Partition]) -> tuple[dict[Partition, Manifest], tuple[UnmatchedObject, ...]]:
+        """The whole landing zone, as `list_landed` returns it; the first call lists it.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        if self._all is None:
+            self._all = list_landed(self._stream, known)
+            self._listed |= dict.fromkeys(known, Manifest(())) | self._all[0]
+        return self._all
+
+
+class Facts:
+    """The facts of one scope, while the lake is open.
+
+    Args:
+        stream: the stream of the table.
+        scope: the partitions that are checked.
+        session: the open lake; None if there is none yet.
+        opened: closes what a fact opens.
+        by_partition: whether the results of single partitions are wanted too.
+    """
+
+    def __init__(
+        self,
+        stream: OpenStream,
+        scope: Scope,
+        session: LakeSession | None,
+        opened: ExitStack,
+        *,
+        by_partition: bool,
+    ) -> None:
+        self.by_partition = by_partition
+        self.stream = stream
+        self.scope = scope
+        self.landed = Landed(stream, scope)
+        self._session = session
+        self._opened = opened
+        self._files: dict[int | None, ScopedFiles | None] = {}
+
+    @property
+    def lake(self) -> LakeSession:
+        """The open lake; only for checks of a table that exists."""
+        assert self._session is not None  # noqa: S101 - has_table is checked before
+        return self._session
+
+    @cached_property
+    def has_table(self) -> bool:
+        """Whether the lake has the stream's table."""
+        return self._session is not None and self._session.exists(self.stream.table)
+
+    @cached_property
+    def runs(self) -> dict[Partition, LastRuns]:
+        """The last runs of the scope's partitions."""
+        if self._session is None:
+            return {}
+        return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried))
+
+    @cached_property
+    def catalog(self) -> CatalogDatabase:
+        """The catalog's own tables, by the driver of their database if possible.
+
+        That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
+        SQLite reads whole tables instead.
+
+        Raises:
+            SpecificationError: this package does not know the version of the catalog's tables.
+            CatalogError: the catalog cannot be read.
+        """
+        _ = self.lake.metadata  # refuses an unknown version
+        try:
+            return self._opened.enter_context(catalog_reading(self.lake))
+        except NotDirectError:
+            return self._opened.enter_context(catalog_view(self.lake))
+
+    def files(self, since: int | None = None) -> ScopedFiles | None:
+        """The data files of the scope's partitions; see `scoped_files`.
+
+        None if the partitions may have other rows, such as inlined ones, or if the catalog's tables are unknown: only a
+        query of the table finds these.
+
+        Raises:
+            CatalogError: the catalog cannot be read.
+        """
+        assert self.scope.tried is not None  # noqa: S101 - a run's facts
+        if since not in self._files:
+            try:
+                known = self.lake.unknown_specification is None
+                self._files[since] = (
+                    scoped_files(self.lake, self.catalog, self.stream.table, self.scope.tried, since) if known else None
+                )
+            except NotDirectError:
+                self._files[since] = None
+        return self._files[since]
+
+
+def state_of_all(facts: Facts) -> StreamState:
+    """The state of every partition of the stream, by the facts of the whole table.
+
+    Raises:
+        StorageError: the landing zone cannot be listed.
+    """
+    runs = facts.runs
+    return state_by(facts.stream, runs, *facts.landed.all(runs), dt.datetime.now(dt.UTC))
