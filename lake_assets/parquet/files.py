@@ -8,6 +8,7 @@ the year 294247. A column in nanoseconds gets nanoseconds, within its own years.
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,12 +46,19 @@ class ParquetRows:
         self._file = file
         self._origin = origin
         self._pre_buffer = pre_buffer
+        self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
         self.parquet = self._opened("us")
         self.schema: pa.Schema = self.parquet.schema_arrow.remove_metadata()
         self.int96 = _int96_columns(self.parquet.schema, self.schema)
 
     def batches(
-        self, rows: int, group: int, columns: Sequence[str], *, nanos: Collection[str] = ()
+        self,
+        rows: int,
+        group: int,
+        columns: Sequence[str],
+        *,
+        nanos: Collection[str] = (),
+        dictionaries: Sequence[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The rows of one row group, in batches.
 
@@ -59,6 +67,7 @@ class ParquetRows:
             group: the number of the row group.
             columns: the names of the columns to read.
             nanos: the columns that are read in nanoseconds if they are INT96.
+            dictionaries: the columns of texts or bytes that stay dictionaries.
 
         Raises:
             SchemaError: an INT96 column has a value that the column's new type cannot hold.
@@ -66,7 +75,8 @@ class ParquetRows:
         """
         exact = self._checked(group, [name for name in columns if name in self.int96], nanos)
         start = 0
-        for batch in self.parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
+        parquet = self._with_dictionaries(dictionaries)
+        for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
             yield _with_columns(batch, {name: column.slice(start, batch.num_rows) for name, column in exact.items()})
             start += batch.num_rows
 
@@ -101,8 +111,17 @@ class ParquetRows:
                     "Avro's writer), or use mode: replace, which rewrites it.",
                 )
 
-    def _opened(self, unit: str) -> pq.ParquetFile:
-        return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit)
+    def _opened(self, unit: str, **options: Any) -> pq.ParquetFile:  # noqa: ANN401 - those of pyarrow
+        return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit, **options)
+
+    def _with_dictionaries(self, names: Sequence[str]) -> pq.ParquetFile:
+        """The file, which reads these columns as dictionaries; the footer is not read again."""
+        if not names:
+            return self.parquet
+        if self._dictionaries is None or self._dictionaries[0] != names:
+            parquet = self._opened("us", metadata=self.parquet.metadata, read_dictionary=list(names))
+            self._dictionaries = names, parquet
+        return self._dictionaries[1]
 
     def _checked(self, group: int, names: Sequence[str], nanos: Collection[str]) -> dict[str, pa.ChunkedArray]:
         """Refuse INT96 values that the columns' new types cannot hold; returns the columns in nanoseconds."""

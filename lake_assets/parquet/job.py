@@ -14,6 +14,7 @@ from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.storage.store import LandedObject
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
+MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +123,8 @@ def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[l
 def spark_tasks(bins: int, size: int, cores: int) -> int:
     """The number of Spark tasks for some lists of `shares` with these bytes; small lists share a task of some 50 ms."""
     return max(min(bins, max(4 * cores, size // MIN_SHARE)), 1)
+
+
+def task_threads(tasks: int, cores: int) -> int:
+    """The threads in which each task of a job decodes small objects: those of the cores that the job leaves idle."""
+    return max(min(cores // tasks, MOST_THREADS), 1)

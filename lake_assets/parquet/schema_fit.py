@@ -6,7 +6,10 @@ row is read. (Parquet readers that match by position, or cast where they can, wr
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -107,9 +110,24 @@ class Fitter:
         names = dict.fromkeys([*self._partition_names.values(), *(value.name for value in made), *self.chosen])
         self.partition_columns = [name for name in names if name not in self.columns]
         """The further columns to read: partition columns in the source, and those that one is derived from."""
+        checked = {*self._partition_names.values(), *names}
+        self.unchanged = {
+            name
+            for name, f in zip(self._names, target, strict=True)
+            if name and name not in checked and source.field(name).type.equals(f.type)
+        }
+        """The columns to read whose values are neither converted nor checked against the partition."""
+
+    def of(self, origin: str) -> Self:
+        """The fitter of another object or result with the same schema."""
+        other = copy(self)
+        other._origin = origin  # noqa: SLF001 - of the same class
+        other.made = [replace(made, origin=origin) for made in self.made]
+        other._checked = [replace(made, origin=origin) for made in self._checked]  # noqa: SLF001
+        return other
 
     def fit(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Convert a batch to the target's schema.
+        """Convert a batch to the target's schema. A column in `unchanged` may be a dictionary, and stays one.
 
         Raises:
             SchemaError: a value does not fit its column, or a row belongs to another partition.
@@ -123,14 +141,19 @@ class Fitter:
             if name is None:
                 arrays.append(pa.nulls(batch.num_rows, field.type))
                 continue
+            values = batch.column(name)
+            if name in self.unchanged and t.is_dictionary(values.type):
+                arrays.append(values)
+                continue
             try:
-                arrays.append(_cast(batch.column(name), field.type))
+                arrays.append(_cast(values, field.type))
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
                     "correct the value, or round it in a transform.",
                 ) from error
-        return self._readable(pa.RecordBatch.from_arrays(arrays, schema=self._target))
+        fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
+        return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch of the target's schema; refuses times that DuckDB cannot read."""

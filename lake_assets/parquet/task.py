@@ -11,7 +11,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import DataFile, Job, Share
-from lake_assets.parquet.read import read_shares
+from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.write import write_files
 
 
@@ -38,16 +38,21 @@ Task = Callable[[Iterator[Bin]], Iterator[Report]]
 """Does the work of some bins. It pickles, and runs in a Python worker of Spark."""
 
 
-def encode(job: Job, bins: Iterable[Bin]) -> Iterator[Report]:
+def encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
     """Rewrite the rows of the bins as data files of the table.
+
+    Args:
+        job: the job of the task.
+        threads: small objects are decoded in so many threads.
+        bins: what the task reads.
 
     Raises:
         StorageUnreachableError: a storage failed; another try of the task may succeed.
     """
     pa.set_cpu_count(1)
+    reader = Reader(job, job.schema, threads=threads, dictionaries=job.key is None)
     for item in bins:
-        rows = read_shares(job, item.shares, job.schema, item.partition)
-        yield from reported(item.index, write(rows, job, item.destination))
+        yield from reported(item.index, write(reader.read(item.shares, item.partition), job, item.destination))
 
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
 from lake_assets.parquet.attempt import discard_unfinished
+from lake_assets.parquet.dictionaries import as_schema, combined, with_dictionaries
 from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.storage.arrow import ArrowStore
@@ -72,17 +73,19 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
     nan = groups.nan
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
+        first = groups.take()
         writer = stack.enter_context(
             pq.ParquetWriter(
                 sink,
-                job.schema,
+                with_dictionaries(job.schema, first),
                 compression=job.compression,
                 version="2.6",
                 store_schema=False,
                 write_statistics=_leaf_paths(job.schema, nan) if nan else True,
             )
         )
-        rows = _write_group(writer, groups.take())
+        rows = _write_group(writer, first)
+        del first
         # A column has statistics in all row groups of a file, or in none.
         while sink.tell() < job.target_file_size and groups.next() and groups.nan <= nan:
             rows += _write_group(writer, groups.take())
@@ -92,7 +95,7 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
 
 
 def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
-    writer.write_table(group, row_group_size=GROUP_ROWS)
+    writer.write_table(as_schema(group, writer.schema), row_group_size=GROUP_ROWS)
     return int(group.num_rows)
 
 
@@ -130,13 +133,20 @@ def row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         if batch.num_rows == 0:
             continue
         if gathered and rows + batch.num_rows > GROUP_ROWS:
-            yield pa.Table.from_batches(gathered)
-            gathered, rows, memory = [], 0, 0
+            yield _emptied(gathered)
+            rows = memory = 0
         gathered.append(batch)
         rows += batch.num_rows
         memory += batch.nbytes
         if memory >= GROUP_BYTES:
-            yield pa.Table.from_batches(gathered)
-            gathered, rows, memory = [], 0, 0
+            yield _emptied(gathered)
+            rows = memory = 0
     if gathered:
-        yield pa.Table.from_batches(gathered)
+        yield _emptied(gathered)
+
+
+def _emptied(gathered: list[pa.RecordBatch]) -> pa.Table:
+    """The batches as one table. The list is emptied, so that their memory is released with the table's."""
+    table = combined(gathered)
+    gathered.clear()
+    return table

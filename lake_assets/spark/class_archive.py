@@ -9,9 +9,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from lake_assets.errors import SparkUnavailableError
@@ -113,11 +113,12 @@ def warm_up() -> None:
             "SELECT k, count(*), sum(x), max(t) FROM rows JOIN range(10) r ON k = r.id GROUP BY k ORDER BY k"
         ).collect()
         read.mapInArrow(_same, read.schema).toArrow()
+    session.sparkContext.parallelize(list(range(10)), 2).mapPartitions(_same).collect()
     session.stop()
 
 
-def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def _same(items: Iterable[Any]) -> Iterator[Any]:
+    yield from items
 
 
 def main() -> int:

@@ -47,6 +47,8 @@ CLASS_PATH_VARIABLES = (
 # the Scala compiler have such manifests. A session needs none of their classes, so they come last.
 _LAST_JARS = ("derby", "scala-compiler")
 
+_CONTENT = "2: with jobs by RDD"  # changes when `class_archive.warm_up` covers other work
+
 _RETRY_AFTER = 86_400  # seconds
 
 logger = logging.getLogger(__name__)
@@ -86,7 +88,8 @@ def class_archive(java: Java) -> ClassArchive:
     """The archive of this Java and the installed pyspark, in the user's cache folder."""
     jars = sorted(_JARS.glob("*.jar"), key=lambda jar: (jar.name.startswith(_LAST_JARS), jar.name))
     # The JVM compares the jars' paths and times with those of the archive.
-    digest = sha256(f"{java.home} {_JARS} {_JARS.stat().st_mtime_ns}".encode()).hexdigest()[:8]
+    text = f"{_CONTENT} {java.home} {_JARS} {_JARS.stat().st_mtime_ns}"
+    digest = sha256(text.encode()).hexdigest()[:8]
     name = f"java-{java.build}-pyspark-{pyspark.__version__}-{digest}.jsa"
     return ClassArchive(
         platformdirs.user_cache_path("lake-assets") / "class-data-sharing" / name,

@@ -5,7 +5,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from lake_assets.parquet.job import Job, JobResult, shares, spark_tasks
+from lake_assets.parquet.job import Job, JobResult, shares, spark_tasks, task_threads
 from lake_assets.parquet.task import Bin, encode
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
@@ -27,7 +27,8 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
         LakeAssetsError: as `spark_errors`.
     """
     with spark_errors():
-        cores = cores or spark_cores(spark)
+        all_cores = spark_cores(spark)
+        cores = cores or all_cores
         bins = [
             Bin(index, partition.partition, partition.destination, tuple(share))
             for index, partition in enumerate(job.partitions)
@@ -35,5 +36,6 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
         ]
         size = sum(obj.size for partition in job.partitions for obj in partition.objects)
         # A task gets its own bins, and not the objects of all partitions.
-        task = partial(encode, replace(job, partitions=()))
-        return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))
+        tasks = spark_tasks(len(bins), size, cores)
+        task = partial(encode, replace(job, partitions=()), task_threads(tasks, all_cores))
+        return run_tasks(spark, job, task, bins, tasks)

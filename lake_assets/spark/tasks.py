@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lake_assets import errors
@@ -21,7 +21,11 @@ from lake_assets.parquet.task import Bin, Report, Task, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_job
 
 _NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift")
-_ROW = pa.schema({name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS})
+_ROW = pa.schema(
+    {name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS} | {"is_copy": pa.bool_()}
+)
+
+_MANY = 10_000  # more than the cores of any session
 
 ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[Report]]
 """A task that gets rows of a DataFrame."""
@@ -55,8 +59,17 @@ def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
 
 def spark_cores(spark: SparkSession) -> int:
     """The number of tasks that the session runs in parallel, as far as Spark knows it."""
+    if isinstance(spark, SparkSession):
+        # Without `spark.conf`, which would start the part of the session that runs SQL.
+        return int(spark.sparkContext.defaultParallelism)
     configured = spark.conf.get("spark.default.parallelism", None)
-    return int(configured) if configured else int(spark.sparkContext.defaultParallelism)
+    return int(configured) if configured else _cores_by_a_job(spark)
+
+
+def _cores_by_a_job(spark: SparkSession) -> int:
+    """The number of partitions that Spark gives a range by default, which is that of the tasks in parallel."""
+    numbers = spark.range(_MANY).select(functions.spark_partition_id())
+    return numbers.distinct().count()
 
 
 def _discarded(storage: AnyStorage, task: Task, bins: Iterator[Bin]) -> Iterator[Report]:
@@ -96,7 +109,8 @@ def _first_error(known: Exception | None, error: LakeAssetsError) -> Exception:
 def _as_row(report: Report) -> pa.RecordBatch:
     values: dict[str, object] = {"index": report.index}
     if report.file is not None:
-        values |= {"uri": report.file.uri, "rows": report.file.rows, "size": report.file.size}
+        file = report.file
+        values |= {"uri": file.uri, "rows": file.rows, "size": file.size, "is_copy": file.is_copy}
     if report.error is not None:
         drift = report.error.schemas if isinstance(report.error, SchemaDriftError) else []
         schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in drift]
@@ -107,7 +121,7 @@ def _as_row(report: Report) -> pa.RecordBatch:
 
 def _from_row(row: Row) -> Report:
     if row["error"] is None:
-        return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"]))
+        return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"], row["is_copy"]))
     name, problem, hint = json.loads(row["error"])
     schemas = [
         (origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(row["drift"])

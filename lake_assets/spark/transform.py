@@ -16,8 +16,8 @@ from lake_assets.config.streams import Transform
 from lake_assets.errors import SchemaError, TransformError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import Job, JobResult, shares
-from lake_assets.parquet.read import read_shares
 from lake_assets.parquet.schema_fit import Fitter, typed_value
+from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
 from lake_assets.spark.tasks import run_on_rows, spark_cores
@@ -69,9 +69,10 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
+        reader = Reader(job, target)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for rows in read_shares(job, bins[number], target, partition.partition):
+                for rows in reader.read(bins[number], partition.partition):
                     columns = [pa.repeat(value, rows.num_rows) for value in constants.values()]
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 

@@ -11,7 +11,7 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.parquet.job import Job, Share
-from lake_assets.parquet.read import read_shares
+from lake_assets.parquet.shares import Reader
 
 DAYS = [18000, 18001, 18002]  # 2019-04-14 and on
 
@@ -23,7 +23,7 @@ def rows_of(folder: Path, kind: PartitionType, text: str) -> list[int]:
     share = Share("a.parquet", "", 2**30)  # so large that it is not fetched whole, under an ETag
     schema = pa.schema([("n", pa.int64())])
     job = Job("run", storage, storage, schema, "none", 1, (), selects=True)
-    return [n for batch in read_shares(job, [share], schema, partition) for n in batch.column("n").to_pylist()]
+    return [n for batch in Reader(job, schema).read([share], partition) for n in batch.column("n").to_pylist()]
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.conf import RuntimeConfig
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
 from lake_assets.parquet.task import Bin, Report
-from lake_assets.spark.tasks import run_tasks
+from lake_assets.spark.tasks import run_tasks, spark_cores
 from lake_assets_tests.world import NW, World
 
 A, B = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.string())])
 
 REPORTS = {
-    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40)) for n in range(3)],
+    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40, is_copy=n == 1)) for n in range(3)],
     "error": [Report(1, error=StorageError("no such name.", "correct it."))],
     "drift": [
         Report(2, error=SchemaDriftError("new columns:", "run it again.", [(f"object {n}", schema)]))
@@ -35,6 +36,10 @@ class Frames:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
+
+    @property
+    def conf(self) -> RuntimeConfig:
+        return self._spark.conf
 
     def range(self, *args: int, **options: int) -> DataFrame:
         return self._spark.range(*args, **options)
@@ -65,3 +70,7 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     assert isinstance(drift.error, SchemaDriftError)
     assert drift.error.schemas == [("object 0", A), ("object 1", B)]
     assert type(both.error) is SchemaError
+
+
+def test_the_cores_of_a_session_without_a_context_are_those_of_one_with(spark: SparkSession) -> None:
+    assert spark_cores(Frames(spark)) == spark_cores(spark) == 2  # type: ignore[arg-type]

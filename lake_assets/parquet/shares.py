@@ -1,0 +1,229 @@
+"""Reading a task's shares of landed objects, as Arrow record batches, with memory bound by a row group."""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from functools import cached_property, partial
+from threading import BoundedSemaphore
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.config.secrets import masking
+from lake_assets.errors import SchemaDriftError
+from lake_assets.layout.partition import Partition, PartitionValue
+from lake_assets.parquet.dictionaries import dictionary_columns
+from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.path_columns import with_types, with_values
+from lake_assets.parquet.read import BATCH_ROWS, readable
+from lake_assets.parquet.schema_fit import Fitter
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+
+WHOLE = 8 * 2**20  # bytes; objects up to this size are fetched by one request
+AHEAD = 4  # such objects are fetched before they are read
+_DECODED = 2 * WHOLE  # bytes of an object, decompressed; larger ones are decoded as they are read
+
+
+class Reader:
+    """Reads the shares of one task, of any of its job's partitions.
+
+    Args:
+        job: the job of the task.
+        schema: the schema of the batches.
+        threads: small objects are decoded in so many threads. The rows are the same, in the same order.
+        dictionaries: columns that an object stores as dictionaries of texts may stay dictionaries.
+    """
+
+    def __init__(self, job: Job, schema: pa.Schema, *, threads: int = 1, dictionaries: bool = False) -> None:
+        self._job = job
+        self._schema = schema
+        self._store = Store(job.source)
+        self._threads = threads
+        self._decoding = BoundedSemaphore(threads)
+        self._dictionaries = dictionaries and not job.selects
+        self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
+
+    def read(self, shares: Sequence[Share], partition: Partition) -> Iterator[pa.RecordBatch]:
+        """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
+
+        If the job selects rows, row groups whose statistics exclude the partition are not read.
+
+        Raises:
+            SchemaDriftError: if the job evolves the table, an object has columns that the schema lacks, or wider ones.
+                The error has all such objects among the shares, so that the table is changed once.
+            SourceError: an object is not a Parquet file, or is damaged; the message names it.
+            SchemaError: an object's columns or values do not fit.
+            SourceChangedError: an object has vanished, or has changed since the listing.
+            StorageUnreachableError: the store fails, also after its client's own retries; Spark tries the task again.
+            StorageError: the store refuses.
+        """
+        drift: SchemaDriftError | None = None
+        with masking(self._job.source), closing(self._loaded(shares, partition)) as opened:
+            for share, load in opened:
+                with readable(self._job.source, self._store.uri(share.key)):
+                    try:
+                        loaded = load()
+                    except SchemaDriftError as error:
+                        drift = error if drift is None else drift.with_more(error.schemas)
+                        continue
+                    if drift is None:
+                        yield from loaded.batches()
+        if drift is not None:
+            raise drift
+
+    def _loaded(
+        self, shares: Sequence[Share], partition: Partition
+    ) -> Generator[tuple[Share, "Callable[[], _Loaded]"]]:
+        """Each share with a function that opens it; small objects are fetched, and decoded, ahead of earlier ones."""
+        ahead: deque[Future[_Loaded]] = deque()
+        small = (share for share in shares if share.size <= WHOLE)
+        with _pool(max(AHEAD, self._threads)) as pool:
+            for share in shares:
+                while len(ahead) < max(AHEAD, 2 * self._threads) and (item := next(small, None)) is not None:
+                    ahead.append(pool.submit(self._load_whole, item, partition))
+                if share.size <= WHOLE:
+                    yield share, ahead.popleft().result
+                    continue
+                with readable(self._job.source, self._store.uri(share.key)):
+                    file = self._ranges.open(share.key)
+                with file:
+                    yield share, partial(self._load, share, partition, file)
+
+    @cached_property
+    def _ranges(self) -> ArrowStore:
+        return ArrowStore(self._job.source)
+
+    def _load_whole(self, share: Share, partition: Partition) -> "_Loaded":
+        data = self._store.get(share.key, share.etag)
+        if self._threads == 1:
+            return self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
+        with self._decoding:
+            loaded = self._load(share, partition, pa.BufferReader(pa.py_buffer(data)))
+            loaded.decode()
+        return loaded
+
+    def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
+        uri = self._store.uri(share.key)
+        origin = f"the object {uri}"
+        rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE)
+        paths = self._job.paths
+        constants = paths.values(share.key, uri, rows.schema) if paths else {}
+        fitter = self._fitted(with_types(rows.schema, constants), partition, origin)
+        return _Loaded(share, rows, fitter, constants, dictionaries=self._dictionaries)
+
+    def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
+        """The fitter of an object; most objects of a task have the schema of the one before."""
+        known = self._fitter
+        if known is not None and known[1] is partition and known[0].equals(source):
+            return known[2].of(origin)
+        job = self._job
+        fitter = Fitter(
+            source, self._schema, partition, origin, evolves=job.evolves, selects=job.selects, derived=job.derived
+        )
+        self._fitter = source, partition, fitter
+        return fitter
+
+
+class _Loaded:
+    """An open object with the fitter of its rows."""
+
+    def __init__(
+        self,
+        share: Share,
+        rows: ParquetRows,
+        fitter: Fitter,
+        constants: Mapping[str, pa.Scalar],
+        *,
+        dictionaries: bool,
+    ) -> None:
+        self._share = share
+        self._rows = rows
+        self._fitter = fitter
+        self._constants = constants
+        self._dictionaries = dictionaries
+        self._decoded: list[pa.RecordBatch] | None = None
+        self._failure: Exception | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The share's rows, in batches.
+
+        Raises:
+            SchemaError: a value does not fit.
+            ArrowInvalid, OSError: a row group cannot be read.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._decoded is None:
+            yield from self._batches()
+            return
+        yield from self._decoded
+
+    def decode(self) -> None:
+        """Decode the rows now if they fit into one batch. An error is raised by `batches`."""
+        metadata = self._rows.parquet.metadata
+        if metadata.num_rows > BATCH_ROWS:
+            return
+        if sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)) > _DECODED:
+            return
+        try:
+            self._decoded = list(self._batches())
+        except Exception as error:  # noqa: BLE001 - raised by `batches`
+            self._failure = error
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        rows, fitter, share = self._rows, self._fitter, self._share
+        count = rows.parquet.num_row_groups
+        own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
+        columns = [*fitter.columns, *fitter.partition_columns]
+        stored = [name for name in columns if name not in self._constants]
+        dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
+        # One row group at a time, because pre-buffering takes memory for all that are requested.
+        for group in _with_rows(rows.parquet, own, fitter):
+            for batch in rows.batches(BATCH_ROWS, group, stored, nanos=fitter.nanos, dictionaries=dictionaries):
+                fitted = fitter.fit(with_values(batch, self._constants).select(columns))
+                if fitted.num_rows:
+                    yield fitted
+
+
+@contextmanager
+def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads; at the end of the block, work that has not begun is dropped."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _with_rows(parquet: pq.ParquetFile, groups: Iterable[int], fitter: Fitter) -> Iterator[int]:
+    """The row groups that may have rows of the partition, by their statistics."""
+    if not (fitter.chosen or fitter.made):
+        yield from groups
+        return
+    names = [parquet.schema.column(index).path for index in range(len(parquet.schema))]
+    chosen: list[tuple[int, Callable[[pq.Statistics | None], bool]]]
+    chosen = [(names.index(name), partial(_rules_out, value.as_py())) for name, value in fitter.chosen.items()]
+    chosen += [(names.index(made.name), made.rules_out) for made in fitter.made if made.name in names]
+    for group in groups:
+        facts = parquet.metadata.row_group(group)
+        if not any(rules_out(facts.column(index).statistics) for index, rules_out in chosen):
+            yield group
+
+
+def _rules_out(value: PartitionValue, statistics: pq.Statistics | None) -> bool:
+    if statistics is None:
+        return False
+    if value is None:
+        return bool(statistics.has_null_count and statistics.null_count == 0)
+    if not statistics.has_min_max:
+        return False
+    wanted: Any = value
+    try:
+        # Texts of numbers or dates do not sort as the numbers or dates do.
+        return type(statistics.min) is type(wanted) and not statistics.min <= wanted <= statistics.max
+    except (OverflowError, ValueError):  # a date that Python does not have, or a text that is not a date
+        return False
