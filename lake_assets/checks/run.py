@@ -49,11 +49,28 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
 
+_AFTER_A_RUN: Mapping[str, str] = {
+    "row_counts": "After a run: its partitions, by the catalog's figures. Audit: the 200 newest commits, by a query.",
+    "landing_zone": "After a run: its partitions. Audit: the whole landing zone.",
+    "no_null_partition": "After a run: its partitions. Audit: every row.",
+    "schema": "After a run, and as an audit: the table's columns.",
+    "ledger": "After a run: its own commits. Audit: every commit.",
+    "data_files": "After a run: the live files of its partitions. Audit: the files of all snapshots.",
+    "indexed_objects": "After a run: its partitions. Audit: all registered objects.",
+}
+
+
 def describe(name: str, stream: OpenStream) -> str:
-    """One sentence about what a check checks."""
+    """What a check checks, and what of it after a run and as an audit."""
     if (built_in := _BUILT_IN.get(name)) is not None:
-        return (built_in.__doc__ or "").split("\n", 1)[0]
-    return f"This query returns no row: {stream.config.checks.sql[name]}"
+        return f"{(built_in.__doc__ or '').partition(chr(10))[0]} {_AFTER_A_RUN[name]}"
+    sql = stream.config.checks.sql[name]
+    scope = (
+        "After a run: `refreshed` has the rows of its partitions. Audit: all rows."
+        if is_of_run(sql)
+        else "It reads whole tables, also after a run."
+    )
+    return f"This query returns no row: {sql.rstrip().rstrip(';')}. {scope}"
 
 
 class Checkup:

@@ -27,7 +27,9 @@ def check(
 ) -> None:
     """Compare a stream's table with its landing zone, ledger and catalog.
 
-    Nothing is changed. The exit code is 1 if a check fails; a warning does not count as a failure.
+    Without --partition this is an audit: it reads the whole table, the whole landing zone and the whole ledger. With
+    --partition, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
+    warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
     from lake_assets.checks.run import Checkup, checks_of
@@ -42,6 +44,7 @@ def check(
     failed = False
     failures = Failures(debug=options.debug, noun="check")
     wanted = names or tuple(known)
+    click.echo(f"{opened.name}: {_kind(len(partitions or ()))}")
     checkup = Checkup(opened, wanted, Scope(None, partitions))
     for name in wanted:
         try:
@@ -58,3 +61,9 @@ def check(
     failures.print_repeated()
     if failed or failures.count:
         ctx.exit(1)
+
+
+def _kind(partitions: int) -> str:
+    if not partitions:
+        return "audit of the whole table"
+    return f"checks of {partitions:,} partition{'s'[: partitions != 1]}"

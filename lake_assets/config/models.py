@@ -11,6 +11,7 @@ import platformdirs
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lake_assets.config.attach_options import METADATA_SCHEMA, OptionValue, check_attach_options
+from lake_assets.config.audit import Audit
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.fields import Identifier, KeyPrefix
 from lake_assets.config.maintenance import Maintenance
@@ -44,6 +45,9 @@ class Lake(Model):
     )
     maintenance: Maintenance | None = Field(
         None, description="Schedule and rules of the job `maintain_LAKE`; not scheduled when absent."
+    )
+    audit: Audit | None = Field(
+        None, description="Schedule of the job `audit_LAKE`, the checks of whole tables; not scheduled when absent."
     )
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Options of DuckLake's `ATTACH`.")
     _indexed: tuple[AnyStorage, ...] = PrivateAttr(())

@@ -5,6 +5,7 @@ from dagster_pyspark import LazyPySparkResource
 
 from lake_assets.config.load import ConfigSource, loaded
 from lake_assets.orchestration.assets import stream_asset
+from lake_assets.orchestration.audit import audits
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.ended_runs import ended_runs_sensor
 from lake_assets.orchestration.landing import drain_schedule
@@ -49,10 +50,8 @@ def build_definitions(
     check_names(config, specs, ledgers)
     jobs, schedules = maintenance(config)
     of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
-    sensors = [
-        ended_runs_sensor(lake, [(stream, specs[stream.name].table.key) for stream in of_lake])
-        for lake, of_lake in writers.items()
-    ]
+    keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
+    sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
         jobs=jobs,
@@ -61,7 +60,7 @@ def build_definitions(
         resources={"pyspark": pyspark or pyspark_resource(config.spark)},
         executor=dg.in_process_executor,
     )
-    return dg.Definitions.merge(shared, *of_streams)
+    return dg.Definitions.merge(shared, audits(config, keyed), *of_streams)
 
 
 def _of_stream(stream: OpenStream, specs: StreamSpecs) -> dg.Definitions:

@@ -1,7 +1,7 @@
 """The checks of a stream as Dagster's asset checks: after each refresh, and on their own."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import dagster as dg
 
@@ -18,6 +18,7 @@ from lake_assets.orchestration.dagster_private import (
     selected_checks,
 )
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
+from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
 from lake_assets.streams.stream import OpenStream
 
@@ -46,18 +47,35 @@ def stream_checks(stream: OpenStream, asset: dg.AssetKey) -> dg.AssetChecksDefin
         wanted = [spec for spec in specs if spec.name in selected]
         left = [spec.name for spec in wanted]
         checkup = Checkup(stream, tuple(left), scope, by_partition=True)
+        errors: dict[str, LakeAssetsError] = {}
         try:
             for spec in wanted:
-                yield from evaluator.of_scope(spec.name, checkup)
+                try:
+                    yield from evaluator.of_scope(spec.name, checkup)
+                except LakeAssetsError as error:
+                    # The others are made all the same: if a file is gone no query works, and `data_files` names it.
+                    errors[spec.name] = error
                 left.remove(spec.name)
+                if spec.name in errors:
+                    continue
                 # Dagster makes this output itself from an `AssetCheckResult`, which cannot name a partition.
                 yield dg.Output(None, output_of(spec))
         except dg.DagsterExecutionInterruptedError:
             for name in left:
                 yield from evaluator.not_run(name)
             raise
+        if errors:
+            raise _failure(errors)
 
     return check
+
+
+def _failure(errors: Mapping[str, LakeAssetsError]) -> Exception:
+    """The error of the step for the checks that could not be made."""
+    if len(errors) == 1:
+        return next(iter(errors.values()))
+    lines = lines_by_text({name: text_of(error) for name, error in errors.items()}, len(errors), "")
+    return dg.Failure("\n".join([f"{len(errors)} checks could not be made.", *lines]), allow_retries=False)
 
 
 def _spec(stream: OpenStream, asset: dg.AssetKey, name: str) -> dg.AssetCheckSpec:

@@ -55,6 +55,7 @@ def _names(
             yield step_of(ledgers[name].key), f"the ledger of lakes.{name}"
         yield f"maintain_{name}", f"the maintenance of lakes.{name}"
         yield f"maintain_{name}_lake", f"the maintenance's step of lakes.{name}"
+        yield f"audit_{name}", f"the audit of lakes.{name}"
     for name, stream in config.streams.items():
         yield step_of(specs[name].table.key), f"streams.{name}"
         yield step_of(specs[name].report.key), f"the report of streams.{name}"

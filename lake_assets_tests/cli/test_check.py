@@ -25,7 +25,9 @@ def run(world: World, folder: Path, *arguments: str) -> Result:
 def test_a_lake_that_is_right_passes_every_check(ingested: World, tmp_path: Path) -> None:
     result = run(ingested, tmp_path)
     assert result.exit_code == 0, result.output
-    words = [line.split()[:2] for line in result.output.splitlines()]
+    kind, *lines = result.output.splitlines()
+    assert kind == "sales: audit of the whole table"
+    words = [line.split()[:2] for line in lines]
     names = ["row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files", "positive"]
     assert words == [["passed", name] for name in names]
 
@@ -37,18 +39,20 @@ def test_a_failed_check_names_what_is_wrong_and_fails_the_command(ingested: Worl
     result = run(ingested, tmp_path, "sales", "--only", "positive", "--only", "row_counts")
 
     assert result.exit_code == 1
-    first, named, last = result.output.splitlines()
+    _, first, named, last = result.output.splitlines()
     assert first.startswith("failed   positive           Rows that break the rule: 1.")
     assert "-1.0" in named
     assert last.startswith("passed   row_counts")
-    assert run(ingested, tmp_path, "--only", "positive", "--partition", NW).exit_code == 0
+    of_one = run(ingested, tmp_path, "--only", "positive", "--partition", NW)
+    assert of_one.exit_code == 0
+    assert of_one.output.startswith("sales: checks of 1 partition\n")
 
 
 def test_a_warning_does_not_fail_the_command(ingested: World, tmp_path: Path) -> None:
     ingested.land(NW, sales(9), "late.parquet")
     result = run(ingested, tmp_path, "--only", "landing_zone")
     assert result.exit_code == 0
-    assert result.output.startswith("warning  landing_zone")
+    assert "\nwarning  landing_zone" in result.output
     assert "region=NW/date=2026-02-11: stale" in result.output
     ingested.options = {"checks": {"blocking": ["landing_zone"]}}
     assert run(ingested, tmp_path, "--only", "landing_zone").exit_code == 1
