@@ -1,11 +1,11 @@
 """`make bench-peers`: this package beside its peers, each in an environment and a process of its own.
 
-python -m lake_assets_tests.benchmarks.peers [--only PEER] [--part PART] [--quick] [--out FOLDER]
+python -m lake_assets_tests.benchmarks.peers [--only PEER] [--part PART] [--quick] [--redraw] [--out FOLDER]
 """
 
 import datetime as dt
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,51 +16,106 @@ from lake_assets.spark.java import find_java
 from lake_assets_tests.benchmarks.peers.bench import Bench
 from lake_assets_tests.benchmarks.peers.catalogue import PEERS
 from lake_assets_tests.benchmarks.peers.data import OTHERS
-from lake_assets_tests.benchmarks.peers.environments import EnvironmentFailedError, python_of
+from lake_assets_tests.benchmarks.peers.environments import ROOT, EnvironmentFailedError, python_of
 from lake_assets_tests.benchmarks.peers.growth import backfill, files
+from lake_assets_tests.benchmarks.peers.page import with_figures
+from lake_assets_tests.benchmarks.peers.plots import draw_all
 from lake_assets_tests.benchmarks.peers.process import Command
+from lake_assets_tests.benchmarks.peers.readers import readers
 from lake_assets_tests.benchmarks.peers.refresh import refresh
 from lake_assets_tests.benchmarks.peers.results import Failure, Machine, Results
 from lake_assets_tests.benchmarks.peers.writers import writers
 
-PARTS = ("small", "big", "writers", "files", "backfill")
+PAGE = ROOT / "docs" / "explanation" / "benchmarks.md"
+FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
+ELSEWHERE = ROOT / "build" / "bench-peers"  # for runs that are not complete
+
+Part = Callable[[Bench, list[str]], Mapping[str, Any]]
+
+
+def _parts(*, quick: bool) -> Mapping[str, Part]:
+    """The parts by name, and how much each measures."""
+    small, big = ((5, 1000, 2), (2, 20_000, 1)) if quick else ((100, 1000, 9), (10, 1_000_000, 3))
+    return {
+        "small": lambda bench, names: refresh(bench, "small", names, *small),
+        "big": lambda bench, names: refresh(bench, "big", names, *big),
+        "writers": lambda bench, names: writers(bench, names, *((1, 3) if quick else (4, 8))),
+        "readers": lambda bench, names: readers(bench, names, 2.0 if quick else 12.0),
+        "files": lambda bench, names: files(bench, names, *((300, 1, 5) if quick else (30_000, 5))),
+        "backfill": lambda bench, names: backfill(bench, names, *((4, 5.0) if quick else (None, 45.0))),
+    }
+
+
+PARTS = tuple(_parts(quick=True))
 
 
 @click.command()
 @click.option("--only", type=click.Choice(list(PEERS)), multiple=True, help="These peers only.")
-@click.option("--part", "parts", type=click.Choice(PARTS), multiple=True, help="These parts only.")
-@click.option("--quick", is_flag=True, help="Little data and few rounds, to see that everything runs.")
+@click.option("--part", "only_parts", type=click.Choice(PARTS), multiple=True, help="These parts only.")
+@click.option("--quick", is_flag=True, help="Little data and few rounds, to see that everything runs: three minutes.")
+@click.option("--redraw", is_flag=True, help="Measure nothing: write page and plots from results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the results are written as JSON.")
-def main(only: tuple[str, ...], parts: tuple[str, ...], folder: Path | None, out: Path | None, *, quick: bool) -> None:
-    """Measure all peers in turns, and compare their tables with the landed rows."""
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Where results and plots are written; else the docs, or build/bench-peers if the run is not complete.",
+)
+def main(
+    only: tuple[str, ...],
+    only_parts: tuple[str, ...],
+    folder: Path | None,
+    out: Path | None,
+    *,
+    quick: bool,
+    redraw: bool,
+) -> None:
+    """Measure all peers in turns, and compare their tables with the landed rows.
+
+    A complete run takes some 25 minutes on two cores, 12 GB of memory and 10 GB of disk, and writes the page of the
+    documentation. A peer that fails is reported as such, and the others go on.
+    """
+    complete = not (only or only_parts or quick)
+    target = out.absolute() if out else FIGURES if complete else ELSEWHERE
+    page = PAGE if target == FIGURES else None
+    if redraw:
+        write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target, page)
+        return
     commands, missing = _commands(only or tuple(PEERS))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
     with place as path:
-        bench = Bench(Path(path).absolute(), commands, lambda text: click.echo(text, err=True))
-        names = list(commands)
-        wanted = parts or PARTS
+        bench = Bench(Path(path).absolute(), commands, _say)
         found: dict[str, Mapping[str, Any]] = {}
-        if "small" in wanted:
-            found["small"] = refresh(bench, "small", names, *((5, 1000, 2) if quick else (100, 1000, 9)))
-        if "big" in wanted:
-            found["big"] = refresh(bench, "big", names, *((2, 20_000, 1) if quick else (10, 1_000_000, 3)))
-        if "writers" in wanted:
-            found["writers"] = writers(bench, names, *((1, 3) if quick else (4, 8)))
-        if "files" in wanted:
-            found["files"] = files(bench, names, *((300, 1, 5) if quick else (30_000, 5)))
-        if "backfill" in wanted:
-            found["backfill"] = backfill(bench, names, *((4, 5.0) if quick else (None, 45.0)))
-        results = Results(
-            measured=dt.datetime.now(dt.UTC).date(),
-            quick=quick,
-            machine=Machine.here(),
-            versions=bench.versions,
-            others=OTHERS,
-            **{part: {**missing, **by_peer} for part, by_peer in found.items()},
-        )
-        if out:
-            out.write_text(results.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        for name, part in _parts(quick=quick).items():
+            if name not in (only_parts or PARTS):
+                continue
+            found[name] = {**part(bench, list(commands)), **missing}
+            results = Results(
+                measured=dt.datetime.now(dt.UTC).date(),
+                quick=quick,
+                machine=Machine.here(),
+                versions={peer: bench.versions[peer] for peer in PEERS if peer in bench.versions},
+                others=OTHERS,
+                small_size="5 x 1,000 rows" if quick else "100 x 1,000 rows",
+                big_size="2 x 20,000 rows" if quick else "10 x 1,000,000 rows",
+                **found,
+            )
+            # A run that is ended leaves what it has measured, and the page as it was.
+            write(results, ELSEWHERE, None)
+        write(results, target, page)
+    _say(f"written: {target}")
+
+
+def write(results: Results, folder: Path, page: Path | None) -> None:
+    """Write the results as JSON and as plots, and into the page if there is one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(results.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    draw_all(results, folder)
+    if page is not None:
+        page.write_text(with_figures(page.read_text(encoding="utf-8"), results), encoding="utf-8")
+
+
+def _say(text: str) -> None:
+    click.echo(f"{dt.datetime.now().astimezone():%H:%M:%S} {text}", err=True)
 
 
 def _commands(names: tuple[str, ...]) -> tuple[dict[str, Command], dict[str, Failure]]:
@@ -68,11 +123,11 @@ def _commands(names: tuple[str, ...]) -> tuple[dict[str, Command], dict[str, Fai
     environment = {"JAVA_HOME": str(find_java().home)}
     commands, missing = {}, {}
     for name in names:
-        click.echo(f"environment of {name}", err=True)
+        _say(f"environment of {name}")
         try:
             commands[name] = Command(python_of(PEERS[name]), PEERS[name].module, environment)
         except EnvironmentFailedError as error:
-            click.echo(f"  {error}", err=True)
+            _say(f"  {error}")
             missing[name] = Failure(error=str(error))
     return commands, missing
 

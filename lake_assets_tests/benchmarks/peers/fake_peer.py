@@ -41,7 +41,8 @@ class FakePeer(Peer):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for path in self.place.objects(partition):
-            shutil.copy(path, folder)
+            shutil.copy(path, folder / f"{path.stem}.copying")
+            (folder / f"{path.stem}.copying").rename(folder / path.name)
         self._wrong(how, folder)
 
     def _wrong(self, how: str, folder: Path) -> None:
@@ -74,6 +75,10 @@ class FakePeer(Peer):
         for file, partition in zip(files, partitions, strict=True):
             self._folder(partition).mkdir(parents=True, exist_ok=True)
             (self._folder(partition) / Path(file).name).hardlink_to(file)
+
+    def count(self, partition: Values) -> int:
+        """Of the files that are there."""
+        return sum(pq.read_metadata(path).num_rows for path in self._folder(partition).glob("*.parquet"))
 
     def read_back(self, file: Path) -> str:
         """The files themselves."""

@@ -100,6 +100,7 @@ def _backfill(bench: Bench, name: str, landed: Landed, partitions: Sequence[Valu
     found = Backfill(partitions=len(partitions), each=each, each_seconds=seconds)
     peer = bench.start(name, landed, bench.new_folder("backfill-once", name), "create")
     try:
+        peer.process.call("refresh", CALL, partition=partitions[0])
         _, at_once = peer.process.call("refresh_all", CALL)
         bench.verify(peer, landed)
     except PeerFailedError as error:

@@ -7,6 +7,8 @@ from lake_assets_tests.benchmarks.peers.bench import CALL, Bench, Running
 from lake_assets_tests.benchmarks.peers.data import PARTITION, landed_retail, other_partitions
 from lake_assets_tests.benchmarks.peers.results import Failure, Refresh
 
+LARGE = 1_000_000  # rows; after a larger refresh the peers give back memory, or all of them together need too much
+
 
 def timed(peer: Running, times: Refresh) -> Refresh:
     """One more round. What others have written is on disk before it begins."""
@@ -46,6 +48,8 @@ def refresh(
             for name in bench.remaining(list(running)):
                 with bench.surviving(name):
                     after = timed(running[name], results.get(name, empty) if number else empty)
+                    if files * rows > LARGE:
+                        running[name].process.call("rest", CALL)
                     results[name] = after if number else empty
         bench.say("  memory, and the rows")
         for name in bench.remaining(list(running)):

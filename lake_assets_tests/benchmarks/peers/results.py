@@ -54,6 +54,26 @@ class Writers(_Frozen):
         return self.committed / self.seconds
 
 
+class Readers(_Frozen):
+    """A process that counted the rows of a partition while another one refreshed it by the same rows."""
+
+    reads: int  # that returned a number
+    refreshes: int
+    refused: int  # refreshes that failed
+    counts: Mapping[str, int]  # how often which other number of rows than the landed one was found
+    errors: Mapping[str, int]  # of the reads that failed
+
+    @property
+    def others(self) -> int:
+        """Reads that found neither the old nor the new rows."""
+        return sum(self.counts.values())
+
+    @property
+    def failed(self) -> int:
+        """Reads that failed."""
+        return sum(self.errors.values())
+
+
 class ManyFiles(_Frozen):
     """The same refresh in a table of few files and of many."""
 
@@ -71,6 +91,11 @@ class Backfill(_Frozen):
     each_seconds: float | None = None
     at_once: float | None = None  # seconds of all in one commit
     why_not: str | None = None  # there is no `at_once`
+
+    @property
+    def milliseconds(self) -> float | None:
+        """Of a partition with a commit of its own."""
+        return self.each_seconds / self.each * 1000 if self.each and self.each_seconds else None
 
 
 class Machine(_Frozen):
@@ -104,8 +129,11 @@ class Results(_Frozen):
     machine: Machine
     versions: Mapping[str, Mapping[str, str]]
     others: int  # partitions that the refreshed table has besides the refreshed one
+    small_size: str = ""  # objects and rows of the refreshed partition
+    big_size: str = ""
     small: Mapping[str, Refresh | Failure] = {}
     big: Mapping[str, Refresh | Failure] = {}
     writers: Mapping[str, Writers | Failure] = {}
+    readers: Mapping[str, Readers | Failure] = {}
     files: Mapping[str, ManyFiles | Failure] = {}
     backfill: Mapping[str, Backfill | Failure] = {}

@@ -6,6 +6,8 @@ A call is `{"call": "refresh", "arguments": {…}}`. The reply is `{"value": …
 `{"error": "Type: text"}`; the seconds are those of the call itself, in this process.
 """
 
+import ctypes
+import gc
 import json
 import os
 import re
@@ -14,6 +16,7 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -63,6 +66,10 @@ class Peer(ABC):
         """Replace a partition by the rows of its landed objects."""
 
     @abstractmethod
+    def count(self, partition: Values) -> int:
+        """The number of rows of a partition, as a reader of the table finds it now."""
+
+    @abstractmethod
     def read_back(self, file: Path) -> str:
         """Let the peer read its whole table, as Parquet with the partition columns; return a glob of the files."""
 
@@ -84,8 +91,19 @@ class Peer(ABC):
         raise CannotError("it adds no existing files")
 
 
+def _rest() -> None:
+    """Give memory back to the system that the last call has left: the other peers need it."""
+    gc.collect()
+    if pyarrow := sys.modules.get("pyarrow"):
+        pyarrow.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
 def _execute(peer: Peer, call: str, arguments: Mapping[str, Any]) -> Any:
     match call:
+        case "rest":
+            return _rest()
         case "versions":
             return {name: version(name) for name in peer.distributions}
         case "create":
@@ -95,6 +113,8 @@ def _execute(peer: Peer, call: str, arguments: Mapping[str, Any]) -> Any:
             return peer.open()
         case "refresh":
             return peer.refresh(arguments["partition"])
+        case "count":
+            return peer.count(arguments["partition"])
         case "refresh_all":
             return peer.refresh_all()
         case "refresh_each":

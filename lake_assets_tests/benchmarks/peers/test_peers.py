@@ -10,8 +10,9 @@ from lake_assets_tests.benchmarks.peers.bench import Bench
 from lake_assets_tests.benchmarks.peers.catalogue import LOCKS, PEERS
 from lake_assets_tests.benchmarks.peers.growth import backfill, files
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
+from lake_assets_tests.benchmarks.peers.readers import readers
 from lake_assets_tests.benchmarks.peers.refresh import refresh
-from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Writers
+from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Readers, Refresh, Writers
 from lake_assets_tests.benchmarks.peers.writers import writers
 
 FAKE = "lake_assets_tests.benchmarks.peers.fake_peer"
@@ -107,6 +108,16 @@ def test_refused_writers_are_repeated_and_counted(tmp_path: Path, monkeypatch: p
     assert always.committed == 0
     assert always.refused == 4
     assert always.difference is not None
+
+
+def test_a_reader_sees_the_states_between_the_old_and_the_new_partition(tmp_path: Path) -> None:
+    """The fake peer removes the partition's files and copies the new ones one by one."""
+    found = readers(bench(tmp_path, gaps=""), ["gaps"], 1.0)["gaps"]
+
+    assert isinstance(found, Readers)
+    assert found.refreshes > 1
+    assert 0 < found.others < found.reads
+    assert all(int(count) % 1000 == 0 and int(count) < 20_000 for count in found.counts)
 
 
 def test_a_table_of_many_files_and_a_backfill_are_measured_and_compared(tmp_path: Path) -> None:

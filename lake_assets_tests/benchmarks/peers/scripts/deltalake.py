@@ -80,6 +80,12 @@ class Deltalake(Peer):
             adds.append(AddAction(path, size, dict(values), 0, data_change=True, stats=stats))
         table.create_write_transaction(adds, "append", table.schema(), list(self.place.columns))
 
+    def count(self, partition: Values) -> int:
+        """Of the newest version of the table."""
+        filters = [(name, "=", value) for name, value in partition.items()]
+        dataset = DeltaTable(self._table).to_pyarrow_dataset(partitions=filters)
+        return int(dataset.count_rows())
+
     def read_back(self, file: Path) -> str:
         """Through Arrow, batch by batch."""
         data = pa.RecordBatchReader.from_stream(DeltaTable(self._table).to_pyarrow_dataset().scanner().to_reader())

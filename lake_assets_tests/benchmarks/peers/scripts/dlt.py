@@ -98,6 +98,12 @@ class Dlt(Peer):
                     "schema => 'bench', hive_partitioning => true)"
                 )
 
+    def count(self, partition: Values) -> int:
+        """Of the newest snapshot."""
+        condition = " AND ".join(f"{name} = '{value}'" for name, value in partition.items())
+        with self.pipeline.sql_client() as client:
+            return int(client.execute_sql(f"SELECT count(*) FROM sales WHERE {condition}")[0][0])
+
     def read_back(self, file: Path) -> str:
         """`COPY` of the table."""
         with self.pipeline.sql_client() as client:

@@ -90,6 +90,11 @@ class DuckLake(Peer):
                 [list(files[start : start + A_CALL])],
             )
 
+    def count(self, partition: Values) -> int:
+        """Of the newest snapshot."""
+        sql = f"SELECT count(*) FROM lake.sales WHERE {self._where(partition)}"
+        return int(self.client.execute(sql).fetchall()[0][0])
+
     def read_back(self, file: Path) -> str:
         """`COPY` of the table."""
         self.client.execute(f"COPY lake.sales TO '{file}' (FORMAT parquet, COMPRESSION uncompressed)")

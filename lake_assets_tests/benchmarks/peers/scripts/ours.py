@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.index.run import index_all
+from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.stream import OpenStream, open_stream
@@ -71,6 +72,11 @@ class Ours(Peer):
         for outcome in index_all(stream):
             if outcome.error is not None:
                 raise outcome.error
+
+    def count(self, partition: Values) -> int:
+        """By a DuckDB session of the lake."""
+        with self.stream.lake.open() as lake:
+            return count_partition(lake, self.stream.table, self._partition(partition))
 
     def read_back(self, file: Path) -> str:
         """By a DuckDB session of the lake."""

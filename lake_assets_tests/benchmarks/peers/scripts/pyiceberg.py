@@ -73,6 +73,11 @@ class PyIceberg(Peer):
             pq.write_table(self._constant(rows, partition), file, compression="zstd")
         self._table().add_files(added, check_duplicate_files=False)
 
+    def count(self, partition: Values) -> int:
+        """Of the current snapshot."""
+        equal: list[BooleanExpression] = [EqualTo(name, value) for name, value in partition.items()]
+        return int(self._table().scan(row_filter=reduce(And, equal)).count())
+
     def read_back(self, file: Path) -> str:
         """Batch by batch."""
         data = self._table().scan().to_arrow_batch_reader()

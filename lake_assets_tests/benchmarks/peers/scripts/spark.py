@@ -59,6 +59,13 @@ class Spark(Peer):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"filled-{number}.parquet").hardlink_to(file)
 
+    def count(self, partition: Values) -> int:
+        """Of the folder."""
+        rows = self.spark.read.parquet(str(self.place.folder / "table"))
+        for name, value in partition.items():
+            rows = rows.where(rows[name] == lit(value).cast(self.place.columns[name]))
+        return int(rows.count())
+
     def read_back(self, file: Path) -> str:
         """The files of the folder themselves."""
         return f"{self.place.folder}/table/*/*/*.parquet"

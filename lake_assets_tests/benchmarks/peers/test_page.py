@@ -1,0 +1,135 @@
+"""The page of the benchmark beside peers: its figures and plots are those of the committed results."""
+
+import datetime as dt
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from lake_assets_tests.benchmarks.peers.__main__ import FIGURES, PAGE
+from lake_assets_tests.benchmarks.peers.catalogue import PEERS
+from lake_assets_tests.benchmarks.peers.page import with_figures
+from lake_assets_tests.benchmarks.peers.plots import draw_all
+from lake_assets_tests.benchmarks.peers.results import (
+    Backfill,
+    Failure,
+    Machine,
+    ManyFiles,
+    Readers,
+    Refresh,
+    Results,
+    Writers,
+)
+
+SECTIONS = ("machine", "refresh", "better", "writers", "readers", "files", "backfill")
+EMPTY = "\n".join(f"<!-- {name} -->\n<!-- end {name} -->" for name in SECTIONS)
+
+
+def refreshed(seconds: float, memory: float = 500) -> Refresh:
+    return Refresh(wall=[seconds * 2, seconds, seconds * 0.5], processor=[seconds] * 3, memory=memory)
+
+
+@pytest.fixture
+def results() -> Results:
+    broken = Failure(error="ValueError: a | b\nc <d>")
+    writers = {"writers": 8, "seconds": 2.0, "retries": 0, "refused": 0, "errors": {}, "difference": None}
+    return Results(
+        measured=dt.date(2026, 11, 22),
+        quick=False,
+        machine=Machine(processor="A CPU", cores=2, memory=24, system="Linux 6", python="3.11.7"),
+        versions={"ours": {"lake-assets": "0.1.0"}, "duckdb": {"duckdb": "1.5.5"}},
+        others=9,
+        small_size="100 x 1,000 rows",
+        big_size="10 x 1,000,000 rows",
+        small={"ours": refreshed(0.4), "duckdb": refreshed(0.2, 600), "spark": broken},
+        big={"ours": refreshed(4.0), "duckdb": refreshed(8.0, 400)},
+        writers={
+            "ours": Writers.model_validate(writers | {"committed": 64}),
+            "duckdb": Writers.model_validate(
+                writers | {"committed": 30, "retries": 9, "refused": 2, "errors": {"Conflict: x": 11}}
+            ),
+            "dlt": Writers.model_validate(writers | {"committed": 90, "difference": "fewer rows"}),
+            "spark": broken,
+        },
+        readers={
+            "ours": Readers(reads=90, refreshes=30, refused=0, counts={}, errors={}),
+            "spark": Readers(reads=40, refreshes=9, refused=0, counts={"0": 4}, errors={"FileNotFound: x": 3}),
+        },
+        files={
+            "ours": ManyFiles(files=30_000, few=refreshed(0.4), many=refreshed(0.4), fill=30),
+            "duckdb": ManyFiles(files=30_000, few=refreshed(0.2), many=refreshed(1.4), fill=40),
+            "dlt": broken,
+        },
+        backfill={
+            "ours": Backfill(partitions=1095, each=1095, each_seconds=21.9, why_not="it has none"),
+            "duckdb": Backfill(partitions=1095, each=800, each_seconds=45.0, at_once=4.0),
+        },
+    )
+
+
+def test_the_figures_are_tables_of_all_parts(results: Results) -> None:
+    page = with_figures(f"# Title\n{EMPTY}\nThe end.", results)
+
+    assert page.startswith("# Title\n<!-- machine -->\n")
+    assert page.endswith("<!-- end backfill -->\nThe end.")
+    assert "2 cores of A CPU, 24 GB, Linux 6, Python 3.11.7" in page
+    assert "| **lake_assets, `ingest`** | 0.40 (0.20-0.80) | 0.40 | 500 | 1.00 |" in page
+    assert "| DuckDB on DuckLake, `DELETE` and `INSERT` | 0.20 (0.10-0.40) | 0.20 | 600 | 0.50 |" in page
+    assert "| Spark, dynamic partition overwrite | failed: ValueError: a \\| b c &lt;d> |" in page
+    assert "| 15.0 | 9 | 2 | as landed | 11 x Conflict: x |" in page
+    assert "| 9 | 40 | 0 rows: 4 | 3 x FileNotFound: x |" in page
+    assert "| 0.20 | 1.40 | 7.00 | 40.0 |" in page
+    assert "| 800 of 1,095 in 45.0 s | 56 ms | 4.0 s |" in page
+    assert "quick" not in page
+
+
+def test_the_page_says_where_a_peer_is_better_and_only_there(results: Results) -> None:
+    page = with_figures(EMPTY, results)
+    better = page.partition("<!-- better -->")[2].partition("<!-- end better -->")[0]
+
+    assert better.split("\n")[2:-2] == [
+        "- 100 x 1,000 rows: less time than this package (0.40 s): DuckDB on DuckLake (0.20 s).",
+        "- 100 x 1,000 rows: less processor time than this package (0.40 s): DuckDB on DuckLake (0.20 s).",
+        "- 10 x 1,000,000 rows: less memory than this package (500 MB): DuckDB on DuckLake (400 MB).",
+        # dlt has made more commits, and lost rows.
+        (
+            "- Backfill: less time for one commit of all than this package for 1,095 commits (21.9 s):"
+            " DuckDB on DuckLake (4.0 s)."
+        ),
+    ]
+
+
+def test_a_page_without_a_section_is_refused(results: Results) -> None:
+    with pytest.raises(ValueError, match="not one section <!-- files -->"):
+        with_figures(EMPTY.replace("<!-- files -->", ""), results)
+
+
+def test_the_plots_name_every_peer_and_every_failure(results: Results, tmp_path: Path) -> None:
+    drawn = {path.name: ET.parse(path) for path in draw_all(results, tmp_path)}
+    texts = {name: "".join(plot.getroot().itertext()) for name, plot in drawn.items()}
+
+    assert set(drawn) == {"refresh.svg", "writers.svg", "files.svg", "backfill.svg"}
+    assert "no result" in texts["refresh.svg"]
+    assert "100 x 1,000 rows: seconds" in texts["refresh.svg"]
+    assert "9 retries, 2 refused" in texts["writers.svg"]
+    assert "other rows" in texts["writers.svg"]
+    assert "1.40 (7.0 x)" in texts["files.svg"]
+    for text in texts.values():
+        assert PEERS["ours"].title in text
+        assert PEERS["duckdb"].title in text
+    again = [path.read_bytes() for path in draw_all(results, tmp_path / "again")]
+    assert again == [(tmp_path / name).read_bytes() for name in drawn]
+
+
+def test_the_committed_page_has_the_committed_results() -> None:
+    committed = Results.model_validate_json((FIGURES / "results.json").read_text(encoding="utf-8"))
+    page = PAGE.read_text(encoding="utf-8")
+    plots = re.findall(r"!\[[^\]]+\]\(benchmarks/([^)]+)\)", page)
+
+    assert with_figures(page, committed) == page
+    assert set(plots) == {"refresh.svg", "writers.svg", "files.svg", "backfill.svg"}
+    for plot in plots:
+        text = (FIGURES / plot).read_text(encoding="utf-8")
+        ET.fromstring(text)
+        assert "<script" not in text
