@@ -39,10 +39,10 @@ def _parts(*, quick: bool) -> Mapping[str, Part]:
     return {
         "small": lambda bench, names: refresh(bench, "small", names, *small),
         "big": lambda bench, names: refresh(bench, "big", names, *big),
-        "writers": lambda bench, names: writers(bench, names, *((1, 3) if quick else (4, 8))),
-        "readers": lambda bench, names: readers(bench, names, 2.0 if quick else 12.0),
+        "writers": lambda bench, names: writers(bench, names, *((1, 3) if quick else (3, 8))),
+        "readers": lambda bench, names: readers(bench, names, 2.0 if quick else 8.0),
         "files": lambda bench, names: files(bench, names, *((300, 1, 5) if quick else (30_000, 5))),
-        "backfill": lambda bench, names: backfill(bench, names, *((4, 5.0) if quick else (None, 45.0))),
+        "backfill": lambda bench, names: backfill(bench, names, *((4, 5.0) if quick else (None, 30.0))),
     }
 
 
@@ -52,7 +52,7 @@ PARTS = tuple(_parts(quick=True))
 @click.command()
 @click.option("--only", type=click.Choice(list(PEERS)), multiple=True, help="These peers only.")
 @click.option("--part", "only_parts", type=click.Choice(PARTS), multiple=True, help="These parts only.")
-@click.option("--quick", is_flag=True, help="Little data and few rounds, to see that everything runs: three minutes.")
+@click.option("--quick", is_flag=True, help="Little data and few rounds, to see that everything runs: five minutes.")
 @click.option("--redraw", is_flag=True, help="Measure nothing: write page and plots from results.json of --out again.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where data is kept; else a temporary folder.")
 @click.option(

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lake_assets_tests.benchmarks.peers.compare import Landed, difference
+from lake_assets_tests.benchmarks.peers.compare import Digest, Landed, difference, digest
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
 from lake_assets_tests.benchmarks.peers.results import Failure
 
@@ -36,6 +36,7 @@ class Bench:
     say: Callable[[str], object]
     versions: dict[str, Mapping[str, str]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)  # of the part that runs
+    expected: Digest | None = None  # of what is landed at the end, the same for all peers of a part
 
     def start(self, name: str, landed: Landed, folder: Path, how: str) -> Running:
         """A process of the peer that has made the table (`create`) or opened it (`open`).
@@ -76,6 +77,7 @@ class Bench:
         """A part of the benchmark; the failures in it, by peer."""
         self.say(title)
         self.failures = {}
+        self.expected = None
         yield self.failures
 
     def remaining(self, names: Sequence[str]) -> list[str]:
@@ -91,7 +93,8 @@ class Bench:
         """
         file = peer.folder / "read-back.parquet"
         glob, _ = peer.process.call("read_back", CALL, file=str(file))
-        found = difference(landed, glob, extra)
+        expected = self.expected = self.expected or digest(landed, extra)
+        found = difference(landed, glob, extra, expected)
         file.unlink(missing_ok=True)
         if found:
             raise DifferentRowsError(f"other rows than landed: {found}")

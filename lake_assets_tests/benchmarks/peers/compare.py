@@ -32,39 +32,63 @@ class Landed:
         return f"read_parquet('{glob}', hive_partitioning = true, hive_types = {{{types}}})"
 
 
-def difference(landed: Landed, glob: str, extra: Sequence[Landed] = ()) -> str | None:
+def digest(landed: Landed, extra: Sequence[Landed] = ()) -> Digest:
+    """Of the rows of the landing zones."""
+    with _client() as client:
+        types = _types(client, landed.sql)
+        return _digest(client, _together(landed, extra, types), types)
+
+
+def difference(landed: Landed, glob: str, extra: Sequence[Landed] = (), expected: Digest | None = None) -> str | None:
     """What is different between the landing zone and the files of a peer; None if they have the same rows.
 
     Args:
         landed: the landing zone.
         glob: the Parquet files that the peer's `read_back` has returned. Columns that are not landed are ignored.
         extra: other landing zones whose rows the table has too.
+        expected: the digest of the landing zones; computed when None.
     """
-    with duckdb.connect() as client:
-        client.execute("SET TimeZone = 'UTC'")
-        types = {name: kind for name, kind, *_ in client.execute(f"DESCRIBE SELECT * FROM {landed.sql}").fetchall()}
+    expected = expected or digest(landed, extra)
+    with _client() as client:
+        types = _types(client, landed.sql)
         read = f"read_parquet('{glob}', hive_partitioning = {'*/*/*' in glob}, hive_types_autocast = false)"
-        found = {name: kind for name, kind, *_ in client.execute(f"DESCRIBE SELECT * FROM {read}").fetchall()}
+        found = _types(client, read)
         if missing := [name for name in types if name not in found]:
             return f"columns are missing: {', '.join(missing)}"
-        casts = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
-        theirs = f"(SELECT {casts} FROM {read})"
-        ours = " UNION ALL BY NAME ".join(f"SELECT * FROM {one.sql}" for one in (landed, *extra))
-        ours = f"(SELECT {casts} FROM ({ours}))"
-        expected, actual = _digest(client, ours, types), _digest(client, theirs, types)
+        theirs = f"(SELECT {_casts(types)} FROM {read})"
+        actual = _digest(client, theirs, types)
         if expected == actual:
             return None
         text = f"{expected.rows:,} rows landed, {actual.rows:,} in the table"
-        differing = [
-            name for name, one, other in zip(types, expected.columns, actual.columns, strict=True) if one != other
-        ]
         if expected.rows == actual.rows:
+            sums = zip(types, expected.columns, actual.columns, strict=True)
+            differing = [name for name, one, other in sums if one != other]
             text += f"; values differ in {', '.join(differing)}" if differing else "; values are in other rows"
         if max(expected.rows, actual.rows) <= EXAMPLES:
+            ours = _together(landed, extra, types)
             for title, one, other in (("landed only", ours, theirs), ("in the table only", theirs, ours)):
                 rows = client.execute(f"FROM {one} EXCEPT ALL FROM {other} LIMIT 1").fetchall()
                 text += "".join(f"; {title}: {row}" for row in rows)
         return text
+
+
+def _client() -> duckdb.DuckDBPyConnection:
+    client = duckdb.connect()
+    client.execute("SET TimeZone = 'UTC'")
+    return client
+
+
+def _types(client: duckdb.DuckDBPyConnection, relation: str) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in client.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()}
+
+
+def _casts(types: Mapping[str, str]) -> str:
+    return ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+
+
+def _together(landed: Landed, extra: Sequence[Landed], types: Mapping[str, str]) -> str:
+    union = " UNION ALL BY NAME ".join(f"SELECT * FROM {one.sql}" for one in (landed, *extra))
+    return f"(SELECT {_casts(types)} FROM ({union}))"
 
 
 def _digest(client: duckdb.DuckDBPyConnection, relation: str, columns: Mapping[str, str]) -> Digest:

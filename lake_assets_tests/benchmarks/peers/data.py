@@ -3,7 +3,8 @@
 import datetime as dt
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -48,8 +49,17 @@ def landed_retail(folder: Path, files: int, rows: int) -> Landed:
     return Landed(folder, RETAIL)
 
 
-def many_files(folder: Path, count: int) -> tuple[Landed, list[str], list[Values]]:
-    """Small files, ten in a partition: hard links to one file. The files and their partitions."""
+@dataclass(frozen=True, slots=True)
+class ManyLanded:
+    """Many small files."""
+
+    landed: Landed
+    files: Sequence[str]
+    partitions: Sequence[Values]  # of each file
+
+
+def many_files(folder: Path, count: int) -> ManyLanded:
+    """Small files, ten in a partition: hard links to one file."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     seed = folder / "seed"
@@ -68,7 +78,7 @@ def many_files(folder: Path, count: int) -> tuple[Landed, list[str], list[Values
         files.append(str(file))
         partitions.append(partition)
     seed.unlink()
-    return Landed(folder, RETAIL), files, partitions
+    return ManyLanded(Landed(folder, RETAIL), files, partitions)
 
 
 def landed_flights(folder: Path, days: int | None) -> tuple[Landed, list[Values]]:

@@ -8,6 +8,7 @@ from lake_assets_tests.benchmarks.peers.compare import Landed
 from lake_assets_tests.benchmarks.peers.data import (
     PARTITION,
     RETAIL,
+    ManyLanded,
     Values,
     land_partition,
     landed_flights,
@@ -34,9 +35,10 @@ def files(
     with bench.part(f"files: one refresh in a table of {count:,} files") as failures:
         landed = Landed(bench.folder / "landing-files", RETAIL)
         land_partition(landed.folder, PARTITION, landed_files, 1000)
+        added = many_files(bench.folder / "landing-many-files", count)
         for name in names:
             with bench.surviving(name):
-                results[name] = found = _files(bench, name, landed, count, rounds)
+                results[name] = found = _files(bench, name, landed, added, rounds)
                 bench.say(
                     f"  {name}: {found.few.median:.2f} s, with {count:,} files {found.many.median:.2f} s;"
                     f" adding them took {found.fill:.0f} s"
@@ -44,21 +46,19 @@ def files(
         return {name: failures.get(name) or results[name] for name in names}
 
 
-def _files(bench: Bench, name: str, landed: Landed, count: int, rounds: int) -> ManyFiles:
+def _files(bench: Bench, name: str, landed: Landed, added: ManyLanded, rounds: int) -> ManyFiles:
     peer = bench.start(name, landed, bench.new_folder("files", name), "create")
     try:
-        # Beside the table: some peers own the files that they add.
-        added, paths, partitions = many_files(bench.folder / "work-files" / f"{name}-added", count)
         few = many = Refresh(wall=[], processor=[])
         for number in range(rounds + 2):
             found = timed(peer, few)
             few = found if number > 1 else few
-        _, fill = peer.process.call("fill", CALL, files=paths, partitions=partitions)
+        _, fill = peer.process.call("fill", CALL, files=added.files, partitions=added.partitions)
         for number in range(rounds + 1):
             found = timed(peer, many)
             many = found if number else many
-        bench.verify(peer, landed, [added])
-        return ManyFiles(files=count, few=few, many=many, fill=fill)
+        bench.verify(peer, landed, [added.landed])
+        return ManyFiles(files=len(added.files), few=few, many=many, fill=fill)
     finally:
         peer.process.close()
         shutil.rmtree(peer.folder, ignore_errors=True)

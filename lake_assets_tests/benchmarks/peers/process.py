@@ -1,8 +1,8 @@
 """The runner's side: a peer in a process of its own, called by lines of JSON, and what its process tree uses.
 
 Processor seconds are user and system time from `/proc/<pid>/stat`, of every process of the tree and of the
-children that they have waited for, in ticks of 10 ms. Memory is the sum of the processes' proportional set sizes (PSS),
-looked at every 20 ms: a page that several of them share counts once.
+children that they have waited for, in ticks of 10 ms. Memory is the sum of the processes' proportional set sizes (PSS):
+a page that several of them share counts once.
 """
 
 import json
@@ -19,7 +19,6 @@ from typing import Any
 import psutil
 
 ROOT = Path(__file__).parents[3]
-SAMPLE = 0.02  # seconds between two looks at the memory
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -96,14 +95,17 @@ class PeerProcess:
         return sum(_processor_seconds(pid) for pid in self._tree())
 
     @contextmanager
-    def peak_memory(self) -> Iterator[list[float]]:
-        """The highest memory of the process tree in MB while the block ran, as the only item of the list."""
+    def peak_memory(self, pause: float = 0.02) -> Iterator[list[float]]:
+        """The highest memory of the process tree in MB while the block ran, as the only item of the list.
+
+        It is read every `pause` seconds. To read it takes some milliseconds a gigabyte.
+        """
         peak, done = [0.0], threading.Event()
 
         def sample() -> None:
             while True:
                 peak[0] = max(peak[0], sum(map(_proportional, self._tree())))
-                if done.wait(SAMPLE):
+                if done.wait(pause):
                     return
 
         thread = threading.Thread(target=sample, daemon=True)

@@ -16,7 +16,15 @@ def timed(peer: Running, times: Refresh) -> Refresh:
     before = peer.process.processor_seconds()
     _, wall = peer.process.call("refresh", CALL, partition=PARTITION)
     used = peer.process.processor_seconds() - before
-    return Refresh(wall=[*times.wall, wall], processor=[*times.processor, used])
+    return times.model_copy(update={"wall": [*times.wall, wall], "processor": [*times.processor, used]})
+
+
+def _watched(peer: Running, times: Refresh, pause: float) -> Refresh:
+    """One more round with the peak of the memory, after which the process gives back what it does not need."""
+    with peer.process.peak_memory(pause) as peak:
+        found = timed(peer, times)
+    peer.process.call("rest", CALL)
+    return found.model_copy(update={"memory": max(round(peak[0]), times.memory or 0)})
 
 
 def refresh(
@@ -30,7 +38,8 @@ def refresh(
         names: the peers.
         files: objects of the partition.
         rows: of each object.
-        rounds: timed refreshes of each peer, after two that are not timed. One more measures the memory.
+        rounds: timed refreshes of each peer, after two that are not timed. One more measures the memory. Of a large
+            partition the load is the only one that is not timed, and the memory is read in the timed ones.
     """
     with bench.part(f"{part}: {files:,} x {rows:,} rows, {rounds} rounds") as failures:
         landed = landed_retail(bench.folder / f"landing-{part}-{files}-{rows}", files, rows)
@@ -43,20 +52,20 @@ def refresh(
                 for partition in (*other_partitions(), PARTITION):
                     running[name].process.call("refresh", CALL, partition=partition)
         empty = Refresh(wall=[], processor=[])
-        for number in range(rounds + 1):
+        large = files * rows > LARGE
+        for number in range(1 if large else 0, rounds + 1):
             bench.say(f"  round {number} of {rounds}" if number else "  warm-up")
             for name in bench.remaining(list(running)):
                 with bench.surviving(name):
-                    after = timed(running[name], results.get(name, empty) if number else empty)
-                    if files * rows > LARGE:
-                        running[name].process.call("rest", CALL)
+                    before = results.get(name, empty)
+                    after = _watched(running[name], before, 0.2) if large else timed(running[name], before)
                     results[name] = after if number else empty
-        bench.say("  memory, and the rows")
+        bench.say("  the rows")
         for name in bench.remaining(list(running)):
             with bench.surviving(name):
-                with running[name].process.peak_memory() as peak:
-                    running[name].process.call("refresh", CALL, partition=PARTITION)
-                results[name] = results[name].model_copy(update={"memory": round(peak[0])})
+                if not large:
+                    memory = _watched(running[name], results[name], 0.02).memory
+                    results[name] = results[name].model_copy(update={"memory": memory})
                 bench.verify(running[name], landed)
         for peer in running.values():
             peer.process.close()

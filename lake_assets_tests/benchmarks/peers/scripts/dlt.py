@@ -1,7 +1,6 @@
 """dlt with its destination `ducklake`: write disposition `merge` by the strategy `delete-insert`."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,16 +86,6 @@ class Dlt(Peer):
                 yield pa.Table.from_batches([batch])
 
         self._load(batches, "replace")
-
-    def fill(self, files: Sequence[str], partitions: Sequence[Values]) -> None:
-        """dlt adds no existing files; DuckDB adds them to dlt's table."""
-        with self.pipeline.sql_client() as client:
-            for start in range(0, len(files), 5000):
-                found = ", ".join(f"'{file}'" for file in files[start : start + 5000])
-                client.execute_sql(
-                    f"CALL ducklake_add_data_files('lake', 'sales', [{found}], "
-                    "schema => 'bench', hive_partitioning => true)"
-                )
 
     def count(self, partition: Values) -> int:
         """Of the newest snapshot."""
