@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,8 +25,10 @@ from lake_assets.lake.attach import (
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.usual import usual_version
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
 
@@ -53,11 +55,41 @@ class TableName:
 
 
 class LakeSession:
-    """An attached lake. Statements have bound parameters; a failed statement rolls back its transaction."""
+    """An open lake. Statements have bound parameters; a failed statement rolls back its transaction.
 
-    def __init__(self, config: Lake, connection: duckdb.DuckDBPyConnection) -> None:
+    DuckDB attaches the lake when it first runs a statement. If the catalog's own driver does all the work, it never
+    does.
+
+    Attributes:
+        engine: DuckDB, whether the lake is attached or not.
+        driver: connections to the database of a SQLite or PostgreSQL catalog.
+    """
+
+    def __init__(
+        self, config: Lake, engine: duckdb.DuckDBPyConnection, attach: Callable[[], object] | None = None
+    ) -> None:
         self.config = config
-        self.connection = connection
+        self.engine = engine
+        self.driver = Driver(config)
+        self.in_transaction = False  # of DuckDB, whose changes the driver does not see
+        self._attach = attach
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether DuckDB has attached the lake."""
+        return self._attach is None
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """DuckDB with the lake attached.
+
+        Raises:
+            CatalogError: the lake cannot be attached.
+        """
+        if self._attach is not None:
+            self._attach()
+            self._attach = None
+        return self.engine
 
     @property
     def alias(self) -> str:
@@ -104,6 +136,7 @@ class LakeSession:
         """
         with translated(self.config):
             self.connection.execute("BEGIN")
+        self.in_transaction = True
         try:
             yield
             with translated(self.config):
@@ -111,6 +144,8 @@ class LakeSession:
         except BaseException:
             self._roll_back()
             raise
+        finally:
+            self.in_transaction = False
 
     def _roll_back(self) -> None:
         # A failed COMMIT or a lost connection has already ended the transaction; the first error is raised.
@@ -123,8 +158,9 @@ class LakeSession:
         The state that DuckLake 1.5.5 keeps after a failed commit is not reliable: on a SQLite catalog in WAL mode the
         next DELETE crashed the process in one of four runs of three writers without the lock.
         """
-        if self.config.is_managed:
-            return  # the server has attached it
+        self.driver.close()
+        if self.config.is_managed or not self.is_attached:
+            return  # a managed lake is attached by the server
         with translated(self.config):
             self.connection.execute(f"DETACH DATABASE IF EXISTS {self.alias}")
             self.connection.execute(attach_statement(self.config))
@@ -146,6 +182,11 @@ class LakeSession:
 
     def exists(self, table: TableName) -> bool:
         """Whether the lake has this table."""
+        if self.driver.exists and not self.in_transaction and self.unknown_specification is None:
+            # DuckDB reads the names of all tables, and of their columns.
+            with suppress(*driver_errors(self.config)):  # DuckDB says what is wrong
+                if self.driver.rows(f"SELECT 1 FROM {spec.live_table()}", [table.schema, table.table]):  # noqa: S608
+                    return True
         tables = self.rows(
             "SELECT 1 FROM information_schema.tables "
             "WHERE table_catalog = ? AND lower(table_schema) = lower(?) AND lower(table_name) = lower(?)",
@@ -177,16 +218,33 @@ class DuckLake:
             CatalogError: the catalog refuses.
         """
         with self._turn, self._held(create=create, read_only=read_only):
-            engine = self._attach(create=create, read_only=read_only)
+            session = self._session(create=create, read_only=read_only)
             try:
-                session = LakeSession(self.config, engine)
                 _ = session.unknown_specification  # read once, when the lake is opened
                 yield session
             except BaseException:
                 with suppress(duckdb.Error):  # the first error is raised
-                    self._detach(engine)
+                    self._close(session)
                 raise
-            self._detach(engine)
+            self._close(session)
+
+    def _session(self, *, create: bool, read_only: bool) -> LakeSession:
+        """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
+        attach = partial(self._attach, create=create, read_only=read_only)
+        session = LakeSession(self.config, self._engine or self._new_engine(), attach)
+        self._engine = session.engine
+        version = usual_version(self.config, session.driver, is_read_only=read_only)
+        if version is None:
+            session.driver.close()
+            _ = session.connection
+        else:
+            session.unknown_specification = spec.unknown(version)
+        return session
+
+    def _close(self, session: LakeSession) -> None:
+        session.driver.close()
+        if session.is_attached:
+            self._detach(session.engine)
 
     @contextmanager
     def open_if_exists(self) -> Iterator[LakeSession | None]:
@@ -226,9 +284,8 @@ class DuckLake:
             self._engine = None  # the lake cannot be attached to this engine again
             raise
 
-    def _attach(self, *, create: bool, read_only: bool) -> duckdb.DuckDBPyConnection:
-        if self._engine is None:
-            self._engine = self._new_engine()
+    def _attach(self, *, create: bool, read_only: bool) -> None:
+        assert self._engine is not None  # noqa: S101 - _session has set it
         statement = attach_statement(self.config, read_only=read_only)
         with translated(self.config):
             try:
@@ -242,7 +299,6 @@ class DuckLake:
                 if not create:
                     raise self._no_lake() from error
                 self._create(statement)
-        return self._engine
 
     def _new_engine(self) -> duckdb.DuckDBPyConnection:
         engine = open_engine(extensions(self.config))

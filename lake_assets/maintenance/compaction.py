@@ -208,6 +208,7 @@ def _replace(
     """Rewrite the rows by a Spark job, and replace the files that it read."""
     storage = stream.lake_config.own_storage
     partition = candidate.partition
+    folder = stream.destination_folder(partition)
     job = Job(
         run_id=row.run_id,
         source=storage,
@@ -215,11 +216,8 @@ def _replace(
         schema=schema,
         compression=stream.config.compression,
         target_file_size=stream.config.target_file_size,
-        partitions=(
-            PartitionJob(
-                partition, _objects(stream, candidate), stream.destination_folder(partition), row.source_fingerprint
-            ),
-        ),
+        partitions=(PartitionJob(partition, _objects(stream, candidate), folder),),
+        fingerprints={folder: row.source_fingerprint} if row.source_fingerprint is not None else {},
     )
     (result,) = pass_through(spark, job, cores=1)  # each core would write a file
     if result.error is not None:

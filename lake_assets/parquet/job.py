@@ -1,6 +1,7 @@
 """The values that the driver sends to the tasks, and their results; all of them pickle."""
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -35,7 +36,6 @@ class PartitionJob:
     partition: Partition
     objects: tuple[LandedObject, ...]
     destination: str  # folder of the new files below the storage's root, ending in a slash
-    fingerprint: str | None = None  # of the objects, for the names of data files; None: the names have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Job:
     paths: PathColumns | None = None  # columns to take from the objects' paths
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
+    fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
     @property
@@ -74,9 +75,7 @@ class Job:
 
     def file_key(self, folder: str) -> str:
         """A new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
-        # Partitions that share a folder, such as staged ones, may have different fingerprints.
-        fingerprints = {p.fingerprint for p in self.partitions if p.destination == folder}
-        return folder + new_name(self.file_prefix, fingerprints.pop() if len(fingerprints) == 1 else None)
+        return folder + new_name(self.file_prefix, self.fingerprints.get(folder))
 
 
 @dataclass(frozen=True, slots=True)

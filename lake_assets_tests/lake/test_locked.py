@@ -65,6 +65,7 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
             reattach(session)
 
         monkeypatch.setattr(LakeSession, "reattach", counted)
+        monkeypatch.setattr("lake_assets.lake.driver.BUSY", 0.05)  # seconds that SQLite itself retries
         yield again
 
 
@@ -165,7 +166,6 @@ def test_a_commit_by_the_extension_is_retried(local_world: World, monkeypatch: p
 def test_the_direct_strategy_raises_a_passing_error_after_its_own_wait(
     known: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.lake.catalog.database.BUSY", 0.1)
     with (
         known.stream.lake.open() as lake,
         locked(known, monkeypatch),

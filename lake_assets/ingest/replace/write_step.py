@@ -224,12 +224,16 @@ class Writer:
                     run.partition,
                     run.manifest.objects,
                     self.staging.folder if self.staging else self.stream.destination_folder(run.partition),
-                    None if self.staging else run.row.source_fingerprint,
                 )
                 for run in runs
             ),
+            fingerprints={} if self.staging else self._fingerprints(runs),
             key=StagingKey(self.staging.key) if self.staging else None,
             paths=self._paths,
             derived=config.derived,
             selects=config.selects_rows,
         )
+
+    def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
+        known = ((run.partition, run.row.source_fingerprint) for run in runs)
+        return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}

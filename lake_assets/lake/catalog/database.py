@@ -4,15 +4,15 @@ import datetime as dt
 import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.failures import BUSY, catalog_error, translated
-from lake_assets.lake.postgres import connect
+from lake_assets.lake.driver import driver_errors
+from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.session import LakeSession
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def catalog_transaction(session: LakeSession) -> Iterator[CatalogDatabase]:
     """
     if session.config.inserts_only:
         raise NotDirectError("the lake accepts rows by INSERT only, and no files that were written outside of it")
-    # IMMEDIATE: a transaction that reads first and writes later fails if another writer committed in between.
-    with _opened(session, "BEGIN IMMEDIATE") as database:
+    with _opened(session, writes=True) as database:
         yield database
 
 
@@ -162,28 +161,28 @@ def catalog_reading(session: LakeSession) -> Iterator[CatalogDatabase]:
         CatalogError: the catalog cannot be read.
         NotDirectError: the catalog has no database that can be opened beside the extension.
     """
-    with _opened(session, "BEGIN") as database:
+    with _opened(session, writes=False) as database:
         yield database
 
 
 @contextmanager
-def _opened(session: LakeSession, begin: str) -> Iterator[CatalogDatabase]:
-    """A transaction; `begin` is how one on SQLite begins."""
+def _opened(session: LakeSession, *, writes: bool) -> Iterator[CatalogDatabase]:
     catalog = session.config.catalog
     if (reason := session.unknown_specification) is not None:
         raise NotDirectError(reason)
-    if isinstance(catalog, SqliteCatalog):
-        opened = _sqlite(catalog, begin)
-    elif isinstance(catalog, PostgresCatalog):
-        opened = _postgres(catalog, session.config.metadata_schema)
-    elif isinstance(catalog, DuckdbCatalog):
-        opened = _duckdb(session)
-    else:
+    if session.in_transaction:
+        raise NotDirectError("DuckDB has an open transaction")
+    if not isinstance(catalog, SqliteCatalog | PostgresCatalog | DuckdbCatalog):
         raise NotDirectError(f"only the extension can reach a catalog of type {catalog.type}")
+    errors: tuple[type[Exception], ...] = (duckdb.Error, *driver_errors(session.config))
     try:
-        with opened as database:
-            yield database
-    except _driver_errors(catalog) as error:
+        if isinstance(catalog, DuckdbCatalog):
+            with _duckdb(session) as database:
+                yield database
+        else:
+            with session.driver.transaction(writes=writes) as connection:
+                yield (_Sqlite if session.driver.is_sqlite else _Postgres)(connection)
+    except errors as error:
         raise catalog_error(error, session.config) from error
 
 
@@ -197,38 +196,6 @@ def catalog_view(session: LakeSession) -> Iterator[CatalogDatabase]:
     with translated(session.config), session.connection.cursor() as connection:
         connection.execute(f"USE {session.metadata}")
         yield _Duckdb(connection)
-
-
-def _driver_errors(catalog: object) -> tuple[type[Exception], ...]:
-    if not isinstance(catalog, PostgresCatalog):
-        return (sqlite3.Error, duckdb.Error)
-    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-    return (psycopg.Error,)
-
-
-@contextmanager
-def _sqlite(catalog: SqliteCatalog, begin: str) -> Iterator[CatalogDatabase]:
-    with closing(sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None)) as connection:
-        connection.execute(begin)
-        try:
-            yield _Sqlite(connection)
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-
-
-@contextmanager
-def _postgres(catalog: PostgresCatalog, schema: str | None) -> Iterator[CatalogDatabase]:
-    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
-
-    with connect(catalog) as connection:
-        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-        if schema is not None:
-            connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
-        yield _Postgres(connection)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ TABLE = "ducklake_table"
 TABLE_COLUMN_STATS = "ducklake_table_column_stats"
 TABLE_STATS = "ducklake_table_stats"
 
+SETTINGS_QUERY = f"SELECT key, value FROM {METADATA} WHERE scope IS NULL"
 VERSION_QUERY = f"SELECT value FROM {METADATA} WHERE key = 'version'"
 
 

@@ -69,6 +69,22 @@ def read_folder(database: CatalogDatabase, name: TableName) -> tuple[int, str, b
     return (table_id, schema_path + path, bool(schema_is_relative)) if is_relative else (table_id, path, False)
 
 
+def find_table(database: CatalogDatabase, name: TableName) -> int | None:
+    """The id of a table; None if it does not exist."""
+    ids = database.rows(f"SELECT t.table_id FROM {spec.live_table()}", [name.schema, name.table])
+    return ids[0][0] if len(ids) == 1 else None
+
+
+def read_columns(database: CatalogDatabase, table_id: int) -> list[Column]:
+    """The columns of a table and the parts of nested ones, in their order."""
+    rows = database.rows(
+        f"SELECT column_id, column_name, column_type, parent_column FROM {spec.COLUMN} "
+        "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY column_order",
+        [table_id],
+    )
+    return [Column(*row) for row in rows]
+
+
 def read_table(database: CatalogDatabase, name: TableName) -> Table:
     """The table's description.
 
@@ -76,14 +92,7 @@ def read_table(database: CatalogDatabase, name: TableName) -> Table:
         NotDirectError: the table does not exist, or has columns of an unsupported type or with the same path.
     """
     table_id, path, is_relative = read_folder(database, name)
-    columns = {
-        row[0]: Column(*row)
-        for row in database.rows(
-            f"SELECT column_id, column_name, column_type, parent_column FROM {spec.COLUMN} "
-            "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY column_order",
-            [table_id],
-        )
-    }
+    columns = {column.column_id: column for column in read_columns(database, table_id)}
     table = Table(table_id, path, is_relative, columns)
     if len(table.leaves) < len(columns.keys() - {column.parent for column in columns.values()}):
         raise NotDirectError(f"two columns of {name} have one path in Parquet, as `a, b` and the field b of a have")

@@ -109,7 +109,7 @@ class Transaction:
         self._widen(table, facts, is_first=not first)
         self._changes.append(f"inlined_insert:{table.table_id}")
 
-    def finish(self, author: str, message: str, extra: str) -> None:
+    def finish(self, author: str | None, message: str | None, extra: str | None) -> None:
         """Write the snapshot itself. The catalog refuses it if another writer has used its number."""
         # DuckLake's clients cache statistics under this number, so it must change.
         next_file_id = max(self._next_file_id, self._first_file_id + 1)

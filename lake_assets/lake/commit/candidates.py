@@ -115,7 +115,7 @@ def _facts(
             if view.inside == inside and footer.rows and not footer.unsupported_reason(leaves, view.ignored)
         ]
         with translated(session.config):
-            result |= {facts.uri: facts for facts in file_facts(session.connection, footers, leaves)}
+            result |= {facts.uri: facts for facts in file_facts(session.engine, footers, leaves)}
     return result
 
 
@@ -144,7 +144,7 @@ def _read(
 ) -> tuple[list[Footer], dict[str, LakeAssetsError]]:
     """The footers of these files, and the errors of those that cannot be read, unless `probe` raises."""
     try:
-        with session.connection.cursor() as cursor:
+        with session.engine.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
             return open_footers(cursor, uris), {}
     except duckdb.Error as error:

@@ -10,6 +10,9 @@ from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import alias
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
+from lake_assets.lake.catalog.table import find_table, read_columns, read_table
+from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.storage.manifest import Manifest
@@ -110,7 +113,7 @@ def create_ledger(session: LakeSession) -> None:
     claims = claim_table(config)
     if config.is_managed:
         tables[claims] = {"run_id": "VARCHAR"}
-    if not any(_lacking(session, tables).values()):
+    if _has_columns(session, tables) or not any(_lacking(session, tables).values()):
         return
 
     def create() -> None:
@@ -130,6 +133,19 @@ def create_ledger(session: LakeSession) -> None:
             set_option(session, table, "data_inlining_row_limit", INLINED_ROWS)
 
     under_lock(session, create, "the ledger's tables")
+
+
+def _has_columns(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> bool:
+    """Whether the catalog's own tables prove that all columns exist, which is faster than to ask DuckDB."""
+    try:
+        with catalog_reading(session) as database:
+            for table, columns in tables.items():
+                table_id = find_table(database, table)
+                if table_id is None or columns.keys() - {c.name.lower() for c in read_columns(database, table_id)}:
+                    return False
+    except NotDirectError:
+        return False
+    return True
 
 
 def _lacking(session: LakeSession, tables: Mapping[TableName, Mapping[str, str]]) -> dict[TableName, list[str]]:
@@ -191,10 +207,21 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
         return
 
     def insert() -> None:
-        with session.transaction():
-            append_records(session, rows)
+        try:
+            _insert_directly(session, rows)
+        except NotDirectError:
+            with session.transaction():
+                append_records(session, rows)
 
     under_lock(session, insert, f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger")
+
+
+def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+    with catalog_transaction(session) as database:
+        transaction = Transaction(database, session.engine)
+        ledger = read_table(database, ledger_table(session.config))
+        transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
+        transaction.finish(None, None, None)
 
 
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:

@@ -1,6 +1,7 @@
 """The destination table: the first run creates it from the source's schema, later runs check it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
@@ -8,6 +9,9 @@ from duckdb.sqltypes import DuckDBPyType
 from lake_assets.config.streams import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.described import column_types, read_options
+from lake_assets.lake.catalog.table import find_table, read_columns
 from lake_assets.lake.catalog.unfilled import is_unfilled
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import set_option
@@ -94,16 +98,18 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
     """
     if session.config.is_managed:
         return  # MotherDuck manages its options
+    # With inlining, a delete of a small file becomes a row in the catalog, and the file remains.
+    wanted = {"data_inlining_row_limit": "0"}
+    if session.config.inserts_only:
+        wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
+    if _has_options(session, table, wanted):
+        return
     known = session.rows("SELECT option_name, value, scope, scope_entry FROM ducklake_options(?)", [session.alias])
     if not session.config.is_encrypted and ("encrypted", "true") in {(name, value) for name, value, *_ in known}:
         raise CatalogError(
             "the lake is encrypted, and files that tasks write cannot be registered in it:",
             "set attach_options: {encrypted: true} in the config.",
         )
-    # With inlining, a delete of a small file becomes a row in the catalog, and the file remains.
-    wanted = {"data_inlining_row_limit": "0"}
-    if session.config.inserts_only:
-        wanted["parquet_compression"] = "uncompressed" if compression == "none" else compression
     missing = {name: value for name, value in wanted.items() if (name, value, "TABLE", str(table)) not in known}
 
     def set_options() -> None:
@@ -114,6 +120,16 @@ def prepare_table(session: LakeSession, table: TableName, compression: Compressi
         under_lock(session, set_options, f"an option of the table {table}")
 
 
+def _has_options(session: LakeSession, table: TableName, wanted: Mapping[str, str]) -> bool:
+    """Whether the catalog's own tables prove that the table has these options, and the lake is not encrypted."""
+    try:
+        with catalog_reading(session) as database:
+            options = read_options(database, find_table(database, table))
+    except NotDirectError:
+        return False
+    return options.get("encrypted") == "false" and wanted.items() <= options.items()
+
+
 def data_schema(session: LakeSession, table: TableName, partition_columns: Sequence[PartitionColumn]) -> pa.Schema:
     """The schema that a data file of this table must have: its columns except the partition columns.
 
@@ -122,7 +138,7 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
             which no file can be registered.
         CatalogError: the table cannot be read.
     """
-    columns = dict(_columns(session, f"SELECT * FROM {table.sql} LIMIT 0"))  # noqa: S608 - a quoted name
+    columns = dict(_table_columns(session, table))
     for column in partition_columns:
         name = next((name for name in columns if name.lower() == column.name.lower()), None)
         if name is None:
@@ -137,6 +153,21 @@ def data_schema(session: LakeSession, table: TableName, partition_columns: Seque
             )
         del columns[name]
     return pa.schema([(name, arrow_type(sql, name)) for name, sql in columns.items()])
+
+
+def _table_columns(session: LakeSession, table: TableName) -> list[tuple[str, DuckDBPyType]]:
+    """The names and types of a table's columns; by the catalog's own tables if those can be read."""
+    texts: dict[str, str] | None = None
+    if not session.in_transaction:
+        with suppress(NotDirectError), catalog_reading(session) as database:
+            table_id = find_table(database, table)
+            texts = None if table_id is None else column_types(read_columns(database, table_id))
+    if not texts:
+        return _columns(session, f"SELECT * FROM {table.sql} LIMIT 0")  # noqa: S608 - a quoted name
+    nulls = ", ".join(f"NULL::{text} AS {identifier(name)}" for name, text in texts.items())
+    with translated(session.config):
+        relation = session.engine.sql(f"SELECT {nulls}")
+    return list(zip(relation.columns, relation.types, strict=True))
 
 
 def _columns(session: LakeSession, query: str) -> list[tuple[str, DuckDBPyType]]:

@@ -78,6 +78,6 @@ def open_table(session: LakeSession, name: TableName) -> Iterator[OpenTable]:
         CatalogError: the catalog refuses, or another writer was faster.
     """
     with catalog_transaction(session) as database:
-        transaction = Transaction(database, session.connection)
+        transaction = Transaction(database, session.engine)
         table = read_table(database, name)
         yield OpenTable(session, database, transaction, table, read_partitioning(database, table.table_id))

@@ -29,7 +29,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         opened.transaction.end_files(table, list(old))
         if replacement.files:
             with translated(session.config):
-                files = read_footers(session.connection, replacement.files, partitioning.stored_leaves(table))
+                files = read_footers(session.engine, replacement.files, partitioning.stored_leaves(table))
             mapping_id = read_mapping(opened.database, table, partitioning)
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]

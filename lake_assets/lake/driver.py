@@ -1,0 +1,128 @@
+"""Connections to the database of a SQLite or PostgreSQL catalog by its own driver, beside DuckDB's."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from typing import Any
+
+from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
+from lake_assets.config.models import Lake
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.failures import BUSY
+from lake_assets.lake.postgres import connect
+
+
+class Driver:
+    """Connections of one session, which are not shared by threads.
+
+    A connection to PostgreSQL is kept for further transactions. One to SQLite is not: DuckDB has an SQLite of its own,
+    and two of them in one process do not see each other's locks. The connection that DuckDB closes last would remove
+    the WAL file under one that was kept, which would then read, and write, a file that no other process sees. For the
+    same reason no driver's transaction may be open during one of DuckDB.
+    """
+
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self._connection: Any = None
+        self._is_busy = False
+
+    @property
+    def exists(self) -> bool:
+        """Whether the catalog has such a database."""
+        return isinstance(self._lake.catalog, SqliteCatalog | PostgresCatalog)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the catalog is a SQLite file; else it is a PostgreSQL database."""
+        return isinstance(self._lake.catalog, SqliteCatalog)
+
+    @contextmanager
+    def transaction(self, *, writes: bool) -> Iterator[Any]:
+        """A transaction on the connection; a second one at a time has a connection of its own.
+
+        It is committed when the block ends, and rolled back when the block raises.
+
+        Raises:
+            CatalogUnreachableError: the catalog's server is away.
+            sqlite3.Error, psycopg.Error: the database refuses.
+        """
+        if self._is_busy or self.is_sqlite:
+            with closing(self._connect()) as connection, self._block(connection, writes=writes):
+                yield connection
+            return
+        if self._connection is None:
+            self._connection = self._connect()
+        self._is_busy = True
+        try:
+            with self._block(self._connection, writes=writes):
+                yield self._connection
+        finally:
+            self._is_busy = False
+
+    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one query, which marks its parameters by `?` and contains no other `?` or percent sign.
+
+        Raises:
+            CatalogUnreachableError: the catalog's server is away.
+            sqlite3.Error, psycopg.Error: the database refuses.
+        """
+        with self.transaction(writes=False) as connection:
+            found = connection.execute(sql if self.is_sqlite else sql.replace("?", "%s").encode(), parameters)
+            rows: list[tuple[Any, ...]] = found.fetchall()
+        return rows
+
+    def close(self) -> None:
+        """Close the connection; the next transaction opens another one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(Exception):  # a lost connection
+                connection.close()
+
+    def _connect(self) -> Any:  # noqa: ANN401 - of the driver
+        catalog = self._lake.catalog
+        if isinstance(catalog, SqliteCatalog):
+            return sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+        assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
+        import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+        connection = connect(catalog)
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        return connection
+
+    def _block(self, connection: Any, *, writes: bool) -> AbstractContextManager[None]:  # noqa: ANN401
+        return self._sqlite(connection, writes=writes) if self.is_sqlite else self._postgres(connection)
+
+    @contextmanager
+    def _sqlite(self, connection: sqlite3.Connection, *, writes: bool) -> Iterator[None]:
+        # IMMEDIATE: a transaction that reads first and writes later fails if another writer committed in between.
+        connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+    @contextmanager
+    def _postgres(self, connection: Any) -> Iterator[None]:  # noqa: ANN401
+        try:
+            if (schema := self._lake.metadata_schema) is not None:
+                connection.execute("SELECT set_config('search_path', %s, true)", [identifier(schema)])
+            yield
+            connection.commit()
+        except BaseException:
+            try:
+                connection.rollback()
+            except Exception:  # noqa: BLE001 - the connection is lost, and the first error is raised
+                self.close()
+            raise
+
+
+def driver_errors(lake: Lake) -> tuple[type[Exception], ...]:
+    """The errors of the driver of this lake's catalog."""
+    if not isinstance(lake.catalog, PostgresCatalog):
+        return (sqlite3.Error,)
+    import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
+
+    return (psycopg.Error,)
