@@ -11,6 +11,8 @@ from lake_assets.checks.run import checks_of, run_check
 from lake_assets.errors import CatalogError, LakeAssetsError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.table import read_table
+from lake_assets.lake.commit import strategy
+from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.metadata import materialization_metadata, view_partition
@@ -61,9 +63,13 @@ def checked(world: World) -> dict[str, bool]:
 @pytest.mark.parametrize(
     "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "s3")], indirect=True, ids="-".join
 )
-def test_every_column_name_works_in_every_strategy_the_checks_and_the_ui(world: World) -> None:
+def test_every_column_name_works_in_every_strategy_the_checks_and_the_ui(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.land(NW, odd())
-    world.ingest(NW)  # the first file, by the extension
+    with monkeypatch.context() as patch:
+        patch.setattr(strategy, "STRATEGIES", (replace_by_extension,))
+        world.ingest(NW)
     world.land(SW, odd(1000))
     world.ingest(SW)  # directly
     world.land(NW, odd(2000))

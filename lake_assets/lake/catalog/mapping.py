@@ -1,6 +1,6 @@
 """The mapping of a data file's columns to the table's columns.
 
-DuckLake's extension writes a mapping with the first file of a table, and again after the columns have changed.
+The first file of a table has a new mapping, and so has the first file after its columns have changed.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,9 +1,9 @@
 """The commit: one transaction of the catalog that replaces a partition, or registers files, and records it.
 
 There are three commit strategies. The direct strategy writes the catalog's tables by DuckLake's specification. Its cost
-does not depend on the partition's rows. The extension strategy commits what the direct strategy does not support: a
-table's first file, rows that others deleted or inlined, catalogs without a driver here. Tests compare the two. The
-INSERT strategy is for lakes that accept no written files: encrypted lakes, and lakes that MotherDuck manages.
+does not depend on the partition's rows. The extension strategy commits what the direct strategy does not support: rows
+that others deleted or inlined, catalogs without a driver here. Tests compare the two. The INSERT strategy is for lakes
+that accept no written files: encrypted lakes, and lakes that MotherDuck manages.
 """
 
 import dataclasses

@@ -1,7 +1,6 @@
 """The replacement of a partition by the direct strategy: its files end, and new files are added."""
 
 from lake_assets.lake.catalog.footers import read_footers
-from lake_assets.lake.catalog.mapping import read_mapping
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
 from lake_assets.lake.commit.direct.opened import open_table
@@ -30,7 +29,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         if replacement.files:
             with translated(session.config):
                 files = read_footers(session.engine, replacement.files, partitioning.stored_leaves(table))
-            mapping_id = read_mapping(opened.database, table, partitioning)
+            mapping_id = opened.mapping((), frozenset())
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
             )
