@@ -98,7 +98,7 @@ class Driver:
         connection.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
         try:
             yield
-            connection.execute("COMMIT")
+            connection.execute("COMMIT" if writes else "END")
         except BaseException:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

@@ -29,7 +29,7 @@ STATEMENTS = {
         "after COMMIT",
     ],
     "direct": [
-        "BEGIN",
+        "BEGIN IMMEDIATE",
         "UPDATE ducklake_data_file",
         "UPDATE ducklake_table_stats",
         'INSERT INTO "ducklake_data_file"',
