@@ -1,7 +1,15 @@
-"""The same refresh in a table of 100 data files and in one of 30,000."""
+"""The same refresh, and the same look that finds nothing new, in a small table and in a large one.
+
+The large table has 100,000 data files and a ledger of 1,000,000 rows on SQLite (less on the other catalogs, as filling
+takes minutes). Both tables are filled by this package's own commits: `mode: index` registers the files, and `record`
+appends the ledger's rows.
+"""
 
 import datetime as dt
+import os
 import shutil
+import uuid
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,27 +19,34 @@ from pyspark.sql import SparkSession
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.api import ingest
-from lake_assets.lake.commit.replacement import add_files_statement
+from lake_assets.ingest.index.run import index_all
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, record
 from lake_assets.streams.stream import OpenStream, open_stream
 from lake_assets_tests.benchmarks import retail
 from lake_assets_tests.benchmarks.measure import Report, Work, in_turns
 from lake_assets_tests.benchmarks.refresh import PARTITION
 
-FEW, MANY = 100, 30_000
-A_TRANSACTION = 5_000  # files registered at once while the table is filled
+FEW = 100  # data files
+MANY = {"sqlite": 100_000, "duckdb": 30_000, "postgres": 30_000}
+ROWS_A_FILE = 10  # of the ledger: 1,000,000 rows beside 100,000 files
+A_PARTITION = 10  # files of each partition that fills the table
+A_RUN = 10_000  # ledger rows that a run appends
+TARGET = 1.1
 
 
 def table_size(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
     """Both sizes, on each catalog that can run here."""
-    many = max(int(MANY * scale), FEW)
     with ExitStack() as servers:
         for name, catalog in _catalogs(folder, servers).items():
-            works = {
-                size: _refresh(folder / f"work-{name}-{size}", catalog(size), files, spark)
-                for size, files in {"few": FEW, "many": many}.items()
-            }
-            times = in_turns(works, repeat)
-            report.compare(f"refresh among {many:,} files, {name}", times["many"], f"among {FEW}", times["few"], 1.5)
+            many = max(int(MANY[name] * scale), FEW)
+            works: dict[str, Work] = {}
+            for size, files in {"few": FEW, "many": many}.items():
+                works |= _works(folder / f"work-{name}-{size}", catalog(size), files, spark, size)
+            times = in_turns(works, max(repeat, 2))
+            among = f"among {many:,} files and {many * ROWS_A_FILE:,} ledger rows, {name}"
+            for what in ("refresh", "skip"):
+                small, large = times[f"{what} few"], times[f"{what} many"]
+                report.compare(f"{what} {among}", large, f"among {FEW}", small, TARGET)
 
 
 def _catalogs(folder: Path, servers: ExitStack) -> dict[str, Any]:
@@ -49,38 +64,78 @@ def _catalogs(folder: Path, servers: ExitStack) -> dict[str, Any]:
     return {"sqlite": file("sqlite"), "duckdb": file("duckdb"), "postgres": postgres}
 
 
-def _refresh(work: Path, catalog: dict[str, Any], files: int, spark: SparkSession) -> Work:
+def _works(work: Path, catalog: dict[str, Any], files: int, spark: SparkSession, size: str) -> dict[str, Work]:
     shutil.rmtree(work, ignore_errors=True)
     landing = retail.land(work / "landing", 100, 1000)
-    config = {
-        "lakes": {"bench": {"catalog": catalog, "storage": str(work / "lake")}},
-        "streams": {
-            "sales": {
-                "source": str(landing),
-                "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
-                "destination": {"table": "sales"},
-            }
-        },
-    }
-    stream = open_stream(LakeConfig.model_validate(config), "sales")
+    stream = _stream(work, catalog, landing)
+    _register(_stream(work, catalog, _small_files(work / "filling", files), mode="index"), files)
+    _append_ledger(stream, files * ROWS_A_FILE)
     partition = stream.config.partition(PARTITION)
-    ingest(stream, partition, lambda: spark)
-    _fill(stream, work / "lake" / "main" / "sales", files)
-    return Work(lambda: ingest(stream, partition, lambda: spark, force=True))
+
+    def refresh() -> None:
+        assert ingest(stream, partition, lambda: spark, force=True).row.status == "committed"
+
+    def skip() -> None:
+        assert ingest(stream, partition, lambda: spark).row.status == "skipped"
+
+    refresh()
+    return {f"refresh {size}": Work(refresh), f"skip {size}": Work(skip)}
 
 
-def _fill(stream: OpenStream, table: Path, files: int) -> None:
-    """Register that many small files, ten in a partition of another region: links to one file."""
-    first = table / "seed.parquet"
-    pq.write_table(retail.transactions(10, 0), first)
-    paths = []
+def _stream(work: Path, catalog: dict[str, Any], source: Path, **options: str) -> OpenStream:
+    stream = {
+        "source": str(source),
+        "partitions": {"region": {}, "date": {"type": "date", "start": "2020-01-01"}},
+        "destination": {"table": "sales"},
+    }
+    lakes = {"bench": {"catalog": catalog, "storage": str(work / "lake")}}
+    return open_stream(LakeConfig.model_validate({"lakes": lakes, "streams": {"sales": stream | options}}), "sales")
+
+
+def _small_files(folder: Path, files: int) -> Path:
+    """A landing zone of that many small files, ten in a partition of another region: links to one file."""
+    folder.mkdir(parents=True)
+    seed = folder.parent / "seed.parquet"
+    pq.write_table(retail.transactions(10, 0), seed)
     for number in range(files):
-        day = dt.date(2020, 1, 1) + dt.timedelta(days=number // 10 % 1000)
-        folder = table / f"region=R{number // 10_000}" / f"date={day}"
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{number}.parquet"
-        path.hardlink_to(first)
-        paths.append(str(path))
+        day = number // A_PARTITION
+        place = folder / f"region=R{day // 1000}" / f"date={dt.date(2020, 1, 1) + dt.timedelta(days=day % 1000)}"
+        place.mkdir(parents=True, exist_ok=True)
+        os.link(seed, place / f"{number}.parquet")
+    return folder
+
+
+def _register(stream: OpenStream, files: int) -> None:
+    outcomes = list(index_all(stream))
+    assert [outcome.error for outcome in outcomes if outcome.error] == []
+    assert sum(outcome.result.row.files_written or 0 for outcome in outcomes if outcome.result) == files
+
+
+def _append_ledger(stream: OpenStream, rows: int) -> None:
+    """Rows of scheduled runs that found nothing new, each run over many partitions, and one row each of this one."""
     with stream.lake.open() as lake:
-        for start in range(0, len(paths), A_TRANSACTION):
-            lake.rows(*add_files_statement(stream.table, paths[start : start + A_TRANSACTION]))
+        for start in range(0, rows, A_RUN):
+            record(lake, list(_run(stream, start, min(A_RUN, rows - start))))
+        ((found,),) = lake.rows(f"SELECT count(*) FROM {ledger_table(lake.config).sql}")
+    assert found >= rows
+
+
+def _run(stream: OpenStream, start: int, rows: int) -> Iterator[LedgerRow]:
+    run_id, at = str(uuid.uuid4()), dt.datetime(2025, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=15 * start // A_RUN)
+    for number in range(rows):
+        day = dt.date(2020, 1, 1) + dt.timedelta(days=number % 1000)
+        yield LedgerRow(
+            run_id=run_id,
+            run_at=at,
+            stream=stream.name,
+            source_glob=stream.source_glob(stream.config.partition(PARTITION)),
+            destination_table=str(stream.table),
+            partition_columns="region,date",
+            load_partition=f"region=R{number // 1000}/date={day}" if number else PARTITION.replace(",", "/"),
+            mode="replace",
+            status="skipped",
+            source_files=A_PARTITION,
+            source_fingerprint=f"{number:064x}",
+            started_at=at,
+            finished_at=at,
+        )
