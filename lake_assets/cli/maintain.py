@@ -42,7 +42,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
     lakes = lakes_named(config, lake)
     failed = False
     objects: list[str] = []
-    session = Session(config.spark, debug=options.debug)
+    session = Session(config.spark, debug=options.debug, transforms=False)
     with session.stopped():
         for name in lakes:
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)

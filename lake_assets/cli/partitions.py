@@ -110,7 +110,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     failures = Failures(debug=options.debug)
     with progress() as bar:
         task = bar.add_task(opened.name, total=len(partitions))
-        session = Session(config.spark, debug=options.debug)
+        session = Session(config.spark, debug=options.debug, transforms=opened.config.transform is not None)
         session.announce = lambda doing: bar.update(task, description=doing or opened.name)
         with session.stopped():
             outcomes = ingest_all(

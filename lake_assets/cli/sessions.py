@@ -18,9 +18,11 @@ class Session:
     Args:
         settings: the config's Spark settings.
         debug: log Spark's errors to standard error, unless the settings have a log level.
+        transforms: as in `spark_config`.
     """
 
-    def __init__(self, settings: Mapping[str, str], *, debug: bool = False) -> None:
+    def __init__(self, settings: Mapping[str, str], *, debug: bool = False, transforms: bool = True) -> None:
+        self._transforms = transforms
         self._settings = {LOG_LEVEL: "ERROR", **settings} if debug else settings
         self._session: SparkSession | None = None
         self.announce: Callable[[str | None], None] = lambda _: None
@@ -40,7 +42,7 @@ class Session:
             try:
                 # An interrupt would leave a JVM running that is not connected yet.
                 with interrupt.held_back():
-                    self._session = start_session(spark_config(settings=self._settings))
+                    self._session = start_session(spark_config(settings=self._settings, transforms=self._transforms))
             finally:
                 self.announce(None)
             self.seconds = time.perf_counter() - start

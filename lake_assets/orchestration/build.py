@@ -52,12 +52,13 @@ def build_definitions(
     of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
     keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
+    transforms = any(stream.config.transform is not None for stream in streams)
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
         jobs=jobs,
         schedules=schedules,
         sensors=[sensor for sensor in sensors if sensor is not None],
-        resources={"pyspark": pyspark or pyspark_resource(config.spark)},
+        resources={"pyspark": pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
     return dg.Definitions.merge(shared, audits(config, keyed), *of_streams)

@@ -9,9 +9,13 @@ from lake_assets.orchestration.dagster_private import spark_settings
 from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
-def pyspark_resource(settings: Mapping[str, str]) -> LazyPySparkResource:
-    """The Spark session's resource: our settings, overridden by those of the config."""
-    return LazyPySparkResource(spark_config=spark_config(app_name="lake-assets on Dagster", settings=settings))
+def pyspark_resource(settings: Mapping[str, str], *, transforms: bool = True) -> LazyPySparkResource:
+    """The Spark session's resource: our settings, overridden by those of the config.
+
+    `transforms` is that of `spark_config`.
+    """
+    config = spark_config(app_name="lake-assets on Dagster", settings=settings, transforms=transforms)
+    return LazyPySparkResource(spark_config=config)
 
 
 def sessions(pyspark: LazyPySparkResource) -> Sessions:

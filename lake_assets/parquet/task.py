@@ -9,7 +9,6 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LakeAssetsError, StorageUnreachableError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import DataFile, Job, Share
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.write import write_files
@@ -57,7 +56,11 @@ def encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
     """Write the rows as data files of the table, or as staged files."""
-    return write_files(rows, job, folder) if job.key is None else stage_files(rows, job, folder)
+    if job.key is None:
+        return write_files(rows, job, folder)
+    from lake_assets.parquet.encrypted import stage_files  # noqa: PLC0415 - imports DuckDB, which few jobs need
+
+    return stage_files(rows, job, folder)
 
 
 def reported(index: int, files: Iterable[DataFile]) -> Iterator[Report]:

@@ -1,12 +1,17 @@
-"""pyspark's daemon, which forks the Python workers of a local session, without needless tracebacks.
+"""pyspark's daemon, which forks the Python workers of a local session, with the tasks' code and without tracebacks.
 
-After a task has failed, the JVM closes the connections of workers that it will not use again. pyspark's own daemon
-prints a traceback for each, although the worker only ends. The setting `spark.python.daemon.module` has this module.
+The daemon imports the code of the tasks once, and its workers share that memory. After a task has failed, the JVM
+closes the connections of workers that it will not use again. pyspark's own daemon prints a traceback for each, although
+the worker only ends. The setting `spark.python.daemon.module` has this module.
 """
 
+import importlib
 import socket
+from contextlib import suppress
 
 from pyspark import daemon
+
+_TASK = "lake_assets.parquet.task"
 
 _worker = daemon.worker
 
@@ -20,5 +25,7 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    with suppress(Exception):  # a task that needs it raises the error
+        importlib.import_module(_TASK)
     daemon.worker = worker
     daemon.manager()

@@ -1,10 +1,20 @@
-"""The daemon of Spark's Python workers: a worker whose connection the JVM closes ends quietly."""
+"""The daemon of Spark's Python workers: they have the tasks' code, and end quietly when the JVM closes a connection."""
 
 import socket
+from pathlib import Path
 
 import pytest
 
 from lake_assets.spark import daemon
+from lake_assets_tests.spark.processes import run_python
+
+WORKER = """
+import sys
+from lake_assets.spark.session import spark_config, start_session
+session = start_session(spark_config(cores=2))
+has = lambda _: ["lake_assets.parquet.task" in sys.modules, "duckdb" in sys.modules]
+print(session.sparkContext.parallelize([0], 1).mapPartitions(has).collect())
+"""
 
 
 def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -26,3 +36,9 @@ def test_a_worker_whose_connection_is_closed_ends_without_an_error(
 def test_any_other_error_of_a_worker_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ZeroDivisionError):
         failing(ZeroDivisionError(), monkeypatch)
+
+
+@pytest.mark.long
+def test_workers_begin_with_the_code_of_the_tasks(tmp_path: Path) -> None:
+    run = run_python("-c", WORKER, folder=tmp_path)
+    assert run.stdout.strip() == "[True, False]", run.stderr

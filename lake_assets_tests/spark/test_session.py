@@ -2,6 +2,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -78,6 +79,21 @@ def test_a_spark_of_the_users_own_keeps_its_logging(monkeypatch: pytest.MonkeyPa
     assert "log4j2.properties" in spark_config()["spark.driver.defaultJavaOptions"]
     monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
     assert "spark.driver.defaultJavaOptions" not in spark_config()
+
+
+@pytest.mark.parametrize(
+    ("given", "quick"),
+    [
+        ({}, False),
+        ({"transforms": False}, True),
+        ({"transforms": False, "master": "spark://host:7077"}, False),
+        ({"transforms": False, "settings": {"spark.driver.defaultJavaOptions": "-Dmine=1"}}, False),
+    ],
+)
+def test_only_a_local_jvm_without_transforms_has_the_quick_compiler_alone(given: dict[str, Any], quick: bool) -> None:
+    config = spark_config(**given)
+    assert ("TieredStopAtLevel=1" in config.get("spark.driver.defaultJavaOptions", "")) == quick
+    assert config["spark.log.level"] == "OFF" if "settings" not in given else "spark.log.level" not in config
 
 
 def test_workers_run_this_python_unless_the_settings_name_another() -> None:
