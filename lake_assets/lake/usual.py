@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from lake_assets.config.attach_options import METADATA_SCHEMA
+from lake_assets.config.attach_options import DUCKLAKE_VERSION, METADATA_SCHEMA
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
@@ -22,7 +22,7 @@ def usual_version(lake: Lake, driver: Driver, *, is_read_only: bool) -> str | No
     """
     if not isinstance(lake.catalog, SqliteCatalog | PostgresCatalog) or lake.inserts_only:
         return None
-    if lake.attach_options.keys() - {METADATA_SCHEMA}:
+    if lake.attach_options.keys() - {DUCKLAKE_VERSION, METADATA_SCHEMA}:
         return None
     if isinstance(lake.catalog, SqliteCatalog) and not Path(lake.catalog.path).is_file():
         return None  # SQLite would create it

@@ -5,12 +5,14 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.catalog import spec
 from lake_assets.lake.driver import driver_errors
 from lake_assets.lake.failures import catalog_error, translated
 from lake_assets.lake.session import LakeSession
@@ -30,6 +32,18 @@ class CatalogDatabase(ABC):
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of the driver
         self._connection = connection
+
+    @cached_property
+    def version(self) -> spec.Version:
+        """The version of DuckLake's specification in this transaction.
+
+        Raises:
+            NotDirectError: the version is not among the tested ones.
+        """
+        versions = self.rows(spec.VERSION_QUERY)
+        if (reason := spec.unknown(versions[0][0] if versions else None)) is not None:
+            raise NotDirectError(reason)
+        return spec.VERSIONS[versions[0][0]]
 
     def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
         """The rows that a query returns."""

@@ -54,6 +54,7 @@ class FileFacts:
     size: int  # bytes
     footer_size: int  # bytes
     columns: Mapping[int, ColumnFacts]  # by column id
+    row_groups: int
 
 
 class _Chunk(NamedTuple):
@@ -77,6 +78,11 @@ class Footer:
     footer_size: int  # bytes
     shape: int  # a hash of the names, types and nesting of all columns
     chunks: Mapping[str, Sequence[_Chunk]]  # by Parquet's path of the column; empty if there are no rows
+
+    @property
+    def row_groups(self) -> int:
+        """The number of row groups."""
+        return max(map(len, self.chunks.values()), default=0)
 
     def unsupported_reason(self, leaves: Collection[str], ignored: Collection[str] = ()) -> str | None:
         """Why the direct strategy cannot register the file; None if it can.
@@ -161,7 +167,14 @@ def file_facts(
             chunks[footer.uri, path] = [_as_double(chunk) for chunk in of_column] if widened else of_column
     columns = _columns(engine, chunks, leaves)
     return [
-        FileFacts(f.uri, f.rows, f.size, f.footer_size, {c.column_id: columns[f.uri, p] for p, c in leaves.items()})
+        FileFacts(
+            f.uri,
+            f.rows,
+            f.size,
+            f.footer_size,
+            {c.column_id: columns[f.uri, p] for p, c in leaves.items()},
+            f.row_groups,
+        )
         for f in footers
     ]
 

@@ -1,13 +1,33 @@
 """DuckLake's specification: the versions that this package knows, and the names of the catalog's own tables.
 
-The source is https://ducklake.select/docs/stable/specification/tables/overview. The table `ducklake_metadata` has a
-catalog's version. The tables of an unknown version are not read or written: DuckLake's extension makes the commits, and
-maintenance is refused.
+The sources are https://ducklake.select/docs/stable/specification/tables/overview and, for version 1.1, the migration of
+DuckLake's extension. The table `ducklake_metadata` has a catalog's version. Only the tables of a tested version are
+read and written. For any other, DuckLake's extension makes the commits, and maintenance is refused.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import identifier
 
-VERSIONS = frozenset({"1.0"})
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What differs between the versions, as far as this package reads or writes it."""
+
+    row_id: str  # this and the next two are the system columns of the tables of inlined rows
+    begin_snapshot: str
+    end_snapshot: str
+    counts_row_groups: bool  # `row_group_count` of data files; NULL for files from before a migration
+
+
+VERSIONS: Mapping[str, Version] = {
+    "1.0": Version("row_id", "begin_snapshot", "end_snapshot", counts_row_groups=False),
+    "1.1": Version("_ducklake_row_id", "_ducklake_begin_snapshot", "_ducklake_end_snapshot", counts_row_groups=True),
+}
+
+# Those that the tests compared with DuckLake's extension. No extension of version 1.1 could be had yet.
+TESTED = frozenset({"1.0"})
 
 COLUMN = "ducklake_column"
 COLUMN_MAPPING = "ducklake_column_mapping"
@@ -64,7 +84,7 @@ def motherduck_database(lake: str) -> str:
 
 def unknown(version: str | None) -> str | None:
     """Why the tables of a catalog of this version cannot be used; None if they can."""
-    if version in VERSIONS:
+    if version in TESTED:
         return None
-    known = ", ".join(sorted(VERSIONS))
-    return f"the catalog is of version {version} of DuckLake's specification, and lake_assets knows {known}"
+    known = ", ".join(sorted(TESTED))
+    return f"the catalog is of version {version} of DuckLake's specification, and lake_assets was tested with {known}"

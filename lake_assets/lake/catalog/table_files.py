@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.files import FOLDER
 from lake_assets.lake.session import LakeSession, TableName
 
@@ -124,10 +125,9 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
         f"SELECT table_name FROM {session.metadata}.{spec.INLINED_DATA_TABLES} WHERE table_id = ?",
         [live_table_id(session, table)],
     )
-    counts = [
-        session.rows(f"SELECT count(*) FROM {session.metadata}.{identifier(name)} WHERE end_snapshot IS NULL")
-        for (name,) in names
-    ]
+    with catalog_view(session) as database:
+        ended = database.version.end_snapshot
+        counts = [database.rows(f"SELECT count(*) FROM {identifier(name)} WHERE {ended} IS NULL") for (name,) in names]
     return sum(int(count) for ((count,),) in counts)
 
 

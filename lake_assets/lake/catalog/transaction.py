@@ -18,10 +18,7 @@ class Transaction:
     def __init__(self, database: CatalogDatabase, engine: duckdb.DuckDBPyConnection) -> None:
         self._database = database
         self._engine = engine
-        # Another client may have migrated the catalog since the lake was opened.
-        versions = database.rows(spec.VERSION_QUERY)
-        if (reason := spec.unknown(versions[0][0] if versions else None)) is not None:
-            raise NotDirectError(reason)
+        self._version = database.version  # another client may have migrated the catalog since the lake was opened
         ((last, self._schema_version, self._next_catalog_id, next_file_id),) = database.rows(
             f"SELECT snapshot_id, schema_version, next_catalog_id, next_file_id FROM {spec.SNAPSHOT} "
             f"WHERE snapshot_id = (SELECT max(snapshot_id) FROM {spec.SNAPSHOT})"
@@ -60,7 +57,7 @@ class Transaction:
         values: list[Row] = []
         statistics: list[Row] = []
         facts = [_all_columns(partitioning, partition, file) for file, partition in files]
-        for (file, partition), columns in zip(files, facts, strict=True):
+        for (file, partition), of_file in zip(files, facts, strict=True):
             file_id = self.new_file_id()
             is_relative = file.uri.startswith(folder)
             path = file.uri.removeprefix(folder)
@@ -72,8 +69,12 @@ class Transaction:
             )  # fmt: skip
             row_id += file.rows
             values += [(file_id, table.table_id, index, text) for index, text in enumerate(partition)]
-            statistics += _statistics_rows(table, file_id, columns)
-        self._database.insert(spec.DATA_FILE, _DATA_FILE, data_files)
+            statistics += _statistics_rows(table, file_id, of_file)
+        columns: Sequence[str] = _DATA_FILE
+        if self._version.counts_row_groups:
+            columns = (*_DATA_FILE, _ROW_GROUPS)
+            data_files = [(*row, file.row_groups) for row, (file, _) in zip(data_files, files, strict=True)]
+        self._database.insert(spec.DATA_FILE, columns, data_files)
         self._database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
         self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
         self._widen(table, facts, is_first=not first)
@@ -98,7 +99,7 @@ class Transaction:
         first = self._grow(table, len(rows), 0)
         self._database.insert(
             inlined_tables[0][0],
-            ("row_id", "begin_snapshot", *columns),
+            (self._version.row_id, self._version.begin_snapshot, *columns),
             [
                 (first + number, self.snapshot_id, *(self._database.inlined(value) for value in row))
                 for number, row in enumerate(rows)
@@ -144,6 +145,10 @@ class Transaction:
                 "row_id_start = ?, mapping_id = ? WHERE data_file_id = ?",
                 [file.rows, file.size, file.footer_size, row_id, mapping_id, file_id],
             )
+            if self._version.counts_row_groups:
+                self._database.execute(
+                    f"UPDATE {spec.DATA_FILE} SET {_ROW_GROUPS} = ? WHERE data_file_id = ?", [file.row_groups, file_id]
+                )
             self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
             self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
         self._widen(table, facts, is_first=False)
@@ -264,6 +269,7 @@ _DATA_FILE = (
     "data_file_id", "table_id", "begin_snapshot", "path", "path_is_relative", "file_format", "record_count",
     "file_size_bytes", "footer_size", "row_id_start", "partition_id", "mapping_id",
 )  # fmt: skip
+_ROW_GROUPS = "row_group_count"
 _PARTITION_VALUE = ("data_file_id", "table_id", "partition_key_index", "partition_value")
 _FILE_STATISTICS = (
     "data_file_id", "table_id", "column_id", "column_size_bytes", "value_count", "null_count", "min_value", "max_value",

@@ -23,10 +23,11 @@ def whole_files(
         [table.table_id, partitioning.partition_id],
     ):
         raise NotDirectError("the table has files of another partitioning")
+    ended = database.version.end_snapshot
     for (inlined_table,) in database.rows(
         f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table.table_id]
     ):
-        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} WHERE end_snapshot IS NULL LIMIT 1"):
+        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} WHERE {ended} IS NULL LIMIT 1"):
             raise NotDirectError("the table has inlined rows")
     found = partition_files(database, table.table_id, partitioning.partition_id, values)
     files = {file.file_id: file.rows for file in found}

@@ -93,12 +93,14 @@ def _inlined(database: CatalogDatabase, tables: Sequence[str], table: str, path:
 
 def _inlined_in(database: CatalogDatabase, name: str, table: str, path: str, since: int) -> NewestRuns:
     """The newest rows in one table, by their row numbers, because the clocks of two writers differ."""
+    version = database.version
+    skipped = f"status = ? AND (on_empty IS NOT NULL OR mode = ? OR {version.begin_snapshot} >= ?)"
     kinds: dict[str, tuple[str, list[object]]] = {
         "newest": ("", []),
         # A run that was skipped as unchanged has the fingerprint of the commit before it, which does not count if the
         # table was dropped since.
         "source": (
-            f"AND ({_IS_COMMIT} OR status = ? AND (on_empty IS NOT NULL OR mode = ? OR begin_snapshot >= ?)) ",
+            f"AND ({_IS_COMMIT} OR {skipped}) ",
             ["committed", since, "skipped", "index", since],
         ),
         "commit": (f"AND {_IS_COMMIT} ", ["committed", since]),
@@ -108,8 +110,8 @@ def _inlined_in(database: CatalogDatabase, name: str, table: str, path: str, sin
     for kind, (condition, values) in kinds.items():
         parts.append(
             f"SELECT * FROM (SELECT '{kind}', {_NAMES} FROM {identifier(name)} WHERE load_partition = ? "  # noqa: S608
-            f"AND destination_table = ? AND mode <> ? AND status <> ? AND end_snapshot IS NULL {condition}"
-            f"ORDER BY row_id DESC LIMIT 1) AS {kind}_run"
+            f"AND destination_table = ? AND mode <> ? AND status <> ? AND {version.end_snapshot} IS NULL "
+            f"{condition}ORDER BY {version.row_id} DESC LIMIT 1) AS {kind}_run"
         )
         parameters += [path, table, COMPACT, "cancelled", *values]
     rows = database.rows(" UNION ALL ".join(parts), [database.inlined(value) for value in parameters])

@@ -22,7 +22,7 @@ def unknown(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     """A lake with a partition that was committed before its specification became unknown."""
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
-    monkeypatch.setattr(spec, "VERSIONS", frozenset({"0.9"}))
+    monkeypatch.setattr(spec, "TESTED", frozenset({"0.9"}))
     return local_world
 
 
@@ -34,7 +34,7 @@ def test_the_extension_commits_and_logs_the_reason(unknown: World, caplog: pytes
     assert unknown.ingest(SW).row.rows_before == 0
     assert unknown.ingest(SW).row.status == "skipped"
     assert unknown.totals() == [2, 3, 10]
-    reason = "the catalog is of version 1.0 of DuckLake's specification, and lake_assets knows 0.9"
+    reason = "the catalog is of version 1.0 of DuckLake's specification, and lake_assets was tested with 0.9"
     assert set(caplog.messages) == {f"DuckLake's extension makes this commit: {reason}."}
 
 
@@ -42,21 +42,21 @@ def test_maintenance_is_refused_and_deletes_nothing(unknown: World) -> None:
     unknown.ingest(NW, force=True)
     before = unknown.data_files()
     for dry_run in (True, False):
-        with pytest.raises(SpecificationError, match=r"lake test is not maintained.*version 1\.0.*knows 0\.9"):
+        with pytest.raises(SpecificationError, match=r"lake test is not maintained.*version 1\.0.*tested with 0\.9"):
             maintain(unknown.config, "test", unknown.sessions, dry_run=dry_run)
     assert unknown.data_files() == before
     assert unknown.totals() == [1]
 
 
 def test_a_check_that_needs_the_tables_fails_with_the_reason(unknown: World) -> None:
-    with pytest.raises(SpecificationError, match=r"knows 0\.9"):
+    with pytest.raises(SpecificationError, match=r"tested with 0\.9"):
         run_check(unknown.stream, "ledger", Scope())
 
 
 def test_no_transaction_of_the_catalog_is_started(unknown: World) -> None:
     with unknown.stream.lake.open() as lake:
         assert replace_directly in STRATEGIES
-        with pytest.raises(NotDirectError, match=r"knows 0\.9"), catalog_transaction(lake):
+        with pytest.raises(NotDirectError, match=r"tested with 0\.9"), catalog_transaction(lake):
             pytest.fail("the catalog was opened")
 
 

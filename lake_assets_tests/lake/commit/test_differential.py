@@ -4,9 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from lake_assets.config.attach_options import DUCKLAKE_VERSION
 from lake_assets.duckdb_engine import literal
+from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.schema.types import sql_type
@@ -15,6 +18,13 @@ from lake_assets_tests.world_fixtures import database_on
 
 NW = "region=NW,date=2026-02-11"
 SW = "region=SW,date=2026-02-11"
+
+
+@pytest.fixture(params=[{}] if duckdb.__version__ < "2" else [{DUCKLAKE_VERSION: name} for name in spec.VERSIONS])
+def options(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The `attach_options` of new lakes: with DuckDB 2, one for each version of DuckLake's specification."""
+    monkeypatch.setattr(spec, "TESTED", frozenset(spec.VERSIONS))
+    return dict(request.param)
 
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.servers)])
@@ -27,9 +37,9 @@ def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], d
 
 
 @pytest.fixture
-def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> Twins:
+def twins(catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path) -> Twins:
     """A lake with commits by the extension, and one with direct commits; each has one partition."""
-    direct, extension = twins = empty_twins(catalog, tmp_path)
+    direct, extension = twins = empty_twins(catalog, tmp_path, options)
     for twin in (direct, extension):
         twin.replace(NW, [row(5), row(6)], strategy=replace_by_extension)
     return twins
@@ -172,8 +182,10 @@ def test_inlined_deletes_are_left_to_the_extension(twins: Twins) -> None:
     refused(direct, "rows were deleted")
 
 
-def test_the_first_files_of_a_table(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
-    twins = empty_twins(catalog, tmp_path)
+def test_the_first_files_of_a_table(
+    catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
+) -> None:
+    twins = empty_twins(catalog, tmp_path, options)
     both(twins, NW, [row(30), NOTHING, row(9)], [row(100)], row_group_size=2)
     agree(twins)
     both(twins, SW, [NOTHING])
@@ -183,8 +195,10 @@ def test_the_first_files_of_a_table(catalog: Callable[[str], dict[str, Any]], tm
     assert [twin.query(with_nulls) for twin in twins] == [[(2, 1, 10)]] * 2
 
 
-def test_the_first_files_of_a_table_may_be_all_null(catalog: Callable[[str], dict[str, Any]], tmp_path: Path) -> None:
-    twins = empty_twins(catalog, tmp_path)
+def test_the_first_files_of_a_table_may_be_all_null(
+    catalog: Callable[[str], dict[str, Any]], options: dict[str, Any], tmp_path: Path
+) -> None:
+    twins = empty_twins(catalog, tmp_path, options)
     both(twins, NW, [NOTHING, NOTHING])
     agree(twins)
     both(twins, NW, [row(1)])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -213,15 +214,23 @@ _CATALOG = {
 Twins = tuple[Twin, Twin]
 
 
-def empty_twins(catalog: Callable[[str], dict[str, Any]], folder: Path) -> Twins:
+def empty_twins(
+    catalog: Callable[[str], dict[str, Any]], folder: Path, options: Mapping[str, Any] = MappingProxyType({})
+) -> Twins:
     """A lake whose commits go directly and one whose commits go by the extension, each with an empty table.
 
     Args:
         catalog: gives the config of a new catalog by a name.
         folder: of their data files.
+        options: the `attach_options` of the lakes.
     """
+
+    def lake(name: str) -> Lake:
+        storage = str(folder / name)
+        return Lake.model_validate({"catalog": catalog(name), "storage": storage, "attach_options": dict(options)})
+
     direct, extension = (
-        Twin(strategy, Lake.model_validate({"catalog": catalog(name), "storage": str(folder / name)}), folder / name)
+        Twin(strategy, lake(name), folder / name)
         for name, strategy in {"direct": replace_directly, "extension": replace_by_extension}.items()
     )
     return direct, extension

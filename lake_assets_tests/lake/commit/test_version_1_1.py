@@ -1,0 +1,145 @@
+"""The direct strategy on catalogs of DuckLake 1.1, built here by the published migration from 1.0.
+
+No extension of version 1.1 could be had, so nothing but the statements and the tables is compared here. Where DuckDB 2
+and its extension are installed, `test_differential.py` compares the two on catalogs that the extension made.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.commit.direct.register import register_directly
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.driver import Driver
+from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.lake.usual import usual_version
+from lake_assets.layout.partition import Partition
+from lake_assets_tests.lake.commit.twins import COLUMNS, TABLE, Twin, Twins, empty_twins, row
+from lake_assets_tests.world_fixtures import database_on
+
+NW = "region=NW,date=2026-02-11"
+SW = "region=SW,date=2026-02-11"
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def catalog(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], dict[str, Any]]:
+    """Returns the config of a new catalog by a name."""
+    if request.param == "sqlite":
+        return lambda name: {"type": "sqlite", "path": str(tmp_path / f"{name}.sqlite")}
+    server = request.getfixturevalue("postgres")
+    return lambda _: database_on(server)
+
+
+@pytest.fixture
+def twins(catalog: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Twins:
+    """A lake of version 1.0 and one that was migrated to 1.1, each with a partition; both have direct commits."""
+    monkeypatch.setattr(spec, "TESTED", frozenset(spec.VERSIONS))
+    older, newer = twins = empty_twins(catalog, tmp_path)
+    for twin in twins:
+        twin.replace(NW, [row(5), row(6)], strategy=replace_directly)
+    migrate(newer)
+    return older, newer
+
+
+@contextmanager
+def statements(twin: Twin) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Runs SQL in the catalog's database."""
+    driver = Driver(twin.lake)
+    with closing(driver), driver.transaction(writes=True) as connection:
+
+        def run(sql: str) -> list[tuple[Any, ...]]:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+        yield run
+
+
+def rename(run: Callable[[str], list[tuple[Any, ...]]], old: spec.Version, new: spec.Version) -> None:
+    for (table,) in run(f"SELECT table_name FROM {spec.INLINED_DATA_TABLES}"):
+        for name in ("row_id", "begin_snapshot", "end_snapshot"):
+            run(f"ALTER TABLE {identifier(table)} RENAME COLUMN {getattr(old, name)} TO {getattr(new, name)}")
+
+
+def migrate(twin: Twin) -> None:
+    """The migration from 1.0 to 1.1 of DuckLake's manual, "Upgrading to DuckLake 1.1"."""
+    with statements(twin) as run:
+        rename(run, spec.VERSIONS["1.0"], spec.VERSIONS["1.1"])
+        for table in (spec.DATA_FILE, spec.DELETE_FILE):
+            run(f"ALTER TABLE {table} ADD COLUMN row_group_count BIGINT")
+        run(
+            "CREATE TABLE ducklake_view_column_tag (view_id BIGINT, column_name VARCHAR, begin_snapshot BIGINT, "
+            "end_snapshot BIGINT, key VARCHAR, value VARCHAR)"
+        )
+        run(f"UPDATE {spec.METADATA} SET value = '1.1' WHERE key = 'version'")
+
+
+def migrate_back(twin: Twin) -> None:
+    """A catalog of version 1.0 again, which the installed extension can read."""
+    with statements(twin) as run:
+        rename(run, spec.VERSIONS["1.1"], spec.VERSIONS["1.0"])
+        for table in (spec.DATA_FILE, spec.DELETE_FILE):
+            run(f"ALTER TABLE {table} DROP COLUMN row_group_count")
+        run("DROP TABLE ducklake_view_column_tag")
+        run(f"UPDATE {spec.METADATA} SET value = '1.0' WHERE key = 'version'")
+
+
+def agree(twins: Twins) -> None:
+    older, newer = twins
+    migrate_back(newer)
+    expected = older.catalog()
+    for title, rows in newer.catalog().items():
+        assert repr(rows).replace(str(newer.folder), str(older.folder)) == repr(expected[title]), title
+
+
+def test_replaced_new_and_cleared_partitions_are_in_the_same_tables(twins: Twins) -> None:
+    for twin in twins:
+        twin.replace(SW, [row(n) for n in range(20)], strategy=replace_directly)
+        twin.replace(NW, [row(7)], [row(8)], strategy=replace_directly)
+        twin.replace(SW, strategy=replace_directly)
+    agree(twins)
+
+
+def test_registered_files_are_in_the_same_tables(twins: Twins) -> None:
+    for twin in twins:
+        twin.register({SW: [row(1), row(2)], "region=NE,date=2026-02-12": [row(3)]}, register_directly)
+    agree(twins)
+
+
+def test_the_row_groups_of_each_new_file_are_counted(twins: Twins) -> None:
+    _, newer = twins
+    newer.replace(SW, [row(n) for n in range(5)], [row(9)], strategy=replace_directly, row_group_size=2)
+
+    with statements(newer) as run:
+        rows = run(f"SELECT path, row_group_count FROM {spec.DATA_FILE} ORDER BY data_file_id")
+    assert [count for _, count in rows] == [None, 3, 1]  # of the file from before the migration it is unknown
+    files = {path: str(newer.folder / "main" / "t" / path) for path, _ in rows}
+    assert {path: pq.read_metadata(file).num_row_groups for path, file in files.items()} == {
+        path: count or 1 for path, count in rows
+    }
+
+
+def test_the_last_run_of_a_partition_is_found_in_the_ledger(twins: Twins) -> None:
+    _, newer = twins
+    committed = newer.replace(NW, [row(1)], [row(2)], strategy=replace_directly)
+    partition = Partition.parse(COLUMNS, NW)
+
+    with newer.ducklake.open(read_only=True) as session:
+        newest = last_runs(session, TABLE, [partition])[partition.path]
+    assert (newest.snapshot, newest.rows) == (committed.snapshot_id, 2)
+
+
+def test_without_a_test_against_the_extension_it_is_not_written_directly(
+    catalog: Callable[[str], dict[str, Any]], tmp_path: Path
+) -> None:
+    _, newer = empty_twins(catalog, tmp_path)
+    migrate(newer)
+
+    with closing(Driver(newer.lake)) as driver:
+        assert usual_version(newer.lake, driver, is_read_only=True) is None  # the extension attaches it
+    assert "version 1.1 of DuckLake's specification, and lake_assets was tested with 1.0" in (spec.unknown("1.1") or "")
