@@ -7,7 +7,6 @@ import argparse
 import json
 import sqlite3
 from pathlib import Path
-from typing import Any
 
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.commit import strategy as commit
@@ -38,13 +37,10 @@ def main() -> None:
 
 def watch(point: str) -> None:
     """Let every connection to the catalog be deadly."""
-    connect, attach = sqlite3.connect, DuckLake._attach
-
-    def attached(self: DuckLake, **options: bool) -> Any:
-        return deadly(attach(self, **options), point)
+    connect, new_engine = sqlite3.connect, DuckLake._new_engine
 
     sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), point)
-    DuckLake._attach = attached  # type: ignore[method-assign]
+    DuckLake._new_engine = lambda self: deadly(new_engine(self), point)  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":
