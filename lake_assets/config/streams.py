@@ -95,6 +95,9 @@ class Stream(Model):
     on_empty: OnEmpty = Field(
         "fail", description="A source partition without rows: fail, keep the lake's partition, or clear it."
     )
+    record_skipped: bool = Field(
+        default=True, description="Whether a run that finds nothing new writes a ledger row, and so makes a snapshot."
+    )
     compression: Compression = Field("zstd", description="Codec of the data files.")
     target_file_size: FileSize = Field(
         default="256MiB", validate_default=True, description="Target size of data files, 1 MiB to 4 GiB."

@@ -15,7 +15,8 @@ from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State, chunks, record_failures
-from lake_assets.lake.ledger.tables import create_ledger, record
+from lake_assets.ingest.recording import record_skipped
+from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
@@ -182,7 +183,7 @@ class IndexRun:
             try:
                 with self.stream.lake.open(create=True) as lake:
                     create_ledger(lake)
-                    record(lake, [run.row for run in recorded])
+                    record_skipped(lake, self.stream, recorded)
             except LakeAssetsError as error:
                 for run in recorded:
                     run.fail(error)

@@ -17,11 +17,12 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, chunks, record_failures, share_refusal, still_open
+from lake_assets.ingest.recording import record_skipped
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.partition_states import last_fingerprints
-from lake_assets.lake.ledger.tables import create_ledger, record
+from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
@@ -239,7 +240,7 @@ class ReplaceRun:
         now = dt.datetime.now(dt.UTC)
         for run in runs:
             run.update(status="skipped", finished_at=now)
-        record(lake, [run.row for run in runs if run.is_recorded])
+        record_skipped(lake, self.stream, runs)
         for run in runs:
             run.finish(run.row)
 

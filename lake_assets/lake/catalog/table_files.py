@@ -131,6 +131,15 @@ def inlined_rows(session: LakeSession, table: TableName) -> int:
     return sum(int(count) for ((count,),) in counts)
 
 
+def is_sorted(session: LakeSession, table: TableName) -> bool:
+    """Whether a table has an order in which DuckLake writes its rows."""
+    found = session.rows(
+        f"SELECT 1 FROM {session.metadata}.{spec.SORT_INFO} WHERE table_id = ? AND end_snapshot IS NULL",
+        [live_table_id(session, table)],
+    )
+    return bool(found)
+
+
 def live_table_id(session: LakeSession, table: TableName) -> int | None:
     """The id of the table that has this name now; None if there is none."""
     ids = session.rows(f"SELECT t.table_id FROM {spec.live_table(f'{session.metadata}.')}", [table.schema, table.table])

@@ -4,12 +4,18 @@ A commit adds a few rows, too few for a file. But a year of commits adds some hu
 reads them one by one, which takes at least three times as long as from a file.
 """
 
-from lake_assets.lake.catalog.table_files import inlined_rows
+from lake_assets.duckdb_engine import identifier
+from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 
 MANY = 10_000  # rows of a table
+FILES = 10  # of a table, which are then merged
+
+# So that a reader of a few partitions skips other row groups. The manifest is not sorted: DuckLake gives new row ids to
+# sorted rows when it merges files, and the order of the manifest's rows says which is newer.
+_ORDER = ("destination_table", "load_partition", "started_at")
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
@@ -27,10 +33,17 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         rows = inlined_rows(session, table)
         if rows >= MANY:
             flushed += rows if dry_run else _flush(session, table)
+            if not dry_run:
+                _merge(session, table)
     return flushed
 
 
 def _flush(session: LakeSession, table: TableName) -> int:
+    if table == ledger_table(session.config) and not is_sorted(session, table):
+        keys = ", ".join(map(identifier, _ORDER))
+        under_lock(
+            session, lambda: session.rows(f"ALTER TABLE {table.sql} SET SORTED BY ({keys})"), f"the order of {table}"
+        )
     counts = under_lock(
         session,
         lambda: session.rows(
@@ -40,3 +53,18 @@ def _flush(session: LakeSession, table: TableName) -> int:
         f"the flush of {table}",
     )
     return sum(int(rows) for (rows,) in counts)
+
+
+def _merge(session: LakeSession, table: TableName) -> None:
+    """Merge the files of several flushes; clean-up deletes the small ones later."""
+    files = session.rows(
+        "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?)", [session.alias, table.table, table.schema]
+    )
+    if files[0][0] >= FILES:
+        under_lock(
+            session,
+            lambda: session.rows(
+                "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)", [session.alias, table.table, table.schema]
+            ),
+            f"the merged files of {table}",
+        )

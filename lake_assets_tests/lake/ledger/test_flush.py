@@ -6,6 +6,7 @@ from lake_assets.lake.catalog.table_files import inlined_rows
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.session import TableName
 from lake_assets_tests.maintenance.test_run import newest_snapshot, tidy
@@ -78,3 +79,32 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
 
     assert tidy(local_encrypted).flushed == 2
     assert local_encrypted.ledger() == before
+
+
+@pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
+def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    monkeypatch.setattr(flush, "FILES", 3)
+    before, at, order = [], [], "SELECT uri FROM lake.ingest_files ORDER BY rowid"
+    for number in range(3):
+        for text in (SW, NW):
+            world.land(text, sales(number), f"{number}.parquet")
+            world.ingest(text)
+        before, rows, uris = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL"), world.query(order)
+        at.append((newest_snapshot(world), len(before)))
+        tidy(world)
+
+    assert world.ledger() == before
+    assert (world.query("FROM lake.ingest_files ORDER BY ALL"), world.query(order)) == (rows, uris)
+    for table in ("ingest_runs", "ingest_files"):
+        ((file, *_),) = world.query(f"FROM ducklake_list_files('lake', '{table}')")
+    ((file, *_),) = world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
+    partitions = [path for (path,) in world.query("SELECT load_partition FROM read_parquet(?)", file)]
+    assert partitions == sorted(partitions)
+    for snapshot, count in at:
+        assert world.query(f"SELECT count(*) FROM lake.ingest_runs AT (VERSION => {snapshot})") == [(count,)]
+    with world.stream.lake.open(read_only=True) as lake:
+        few = last_runs(lake, world.stream.table, [world.partition(NW), world.partition(SW)])
+        assert few == last_runs(lake, world.stream.table)
+    world.land(NW, sales(9))
+    assert world.ingest(NW).row.status == "committed"
