@@ -71,7 +71,7 @@ def main(
 ) -> None:
     """Measure all peers in turns, and compare their tables with the landed rows.
 
-    A complete run takes some 25 minutes on two cores, 12 GB of memory and 10 GB of disk, and writes the page of the
+    A complete run takes about half an hour on two cores, 16 GB of memory and 10 GB of disk, and writes the page of the
     documentation. A peer that fails is reported as such, and the others go on.
     """
     complete = not (only or only_parts or quick)
