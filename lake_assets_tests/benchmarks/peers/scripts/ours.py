@@ -18,7 +18,7 @@ from lake_assets_tests.benchmarks.peers.serve import Peer, Values, serve
 
 
 class Ours(Peer):
-    """A DuckLake with a SQLite catalog, and a local Spark session with its default settings."""
+    """A DuckLake with a SQLite catalog, and a local Spark session with the settings of `lake-assets ingest`."""
 
     distributions = ("lake-assets", "pyspark", "duckdb", "pyarrow")
     spark: SparkSession
@@ -32,7 +32,7 @@ class Ours(Peer):
 
     def open(self) -> None:
         """A Spark session and the stream."""
-        self.spark = start_session(spark_config(app_name="lake-assets-bench"))
+        self.spark = start_session(spark_config(app_name="lake-assets-bench", transforms=False))
         self.stream = self._stream(self.place.landing)
 
     def _stream(self, source: Path, **options: Any) -> OpenStream:
