@@ -160,7 +160,13 @@ def ledger(
 
 def print_ledger(rows: "list[LedgerRow]") -> None:
     """Print the rows as a table of the most important columns."""
-    numbers = {"rows": "row_count", "before": "rows_before", "files": "files_written", "snapshot": "snapshot_id"}
+    numbers = {
+        "rows": "row_count",
+        "before": "rows_before",
+        "files": "files_written",
+        "copied": "files_copied",
+        "snapshot": "snapshot_id",
+    }
     columns = ["finished (UTC)", "stream", "partition", "status", *numbers, "run"]
     has_errors = any(row.error for row in rows)
     texts = [

@@ -76,9 +76,10 @@ def _plan_lines(plan: "Plan") -> list[str]:
             if plan.table_exists
             else f"none: {plan.table} is made by the first ingest"
         )
+        copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
         lines += [
             f"  replaced  {table}",
-            f"  written   about {count(plan.files_written, 'file')} to {plan.destination}",
+            f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
         ]
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
@@ -156,7 +157,8 @@ def _result_line(result: "IngestResult") -> str:
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
-    files = f"{count(row.files_written or 0, 'file')}, {size(row.bytes_written or 0)}, " if has_files else ""
+    copied = f" ({row.files_copied:,} copied)" if row.files_copied else ""
+    files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"

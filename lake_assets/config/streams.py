@@ -35,10 +35,16 @@ OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
 SchemaPolicy = Literal["strict", "evolve"]
+CopyPolicy = Literal["auto", "any", "always", "never"]
+Verify = Literal["footer", "pages"]
 
 
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
+
+_OF_WRITTEN_FILES = {name: name for name in ("compression", "target_file_size", "verify", "immutable_source")} | {
+    "copying": "copy"
+}
 
 
 class Destination(Model):
@@ -101,6 +107,19 @@ class Stream(Model):
     compression: Compression = Field("zstd", description="Codec of the data files.")
     target_file_size: FileSize = Field(
         default="256MiB", validate_default=True, description="Target size of data files, 1 MiB to 4 GiB."
+    )
+    copying: CopyPolicy = Field(
+        "auto",
+        alias="copy",
+        description="Landed files that become data files as they are. `auto`: those of the stream's codec, and of a "
+        "quarter to twice `target_file_size`; `any`: of any codec; `always`: of any codec and size; `never`: none.",
+    )
+    verify: Verify = Field(
+        "footer", description="What of a file is read before it is copied: its `footer`, or all its `pages` too."
+    )
+    immutable_source: bool = Field(
+        default=False,
+        description="Files of a local landing zone are never changed in place, so a data file may be a hard link.",
     )
     time_zone: TimeZone = Field("UTC", description="Time zone of today's date; the layout's when absent.")
     schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
@@ -263,9 +282,9 @@ class Stream(Model):
             raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
         if self.transform is not None:
             raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
-        for name in ("compression", "target_file_size"):
+        for name, key in _OF_WRITTEN_FILES.items():
             if name in self.model_fields_set:  # also with the default value
-                raise ValueError(f"{name} is for written files, and mode: index writes none: remove it")
+                raise ValueError(f"{key} is for written files, and mode: index writes none: remove it")
         if self.schema_policy == "evolve":
             raise ValueError(
                 "schema_policy: evolve is for tables that a refresh writes, and mode: index registers only files that "
@@ -273,6 +292,13 @@ class Stream(Model):
             )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_copying(self) -> Self:
+        for name in ("verify", "immutable_source"):
+            if self.copying == "never" and name in self.model_fields_set:
+                raise ValueError(f"{name} is for copied files, and copy: never copies none: remove one of them")
         return self
 
     @model_validator(mode="after")

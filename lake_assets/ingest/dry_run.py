@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
@@ -32,6 +33,7 @@ class Plan:
     table_exists: bool
     rows_before: int
     files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
+    files_copied: int = 0  # of them, the copies of objects, if their footers allow it
     statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
 
     @property
@@ -67,7 +69,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
             changed=changed,
         )
         decision = Decider(stream, force=force).decide(partition, facts, lake)
-    files_written = 0
+    files_written = files_copied = 0
     statements: tuple[Statement, ...] = ()
     match decision.action:
         case "register":
@@ -75,7 +77,11 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         case "clear":
             statements = (delete_statement(stream.table, partition),)
         case "replace":
-            files_written = len(shares(manifest.objects, stream.config.target_file_size, os.cpu_count() or 1))
+            rules = copy_rules(stream)
+            encoded = tuple(obj for obj in manifest.objects if rules is None or not rules.admits(obj))
+            files_copied = len(manifest.objects) - len(encoded)
+            encodes = len(shares(encoded, stream.config.target_file_size, os.cpu_count() or 1)) if encoded else 0
+            files_written = files_copied + encodes
             statements = (delete_statement(stream.table, partition), _load_statement(stream, partition))
     return Plan(
         stream.name,
@@ -89,6 +95,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         exists,
         rows_before,
         files_written,
+        files_copied,
         statements,
     )
 

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -41,6 +41,7 @@ class IngestResult:
     seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
     changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
     note: str = ""  # for an unknown partition: the values that exist
+    not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class PartitionRun:
         self.partition = partition
         self.manifest = Manifest(())
         self.files: list[DataFile] = []
+        self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}
         self.changes: list[ColumnChange] = []
@@ -172,7 +174,7 @@ class PartitionRun:
         destination = self.stream.destination_uri(self.partition)
         self.state = State.DONE
         self.result = IngestResult(
-            row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes), self.note
+            row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes), self.note, self.refused
         )
 
     @property

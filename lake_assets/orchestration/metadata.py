@@ -1,7 +1,7 @@
 """The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
 
-Figures are numbers under plain names, so that Dagster plots them by partition: `rows`,
-`rows_before`, `files`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with `seconds_<step>`.
+Figures are numbers under plain names, so that Dagster plots them by partition: `rows`, `rows_before`, `files`,
+`files_copied`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with `seconds_<step>`.
 """
 
 import dataclasses
@@ -105,6 +105,7 @@ def materialization_metadata(
         "rows": view.rows if view else row.row_count,
         "rows_before": row.rows_before,
         "files": row.files_written,
+        "files_copied": row.files_copied,
         "bytes": row.bytes_written,
         "source_objects": row.source_files,
         "source_bytes": row.source_bytes,
@@ -119,6 +120,9 @@ def materialization_metadata(
     metadata["destination"] = dg.MetadataValue.path(result.destination)
     if row.source_fingerprint is not None:
         metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
+    if result.not_copied:
+        key, reason = next(iter(sorted(result.not_copied.items())))
+        metadata["not_copied"] = dg.MetadataValue.text(f"{len(result.not_copied):,}, the first is {key}: {reason}")
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(", ".join(map(str, result.changes)))
     if view is not None:

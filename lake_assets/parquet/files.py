@@ -32,6 +32,7 @@ class ParquetRows:
         file: the open file, or its path.
         origin: the name of the file in errors.
         pre_buffer: read the columns of a row group by few requests.
+        checksums: compare the checksum of each page that has one.
 
     Attributes:
         parquet: the file, for its footer.
@@ -42,11 +43,14 @@ class ParquetRows:
         ArrowInvalid, OSError: the file is not a Parquet file, or cannot be read.
     """
 
-    def __init__(self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False) -> None:
+    def __init__(
+        self, file: "pa.NativeFile | str", origin: str, *, pre_buffer: bool = False, checksums: bool = False
+    ) -> None:
         self._file = file
         self._origin = origin
         self._pre_buffer = pre_buffer
         self._dictionaries: tuple[Sequence[str], pq.ParquetFile] | None = None
+        self._checksums = checksums
         self.parquet = self._opened("us")
         self.schema: pa.Schema = self.parquet.schema_arrow.remove_metadata()
         self.int96 = _int96_columns(self.parquet.schema, self.schema)
@@ -112,7 +116,13 @@ class ParquetRows:
                 )
 
     def _opened(self, unit: str, **options: Any) -> pq.ParquetFile:  # noqa: ANN401 - those of pyarrow
-        return pq.ParquetFile(self._file, pre_buffer=self._pre_buffer, coerce_int96_timestamp_unit=unit, **options)
+        return pq.ParquetFile(
+            self._file,
+            pre_buffer=self._pre_buffer,
+            coerce_int96_timestamp_unit=unit,
+            page_checksum_verification=self._checksums,
+            **options,
+        )
 
     def _with_dictionaries(self, names: Sequence[str]) -> pq.ParquetFile:
         """The file, which reads these columns as dictionaries; the footer is not read again."""

@@ -50,6 +50,21 @@ class StagingKey:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyRules:
+    """Which landed objects become data files of the table as they are."""
+
+    codec: Compression | None  # that all their pages must have; None: any that every reader has
+    least: int  # bytes of an object
+    most: int  # bytes of an object
+    reads_pages: bool  # read all their pages before, and not only the footer
+    may_link: bool  # files of the landing zone never change in place
+
+    def admits(self, landed: LandedObject) -> bool:
+        """Whether an object of this size may be copied."""
+        return self.least <= landed.size <= self.most
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The work of one Spark job: some partitions of one stream."""
 
@@ -66,6 +81,7 @@ class Job:
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
+    copies: CopyRules | None = None  # None: all objects are encoded
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
     @property
@@ -94,6 +110,7 @@ class JobResult:
 
     files: list[DataFile] = field(default_factory=list)
     error: Exception | None = None
+    refused: dict[str, str] = field(default_factory=dict)  # why objects cannot be copied, by key; they are not read yet
 
 
 def shares(objects: tuple[LandedObject, ...], target: int, cores: int) -> list[list[Share]]:

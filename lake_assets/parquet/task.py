@@ -22,14 +22,24 @@ class Bin:
     partition: Partition
     destination: str  # as in `PartitionJob`
     shares: tuple[Share, ...]
+    copies: bool = False  # the shares are whole objects, to be copied if they can be data files as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An object that cannot be a data file as it is."""
+
+    key: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task reports about a partition: a complete file, or an error that would come again."""
+    """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy."""
 
     index: int  # of the partition in the job
     file: DataFile | None = None
+    refusal: Refusal | None = None
     error: LakeAssetsError | None = None
 
 

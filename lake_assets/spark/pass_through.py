@@ -1,18 +1,24 @@
-"""The pass-through job: each task reads its objects and writes its files with Arrow. No row enters the JVM."""
+"""The pass-through job: tasks read objects and write data files with Arrow, or copy objects. No row enters the JVM."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import SparkSession
 
-from lake_assets.parquet.job import Job, JobResult, shares, spark_tasks, task_threads
+from lake_assets.parquet.copying import copy_or_encode
+from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
 from lake_assets.parquet.task import Bin, encode
+from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
 
 
 def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> list[JobResult]:
-    """Rewrite the objects of all partitions as data files of the table, in one Spark job.
+    """Write the objects of all partitions as data files of the table, in one Spark job.
+
+    By the job's rules, objects that can be data files as they are are copied. Only a task reads their footers, so if
+    it refuses objects, a second Spark job encodes these.
 
     Args:
         spark: the session.
@@ -28,14 +34,42 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
     """
     with spark_errors():
         all_cores = spark_cores(spark)
-        cores = cores or all_cores
-        bins = [
-            Bin(index, partition.partition, partition.destination, tuple(share))
-            for index, partition in enumerate(job.partitions)
-            for share in shares(partition.objects, job.target_file_size, cores)
-        ]
-        size = sum(obj.size for partition in job.partitions for obj in partition.objects)
-        # A task gets its own bins, and not the objects of all partitions.
-        tasks = spark_tasks(len(bins), size, cores)
-        task = partial(encode, replace(job, partitions=()), task_threads(tasks, all_cores))
-        return run_tasks(spark, job, task, bins, tasks)
+        run = partial(_run, spark, all_cores=all_cores, cores=cores or all_cores)
+        results = run(job)
+        remaining = tuple(map(_refused, job.partitions, results))
+        if any(partition.objects for partition in remaining):
+            # Its files have the same beginning of their names, so that one clean-up removes those of both.
+            encoded = run(replace(job, partitions=remaining, copies=None))
+            for result, more in zip(results, encoded, strict=True):
+                result.files += more.files
+                result.error = result.error or more.error
+            discard_failed(job, results)
+        return results
+
+
+def _run(spark: SparkSession, job: Job, *, all_cores: int, cores: int) -> list[JobResult]:
+    bins = [item for index, partition in enumerate(job.partitions) for item in _bins(index, partition, job, cores)]
+    size = sum(obj.size for partition in job.partitions for obj in partition.objects)
+    # A task gets its own bins, and not the objects of all partitions.
+    tasks = spark_tasks(len(bins), size, cores)
+    task = partial(
+        encode if job.copies is None else copy_or_encode, replace(job, partitions=()), task_threads(tasks, all_cores)
+    )
+    return run_tasks(spark, job, task, bins, tasks)
+
+
+def _bins(index: int, partition: PartitionJob, job: Job, cores: int) -> Iterator[Bin]:
+    """The work of one partition: objects to copy, a list for each core, and shares of the others to encode."""
+    admits = job.copies.admits if job.copies is not None else lambda _: False
+    whole = [Share(obj.key, obj.etag, obj.size) for obj in partition.objects if admits(obj)]
+    for number in range(min(cores, len(whole))):
+        yield Bin(index, partition.partition, partition.destination, tuple(whole[number::cores]), copies=True)
+    if encoded := tuple(obj for obj in partition.objects if not admits(obj)):
+        for share in shares(encoded, job.target_file_size, cores):
+            yield Bin(index, partition.partition, partition.destination, tuple(share))
+
+
+def _refused(partition: PartitionJob, result: JobResult) -> PartitionJob:
+    """The partition with the objects that could not be copied; none if it has failed."""
+    refused = {} if result.error else result.refused
+    return replace(partition, objects=tuple(obj for obj in partition.objects if obj.key in refused))

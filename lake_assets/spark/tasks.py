@@ -17,10 +17,10 @@ from lake_assets import errors
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.parquet.job import DataFile, Job, JobResult
-from lake_assets.parquet.task import Bin, Report, Task, discarding
+from lake_assets.parquet.task import Bin, Refusal, Report, Task, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_job
 
-_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift")
+_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason")
 _ROW = pa.schema(
     {name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS} | {"is_copy": pa.bool_()}
 )
@@ -91,6 +91,8 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
         result = results[report.index]
         if report.file is not None:
             result.files.append(report.file)
+        elif report.refusal is not None:
+            result.refused[report.refusal.key] = report.refusal.reason
         elif report.error is not None:
             result.error = _first_error(result.error, report.error)
     discard_failed(job, results)
@@ -111,6 +113,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
     if report.file is not None:
         file = report.file
         values |= {"uri": file.uri, "rows": file.rows, "size": file.size, "is_copy": file.is_copy}
+    if report.refusal is not None:
+        values |= {"refused": report.refusal.key, "reason": report.refusal.reason}
     if report.error is not None:
         drift = report.error.schemas if isinstance(report.error, SchemaDriftError) else []
         schemas = [(origin, base64.b64encode(schema.serialize()).decode()) for origin, schema in drift]
@@ -120,6 +124,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
 
 
 def _from_row(row: Row) -> Report:
+    if row["refused"] is not None:
+        return Report(row["index"], refusal=Refusal(row["refused"], row["reason"]))
     if row["error"] is None:
         return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"], row["is_copy"]))
     name, problem, hint = json.loads(row["error"])

@@ -29,7 +29,7 @@ from lake_assets.storage.failures import Operation
 from lake_assets.storage.names import is_data
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import GetOptions, ObjectMeta
 
 _PROBE = 2**10  # bytes; more than a probe has
 _DELETIONS = 16  # at a time; a deletion is mostly latency
@@ -202,17 +202,32 @@ class Store:
                     return self._get_from_web(client, key, etag)
                 return obstore.get(client, key, options={"if_match": f'"{etag}"'}).bytes()
             except (NotFoundError, FileNotFoundError, PreconditionError) as error:
-                raise self._changed(key) from error
+                raise self.changed(key) from error
+
+    def get_range(self, key: str, etag: str, start: int, end: int) -> obstore.Bytes:
+        """The bytes of an object from `start` up to `end`, by one request; not of a web server.
+
+        Raises:
+            SourceChangedError: the object is gone, or has another ETag.
+            StorageError: the store is unreachable or refuses.
+        """
+        with self._errors("read", key):
+            try:
+                options: GetOptions = {"if_match": f'"{etag}"', "range": (start, end)}
+                return obstore.get(self._open(), key, options=options).bytes()
+            except (NotFoundError, FileNotFoundError, PreconditionError) as error:
+                raise self.changed(key) from error
 
     def _get_from_web(self, client: HTTPStore, key: str, etag: str) -> obstore.Bytes:
         """As `get`; the ETag is compared afterwards, because `If-Match` never matches a weak ETag."""
         answer = obstore.get(client, key)
         body = answer.bytes()
         if web.version(client, answer.meta).strip('"') != etag:
-            raise self._changed(key)
+            raise self.changed(key)
         return body
 
-    def _changed(self, key: str) -> SourceChangedError:
+    def changed(self, key: str) -> SourceChangedError:
+        """The error for an object that is gone, or has another ETag than in its listing."""
         return SourceChangedError(
             f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
         )

@@ -1,4 +1,7 @@
-"""Abandoned multipart uploads: S3 keeps their parts, and no listing of objects shows them."""
+"""boto3's client of S3 and R2, for what obstore's lacks; and the removal of abandoned multipart uploads.
+
+S3 keeps the parts of such uploads, and no listing of objects shows them.
+"""
 
 from contextlib import suppress
 from typing import Any
@@ -24,14 +27,21 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
     beginning = f"{storage.prefix}/{prefix}" if storage.prefix else prefix
     # If this fails, a rule of the bucket's lifecycle removes the parts.
     with suppress(BotoCoreError, ClientError):
-        client = _client(storage)
+        client = s3_client(storage)
         for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):
             for upload in page.get("Uploads", ()):
                 if upload["Key"].startswith(beginning):
                     client.abort_multipart_upload(Bucket=storage.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
 
 
-def _client(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+def s3_client(storage: S3Storage | R2Storage, *, seconds: float = _TIMEOUT, tries: int = 2) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """A client of the storage's server; nothing is connected yet.
+
+    Args:
+        storage: its server, region and keys.
+        seconds: that an answer may take.
+        tries: of each request.
+    """
     import boto3  # noqa: PLC0415 - boto3 takes its time
     from botocore import UNSIGNED  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
@@ -40,8 +50,8 @@ def _client(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 make
     config = Config(
         s3={"addressing_style": "path" if service.endpoint else "auto"},
         connect_timeout=_TIMEOUT,
-        read_timeout=_TIMEOUT,
-        retries={"total_max_attempts": 2},
+        read_timeout=seconds,
+        retries={"total_max_attempts": tries, "mode": "standard"},
         **({"signature_version": UNSIGNED} if service.anonymous else {}),
     )
     return boto3.session.Session().client(

@@ -19,12 +19,13 @@ from lake_assets_tests.benchmarks.flights import flights
 from lake_assets_tests.benchmarks.index import index
 from lake_assets_tests.benchmarks.landing import landing
 from lake_assets_tests.benchmarks.measure import Report
-from lake_assets_tests.benchmarks.refresh import big, small
+from lake_assets_tests.benchmarks.refresh import big, copied, small
 from lake_assets_tests.benchmarks.table_size import table_size
 
 BENCHMARKS = {
     "small": small,
     "big": big,
+    "copy": copied,
     "flights": flights,
     "backfill": backfill,
     "table-size": table_size,

@@ -35,7 +35,7 @@ class Bench:
         self.glob = f"{self.landing}/*/*/*.parquet"
         self.rows = files * rows
 
-    def stream(self) -> OpenStream:
+    def stream(self, **options: object) -> OpenStream:
         catalog = {"type": "sqlite", "path": str(self.work / "ours.sqlite")}
         config = {
             "lakes": {"bench": {"catalog": catalog, "storage": str(self.work / "ours")}},
@@ -44,6 +44,7 @@ class Bench:
                     "source": str(self.landing),
                     "partitions": {"region": {}, "date": {"type": "date", "start": "2026-01-01"}},
                     "destination": {"table": "sales"},
+                    **options,
                 }
             },
         }
@@ -158,6 +159,30 @@ def big(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: f
         report.compare(what, ours, "pyarrow, one process", times["pyarrow"])
     what = "10 x 1,000,000 rows, memory"
     report.lines.append(Line(what, f"{workers:.0f} MB", "1 GB for all Python workers", workers / MEMORY_TARGET, 1.0))
+
+
+def copied(report: Report, folder: Path, spark: SparkSession, repeat: int, scale: float) -> None:
+    """10 files of 1,000,000 rows, which become data files by a copy, of their bytes or as hard links."""
+    bench = Bench(folder, f"big-{scale:g}", 10, int(1_000_000 * scale))
+    partition = bench.stream().config.partition(PARTITION)
+
+    def refresh(stream: OpenStream) -> None:
+        row = ingest(stream, partition, lambda: spark, force=True).row
+        assert (row.row_count, row.files_copied) == (bench.rows, 10)
+
+    ways: dict[str, dict[str, object]] = {
+        "bytes": {},
+        "every page read": {"verify": "pages"},
+        "hard links": {"immutable_source": True},
+    }
+    works = {
+        name: Work(functools.partial(refresh, bench.stream(copy="always", **options))) for name, options in ways.items()
+    }
+    one_file = "COPY to one file"
+    times = in_turns(works | {one_file: bench.duckdb_copies()[one_file]}, repeat)
+    for name in ways:
+        what = f"10 x 1,000,000 rows, copied, {name}"
+        report.compare(what, times[name], f"DuckDB {one_file}", times[one_file], 0.1 if name == "bytes" else None)
 
 
 @contextmanager

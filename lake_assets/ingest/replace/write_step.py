@@ -15,6 +15,7 @@ from lake_assets.errors import (
     WholeStorageError,
 )
 from lake_assets.ingest.partition_run import PartitionRun, still_open
+from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.schema.evolve import evolve_table
 from lake_assets.lake.schema.tables import create_table, data_schema, is_never_filled, prepare_table
@@ -150,6 +151,7 @@ class Writer:
         if result.error is not None:
             raise result.error
         run.files = result.files
+        run.refused = result.refused
         run.schema = self.schema
 
     def _make_table(self, runs: Sequence[PartitionRun]) -> None:
@@ -232,6 +234,7 @@ class Writer:
             paths=self._paths,
             derived=config.derived,
             selects=config.selects_rows,
+            copies=copy_rules(self.stream),
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:

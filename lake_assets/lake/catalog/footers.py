@@ -116,9 +116,18 @@ class Footer:
 
 
 def read_footers(
-    engine: duckdb.DuckDBPyConnection, uris: Sequence[str], leaves: Mapping[str, Column]
+    engine: duckdb.DuckDBPyConnection,
+    uris: Sequence[str],
+    leaves: Mapping[str, Column],
+    ignored: Collection[str] = (),
 ) -> list[FileFacts]:
-    """The facts of these files, in their order. Each must have the columns `leaves`, by Parquet's path.
+    """The facts of these files, in their order.
+
+    Args:
+        engine: reads the files.
+        uris: of the files.
+        leaves: the columns that each file must have, by Parquet's path.
+        ignored: names in lower case of columns that it may have, and that readers take from its path.
 
     Raises:
         NotDirectError: a file has other columns.
@@ -126,7 +135,8 @@ def read_footers(
     """
     footers = open_footers(engine, uris)
     for footer in footers:
-        if difference := footer.column_difference(leaves):
+        in_path = {path for path in footer.chunks if path.lower() in ignored}
+        if difference := footer.column_difference(leaves, in_path):
             raise NotDirectError(difference)
     return file_facts(engine, footers, leaves)
 

@@ -28,7 +28,10 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         opened.transaction.end_files(table, list(old))
         if replacement.files:
             with translated(session.config):
-                files = read_footers(session.engine, replacement.files, partitioning.stored_leaves(table))
+                # A file that was copied may have the partition columns too.
+                in_path = {column.name.lower() for column in partitioning.columns}
+                leaves = partitioning.stored_leaves(table)
+                files = read_footers(session.engine, replacement.files, leaves, in_path)
             mapping_id = opened.mapping((), frozenset())
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]

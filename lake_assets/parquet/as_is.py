@@ -1,0 +1,261 @@
+"""Whether a landed Parquet file can be a data file of the table as it is: readers get the rows that a rewrite gives.
+
+The footer says most of it. What it cannot prove is read: columns of floating-point numbers, because the statistics of
+most writers ignore NaN and readers would skip such rows; and columns whose statistics are absent, where they decide.
+A file that does not fit is left to the job that encodes, which tells what is wrong with it, or adapts it.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow import types as t
+
+from lake_assets.errors import SchemaError
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.job import Job
+from lake_assets.parquet.leaves import has_first, is_list, leaf_types, leaves, too_early, width
+from lake_assets.parquet.schema_fit import Fitter, is_other, widens
+from lake_assets.parquet.write import parquet_schema
+
+BATCH_ROWS = 131_072
+
+_CODECS = {"none": "UNCOMPRESSED", "zstd": "ZSTD", "snappy": "SNAPPY", "gzip": "GZIP"}
+# LZ4 has two forms in Parquet, which not every reader distinguishes, and LZO is hardly read.
+_READ_EVERYWHERE = {*_CODECS.values(), "BROTLI"}
+TAIL = 8  # bytes behind the footer: its length, and PAR1
+_KINDS = ("NONE", "INT")  # two ways to say that a column is of plain whole numbers
+_GEO = b"geo"  # in the footer: DuckDB then reads some columns of bytes as geometries
+_OLD_TIMES = '"is_from_converted_type":true'
+
+
+class UnfitError(Exception):
+    """The file cannot be a data file as it is; the text says why."""
+
+
+class Candidate:
+    """A landed file that may become a data file.
+
+    Args:
+        rows: the open file.
+        size: bytes of the file.
+        footer: bytes of its footer, as the end of the file says.
+        job: the job, with its rules for copies.
+        partition: of the file.
+        origin: the file's name in errors.
+
+    Attributes:
+        unproved: the columns that the footer proves too little about.
+
+    Raises:
+        UnfitError: by its footer the file cannot be a data file.
+    """
+
+    def __init__(self, rows: ParquetRows, size: int, footer: int, job: Job, partition: Partition, origin: str) -> None:
+        self._rows = rows
+        self._job = job
+        self._partition = partition
+        self._origin = origin
+        self._metadata: pq.FileMetaData = rows.parquet.metadata
+        self._names = [name for field in rows.schema for name in [field.name] * width(field.type)]
+        if footer != self._metadata.serialized_size:  # Arrow aborts the process if a column of it is encrypted
+            raise UnfitError("its footer is signed, so columns may be encrypted")
+        self._check_columns()
+        self._check_form(size - TAIL - footer)
+        self.unproved = {name for name in rows.schema.names if not self._is_proved(name)}
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows, by the footer."""
+        return int(self._metadata.num_rows)
+
+    def check_values(self, *, reads_pages: bool) -> None:
+        """Read the columns that the footer proves too little about, or all columns.
+
+        Raises:
+            UnfitError: a floating-point column has statistics, and a NaN that they ignore.
+            SchemaError: a value does not fit its column, or a row belongs to another partition.
+            ArrowInvalid, OSError: a page is damaged.
+        """
+        source = self._rows.schema
+        if not reads_pages:
+            source = pa.schema([field for field in source if field.name in self.unproved])
+        if not source.names:
+            return
+        target = pa.schema([field for field in self._job.schema if field.name in source.names])
+        fitter = Fitter(source, target, self._partition, self._origin)
+        names = [*fitter.columns, *fitter.partition_columns]
+        for group in range(self._metadata.num_row_groups):
+            for batch in self._rows.batches(BATCH_ROWS, group, names):
+                for name in names:
+                    self._refuse_nan(batch.column(name), group, name)
+                fitter.fit(batch.select(names))
+
+    def _check_columns(self) -> None:
+        """Refuse columns that readers of the table would not find, or would read as another type."""
+        source, target = self._rows.schema, self._job.schema
+        try:
+            fitter = Fitter(source, target, self._partition, self._origin)
+        except SchemaError as error:
+            raise UnfitError(error.problem) from error
+        for name, field in zip(fitter.columns, target, strict=True):
+            given = source.field(name).type
+            if name != field.name:
+                raise UnfitError(f"it has a column {name!r}, and the table {field.name!r}")
+            if not _is_read_as(given, field.type):
+                raise UnfitError(f"column {name!r} is {given}, and the table's is {field.type}")
+        if self._rows.int96:
+            raise UnfitError(f"column {min(self._rows.int96)!r} is INT96")
+        if _GEO in (self._metadata.metadata or {}):
+            raise UnfitError("its footer describes geometries")
+        wanted = {column.path: column for column in _columns(parquet_schema(target))}
+        given_columns = [
+            column
+            for column, name in zip(_columns(self._metadata.schema), self._names, strict=True)
+            if name in target.names
+        ]
+        if other := {column.path for column in given_columns} ^ wanted.keys():
+            raise UnfitError(f"Parquet's column {min(other)!r} is not that of a data file")
+        for column in given_columns:
+            _check_kind(column, wanted[column.path])
+
+    def _check_form(self, end: int) -> None:
+        """Refuse codecs that the table's files do not have, and row groups that are not before the footer."""
+        assert self._job.copies is not None  # noqa: S101 - the caller copies
+        codec = self._job.copies.codec
+        allowed = _READ_EVERYWHERE if codec is None else {_CODECS[codec]}
+        rows = 0
+        for number, group in enumerate(self._groups()):
+            rows += group.num_rows
+            for index in range(group.num_columns):
+                chunk = group.column(index)
+                if chunk.compression not in allowed:
+                    raise UnfitError(f"column {chunk.path_in_schema!r} is compressed by {chunk.compression.lower()}")
+                begins = [place for place in (chunk.dictionary_page_offset, chunk.data_page_offset) if place]
+                if chunk.file_path or min(begins) < 4 or min(begins) + chunk.total_compressed_size > end:
+                    raise UnfitError(f"column {chunk.path_in_schema!r} of row group {number} is not within the file")
+        if rows != self._metadata.num_rows:
+            raise UnfitError(f"its row groups have {rows:,} rows, and its footer says {self._metadata.num_rows:,}")
+
+    def _is_proved(self, name: str) -> bool:
+        """Whether the statistics prove what is required of a column's values.
+
+        Raises:
+            UnfitError: the column has not the statistics that a data file has.
+        """
+        field = self._rows.schema.field(name)
+        index = self._job.schema.get_field_index(name)
+        if index < 0:
+            return all(self._is_of_partition(name, group) for group in self._groups())
+        positions = [position for position, other in enumerate(self._names) if other == name]
+        kinds = list(zip(leaf_types(field.type), leaf_types(self._job.schema.field(index).type), strict=True))
+        proofs = [
+            _proves(group.column(position).statistics, group.column(position).path_in_schema, *kinds[number])
+            for group in self._groups()
+            for number, position in enumerate(positions)
+        ]
+        return all(proofs)
+
+    def _is_of_partition(self, name: str, group: pq.RowGroupMetaData) -> bool:
+        """Whether the statistics prove that a partition column has the partition's value in all rows."""
+        pairs = zip(self._partition.columns, self._partition.values, strict=True)
+        column, value = next((c, v) for c, v in pairs if c.name.lower() == name.lower())
+        statistics = group.column(self._names.index(name)).statistics
+        if statistics is None or not statistics.has_null_count:
+            return False
+        if value is None:
+            return bool(statistics.null_count == group.num_rows)
+        if statistics.null_count or not statistics.has_min_max or statistics.min != statistics.max:
+            return False
+        data_type = self._rows.schema.field(name).type
+        try:
+            only = pa.array([statistics.min], _plain(data_type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            return False
+        return not is_other(only, column, value)[0].as_py()
+
+    def _refuse_nan(self, column: pa.Array, group: int, name: str) -> None:
+        first = self._names.index(name)
+        for number, leaf in enumerate(leaves(column)):
+            if not t.is_floating(_plain(leaf.type)):
+                continue
+            statistics = self._metadata.row_group(group).column(first + number).statistics
+            values = leaf.dictionary_decode() if t.is_dictionary(leaf.type) else leaf
+            if statistics is not None and statistics.has_min_max and pc.any(pc.is_nan(values)).as_py():
+                raise UnfitError(f"column {name!r} has a NaN, which its statistics leave out")
+
+    def _groups(self) -> Iterator[pq.RowGroupMetaData]:
+        return (self._metadata.row_group(number) for number in range(self._metadata.num_row_groups))
+
+
+def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether the statistics of a column chunk prove that its values are right.
+
+    Raises:
+        UnfitError: the statistics lack what those of a data file have.
+    """
+    if statistics is None or not statistics.has_null_count:
+        raise UnfitError(f"column {path!r} has no statistics")
+    if statistics.num_values == 0:
+        return True
+    if not statistics.has_min_max:
+        # Long texts have no bounds in data files either, nor have numbers with a NaN.
+        if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(_plain(given)):
+            return True
+        raise UnfitError(f"column {path!r} has no least and greatest value")
+    if t.is_floating(_plain(given)):
+        return False
+    if not has_first(wanted):
+        return True
+    stored = pa.array([statistics.min_raw, statistics.max_raw], pa.int32() if t.is_date(given) else pa.int64())
+    try:
+        return too_early(stored.view(pa.date32() if t.is_date(given) else given).cast(wanted)) is None
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    return data_type.value_type if t.is_dictionary(data_type) else data_type
+
+
+def _is_read_as(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every reader of the table reads a file's column as the table's type, with the values of a rewrite."""
+    if given.equals(wanted):
+        return True
+    if t.is_dictionary(given):
+        return _is_read_as(given.value_type, wanted)
+    if t.is_null(given) or isinstance(given, pa.BaseExtensionType) or t.is_float16(given) or t.is_time(given):
+        return False
+    if t.is_timestamp(given):
+        return bool(t.is_timestamp(wanted) and wanted.unit == "us" and given.unit != "ns" and widens(given, wanted))
+    if t.is_decimal(given):
+        return bool(t.is_decimal(wanted) and given.scale == wanted.scale and widens(given, wanted))
+    if t.is_map(given):
+        return t.is_map(wanted) and all(
+            _is_read_as(*pair) for pair in ((given.key_type, wanted.key_type), (given.item_type, wanted.item_type))
+        )
+    if t.is_struct(given):
+        if not t.is_struct(wanted) or {f.name for f in given} != {f.name for f in wanted}:
+            return False
+        return all(_is_read_as(given.field(f.name).type, f.type) for f in wanted)
+    if is_list(given):
+        return is_list(wanted) and _is_read_as(given.value_type, wanted.value_type)
+    return widens(given, wanted)
+
+
+def _columns(schema: pq.ParquetSchema) -> Sequence[pq.ColumnSchema]:
+    return [schema.column(index) for index in range(len(schema))]
+
+
+def _check_kind(given: pq.ColumnSchema, wanted: pq.ColumnSchema) -> None:
+    """Refuse a column that Arrow reads as the wanted type, and other readers may read as another one."""
+    kinds = {given.logical_type.type, wanted.logical_type.type}
+    if len(kinds) > 1 and not kinds.issubset(_KINDS):
+        raise UnfitError(
+            f"Parquet's column {given.path!r} is {given.logical_type}, and a data file's {wanted.logical_type}"
+        )
+    text = given.logical_type.to_json()
+    if _OLD_TIMES in text or (given.logical_type.type == "TIME" and text != wanted.logical_type.to_json()):
+        raise UnfitError(f"Parquet's column {given.path!r} has a time in an old form")

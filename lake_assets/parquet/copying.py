@@ -1,0 +1,147 @@
+"""The work of a task that copies landed objects which can be data files of the table as they are."""
+
+import io
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import LocalStorage
+from lake_assets.parquet.as_is import TAIL, Candidate, UnfitError
+from lake_assets.parquet.attempt import discard, discard_unfinished
+from lake_assets.parquet.files import ParquetRows
+from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.read import readable
+from lake_assets.parquet.task import Bin, Refusal, Report, encode, reported
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.copying import copy_object
+from lake_assets.storage.server_copy import Original
+from lake_assets.storage.store import Store
+
+_SMALL = 2**20  # bytes that are kept for another read
+_COPIES = 4  # at a time in a task: mostly network latency, or the disk's
+
+
+def copy_or_encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
+    """Copy the objects of the bins that say so, and rewrite the rows of the others; arguments as of `encode`.
+
+    Raises:
+        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    """
+    copied: list[Bin] = []
+
+    def others() -> Iterator[Bin]:
+        for item in bins:
+            if item.copies:
+                copied.append(item)
+            else:
+                yield item
+
+    yield from encode(job, threads, others())
+    for item in copied:
+        refusals: list[Refusal] = []
+        yield from reported(item.index, _files(job, item, refusals))
+        yield from (Report(item.index, refusal=refusal) for refusal in refusals)
+
+
+def _files(job: Job, item: Bin, refusals: list[Refusal]) -> Iterator[DataFile]:
+    """The copies of a bin's objects; an object without rows needs none."""
+    with ThreadPoolExecutor(_COPIES) as pool:
+        futures = [pool.submit(_copy, job, item, share) for share in item.shares]
+        try:
+            for future in futures:
+                result = future.result()
+                if isinstance(result, Refusal):
+                    refusals.append(result)
+                elif result is not None:
+                    yield result
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            done = [future.result() for future in futures if not future.cancelled() and future.exception() is None]
+            discard(job.storage, [result.uri for result in done if isinstance(result, DataFile)])
+            raise
+
+
+def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
+    """Copy one object.
+
+    Raises:
+        SourceError: it is damaged, has changed, or has a value that does not fit.
+        StorageUnreachableError: a store failed, also after its client's own retries.
+        StorageError: a store refuses, or is full.
+    """
+    assert job.copies is not None  # noqa: S101 - the caller copies
+    source = Store(job.source)
+    uri = source.uri(share.key)
+    origin = f"the object {uri}"
+    with masking(job.source), readable(job.source, uri), _opened(source, share) as file:
+        rows = ParquetRows(file, origin, checksums=True)
+        try:
+            file.seek(share.size - TAIL)
+            footer = int.from_bytes(file.read(4), "little")
+            candidate = Candidate(rows, share.size, footer, job, item.partition, origin)
+            candidate.check_values(reads_pages=job.copies.reads_pages)
+        except UnfitError as error:
+            return Refusal(share.key, str(error))
+    if not candidate.num_rows:
+        return None
+    key = job.file_key(item.destination)
+    copy = f"{job.storage.root}/{key}"
+    try:
+        original = Original(share.key, share.etag, share.size)
+        copy_object(job.source, original, job.storage, key, may_link=job.copies.may_link)
+    except BaseException as error:
+        discard_unfinished(job.storage, [copy], error)
+        raise
+    return DataFile(copy, candidate.num_rows, share.size, is_copy=True)
+
+
+def _opened(store: Store, share: Share) -> pa.NativeFile:
+    """The object for random access, only while it has the ETag of the listing.
+
+    Raises:
+        SourceChangedError: a file is gone, or has another ETag.
+    """
+    if isinstance(store.storage, LocalStorage):
+        found = store.find(share.key)
+        if found is None or found.etag != share.etag:
+            raise store.changed(share.key)
+        return ArrowStore(store.storage).open(share.key)  # the copy compares the file before and after
+    return pa.PythonFile(_Ranges(store, share), mode="r")
+
+
+class _Ranges(io.RawIOBase):
+    """An object as a file, each read of which is a request with the ETag as its condition."""
+
+    def __init__(self, store: Store, share: Share) -> None:
+        self._store = store
+        self._share = share
+        self._place = 0
+        self._last = (0, b"")  # where the last request began, and its bytes: the end of a file is read twice
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._share.size}[whence]
+        return self._place
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        end = self._share.size if size is None or size < 0 else min(self._place + size, self._share.size)
+        if end <= self._place:
+            return b""
+        start, self._place = self._place, end
+        began, known = self._last
+        if not began <= start <= end <= began + len(known):
+            began = start
+            known = self._store.get_range(self._share.key, self._share.etag, start, end).to_bytes()
+            if len(known) <= _SMALL:
+                self._last = began, known
+        return known[start - began : end - began]

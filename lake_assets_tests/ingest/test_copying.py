@@ -1,0 +1,349 @@
+"""Copied objects against encoded ones: the same landed objects give the same rows, statistics and change feed."""
+
+import datetime as dt
+import decimal
+import io
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.errors import SourceError
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.lake.commit.twins import SCHEMA, row
+from lake_assets_tests.world import NW, SW, World, sales
+
+TYPES = pa.Table.from_pylist([row(n) for n in range(2000)] + [dict.fromkeys(SCHEMA.names)] * 3, SCHEMA)
+
+
+def landed(table: pa.Table, **writer: Any) -> bytes:
+    """The bytes of a Parquet file in the stream's codec."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **{"compression": "zstd"} | writer)
+    return sink.getvalue()
+
+
+def damaged() -> bytes:
+    """A file with a wrong byte in a page, which its footer does not show."""
+    body = bytearray(landed(sales(*range(1000)), write_page_checksum=True, use_dictionary=False))
+    body[100] ^= 0xFF
+    return bytes(body)
+
+
+def twins(world: World, *objects: bytes, first: pa.Table | None = None, **options: Any) -> tuple[World, World]:
+    """Two lakes with these landed objects in one partition, copied in the first and encoded in the second.
+
+    Args:
+        world: both worlds are made from it.
+        objects: of the partition.
+        first: rows of another partition, which give the table its columns.
+        options: of the streams.
+    """
+    if first is not None:
+        world.land(SW, first)
+    for number, body in enumerate(objects):
+        world.land(NW, body, f"batch_{number}.parquet")
+    worlds = []
+    for policy in ("always", "never"):
+        folder = Path(world.catalog["path"]).parent / policy
+        twin = replace(
+            world,
+            catalog={"type": "sqlite", "path": str(folder / "catalog.sqlite")},
+            storage={"type": "local", "path": str(folder / "data")},
+            options=world.options | options | {"copy": policy},
+            _opened=None,
+        )
+        if first is not None:
+            twin.ingest(SW)
+        worlds.append(twin)
+    return worlds[0], worlds[1]
+
+
+def statistics(world: World) -> list[tuple[Any, ...]]:
+    """What the catalog has of each column of each file, and of each column of the table."""
+    catalog = "__ducklake_metadata_lake"
+    files = world.query(
+        "SELECT c.column_name, s.value_count, s.null_count, s.min_value, s.max_value, f.record_count "
+        f"FROM {catalog}.ducklake_file_column_stats s JOIN {catalog}.ducklake_data_file f USING (data_file_id) "
+        f"JOIN {catalog}.ducklake_table t ON t.table_id = s.table_id AND t.table_name = 'sales' "
+        f"JOIN {catalog}.ducklake_column c ON c.column_id = s.column_id AND c.table_id = s.table_id ORDER BY ALL"
+    )
+    table = world.query(
+        "SELECT c.column_name, s.contains_null, s.min_value, s.max_value, n.record_count, n.next_row_id "
+        f"FROM {catalog}.ducklake_table_column_stats s JOIN {catalog}.ducklake_table_stats n USING (table_id) "
+        f"JOIN {catalog}.ducklake_table t ON t.table_id = s.table_id AND t.table_name = 'sales' "
+        f"JOIN {catalog}.ducklake_column c ON c.column_id = s.column_id AND c.table_id = s.table_id ORDER BY ALL"
+    )
+    return files + table
+
+
+def changes(world: World) -> list[tuple[Any, ...]]:
+    """The change feed since the table was created, without the snapshots' numbers."""
+    ((first, last),) = world.query(
+        "SELECT (SELECT begin_snapshot FROM __ducklake_metadata_lake.ducklake_table WHERE table_name = 'sales'), "
+        "max(snapshot_id) FROM lake.snapshots()"
+    )
+    return world.query(
+        "SELECT * EXCLUDE (snapshot_id) FROM ducklake_table_changes('lake', 'main', 'sales', ?::BIGINT, ?::BIGINT) "
+        "ORDER BY rowid, change_type",
+        first,
+        last,
+    )
+
+
+def read(world: World) -> str:
+    """All rows, as a plain client reads them; a NaN equals no other, but its text does."""
+    return repr(world.query("FROM lake.sales ORDER BY ALL"))
+
+
+def found(world: World, column: str) -> list[tuple[Any, ...]]:
+    """The rows that a condition on each value of a column finds."""
+    values = world.query(f"SELECT DISTINCT {column}::VARCHAR FROM lake.sales ORDER BY ALL LIMIT 40")
+    with world.reader() as client:
+        kind = client.execute(f"SELECT typeof({column}) FROM lake.sales LIMIT 1").fetchone()
+        assert kind is not None
+        sql = f"SELECT count(*) FROM lake.sales WHERE {column} = ?::{kind[0]}"
+        return [(value, client.execute(sql, [value]).fetchall()) for (value,) in values if value is not None]
+
+
+def assert_same(copied: World, encoded: World) -> None:
+    assert read(copied) == read(encoded)
+    assert repr(statistics(copied)) == repr(statistics(encoded))  # a NaN equals no other
+    assert repr(changes(copied)) == repr(changes(encoded))
+
+
+def test_types_of_all_kinds(local_world: World) -> None:
+    copied, encoded = twins(local_world, landed(TYPES, row_group_size=700))
+
+    for _ in range(2):  # the extension commits a table's first file
+        assert (copied.ingest(NW, force=True).row.files_copied, encoded.ingest(NW, force=True).row.files_copied) == (
+            1,
+            0,
+        )
+
+    assert_same(copied, encoded)
+    for name in ("i8", "i64", "f32", "f64", "text", "id", "amount", "day", "clock", "local", "nanos", "instant"):
+        assert found(copied, name) == found(encoded, name)
+    (file,) = copied.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")
+    assert pq.ParquetFile(file[0]).read().equals(TYPES)
+
+
+NARROW = pa.table(
+    {
+        "n": pa.array([1, -2, None], pa.int8()),
+        "u": pa.array([1, 200, None], pa.uint8()),
+        "f": pa.array([0.1, -0.0, None], pa.float32()),
+        "d": pa.array([decimal.Decimal("1.25"), decimal.Decimal("-7.50"), None], pa.decimal128(5, 2)),
+        "t": pa.array([1, 1_700_000_000_000, None], pa.timestamp("ms")),
+        "z": pa.array([1, 1_700_000_000_000, None], pa.timestamp("ms", "Europe/Berlin")),
+        "s": pa.array(["a", "ü", None]).dictionary_encode(),
+        "b": pa.array([b"ab", b"cd", None], pa.binary(2)),
+        "l": pa.array([[1, None], [], None], pa.list_(pa.int16())),
+        "r": pa.array([{"y": 1, "x": 2}, {"y": None, "x": 3}, None], pa.struct([("y", pa.int8()), ("x", pa.int16())])),
+    }
+)
+WIDE = pa.schema(
+    [
+        ("r", pa.struct([("x", pa.int64()), ("y", pa.int32())])),
+        ("n", pa.int64()),
+        ("u", pa.int32()),
+        ("f", pa.float64()),
+        ("d", pa.decimal128(18, 2)),
+        ("t", pa.timestamp("us")),
+        ("z", pa.timestamp("us", "UTC")),
+        ("s", pa.string()),
+        ("b", pa.binary()),
+        ("l", pa.list_(pa.int64())),
+    ]
+)
+
+
+def test_narrower_types_and_another_order_of_columns(local_world: World) -> None:
+    first = pa.Table.from_pylist([dict.fromkeys(WIDE.names)], WIDE)
+    copied, encoded = twins(local_world, landed(NARROW), first=first)
+
+    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+
+    assert read(copied) == read(encoded)
+    assert repr(changes(copied)) == repr(changes(encoded))
+    for name in ("n", "u", "f", "d", "t", "z", "s", "b"):
+        assert found(copied, name) == found(encoded, name)
+    assert copied.query("SELECT count(*) FROM lake.sales WHERE l[1] = 1 AND r.x = 2") == [(1,)]
+
+
+@pytest.mark.parametrize("statistics_of", [True, False], ids=["by-the-footer", "by-reading"])
+def test_partition_columns_inside_the_file(local_world: World, statistics_of: bool) -> None:
+    rows = sales(1, 2, 3)
+    own = rows.append_column("region", pa.array(["NW"] * 3)).append_column("date", pa.array([dt.date(2026, 2, 11)] * 3))
+    columns = True if statistics_of else rows.column_names
+    copied, encoded = twins(local_world, landed(own, write_statistics=columns), first=rows)
+
+    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+
+    assert_same(copied, encoded)
+    assert copied.query("SELECT count(*) FROM lake.sales WHERE region = 'NW' AND date = '2026-02-11'") == [(3,)]
+    assert copied.query("SELECT count(*) FROM lake.sales WHERE region = 'SW'") == [(3,)]
+
+
+def by_duckdb(path: Path) -> bytes:
+    """A file that DuckDB wrote, with two row groups."""
+    sql = (
+        "SELECT i AS id, i / 4 AS total, 'x' || i AS text, DATE '2026-01-01' + (i % 9)::INT AS day "
+        "FROM range(4000) t(i)"
+    )
+    duckdb.execute(f"COPY ({sql}) TO '{path}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048)")
+    return path.read_bytes()
+
+
+def by_iceberg(_: Path) -> bytes:
+    """A file whose field ids are those of another table's columns."""
+    fields = [("id", pa.int64(), b"2"), ("total", pa.float64(), b"1")]
+    schema = pa.schema([pa.field(name, kind, metadata={b"PARQUET:field_id": number}) for name, kind, number in fields])
+    return landed(sales(1, 2, 3).cast(schema))
+
+
+@pytest.mark.parametrize("writer", [by_duckdb, by_iceberg])
+def test_files_of_other_writers(local_world: World, tmp_path: Path, writer: Callable[[Path], bytes]) -> None:
+    copied, encoded = twins(local_world, writer(tmp_path / "other.parquet"))
+
+    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (1, 0)
+
+    assert read(copied) == read(encoded)
+    assert repr(changes(copied)) == repr(changes(encoded))
+    assert found(copied, "id") == found(encoded, "id")
+    assert found(copied, "total") == found(encoded, "total")
+
+
+UNFIT: dict[str, tuple[pa.Table, dict[str, Any]]] = {
+    "a NaN": (sales(1, math.nan), {}),
+    "no statistics": (sales(1), {"write_statistics": False}),
+    "an old list": (pa.table({"l": [[1]]}), {"use_compliant_nested_type": False}),
+    "INT96": (pa.table({"t": pa.array([1], pa.timestamp("us"))}), {"use_deprecated_int96_timestamps": True}),
+    "half floats": (pa.table({"h": pa.array([1.5], pa.float16())}), {}),
+    "a wider time": (pa.table({"c": pa.array([1], pa.time32("ms"))}), {}),
+    "LZ4": (sales(1), {"compression": "lz4"}),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_what_readers_would_read_otherwise_is_encoded(local_world: World, name: str) -> None:
+    table, writer = UNFIT[name]
+    copied, encoded = twins(local_world, landed(table, **writer))
+
+    assert (copied.ingest(NW).row.files_copied, encoded.ingest(NW).row.files_copied) == (0, 0)
+
+    assert_same(copied, encoded)
+
+
+def test_copied_and_encoded_files_in_one_commit(local_world: World) -> None:
+    copied, encoded = twins(
+        local_world, landed(sales(1)), landed(sales(2, math.nan)), landed(sales()), landed(sales(3))
+    )
+
+    result, other = copied.ingest(NW), encoded.ingest(NW)
+
+    assert (result.row.files_written, result.row.files_copied, result.row.row_count) == (3, 2, 4)
+    assert (other.row.files_written, other.row.files_copied, other.row.row_count) == (1, 0, 4)
+    assert read(copied) == read(encoded)
+    assert copied.query("SELECT count(*) FROM lake.sales WHERE total = 'NaN'") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "codec", "size", "is_copied"),
+    [
+        ("auto", "zstd", 300, True),
+        ("auto", "snappy", 300, False),
+        ("any", "snappy", 300, True),
+        ("any", "zstd", 200, False),
+        ("any", "zstd", 3000, False),
+        ("always", "snappy", 3000, True),
+        ("never", "zstd", 300, False),
+    ],
+)
+def test_policies(local_world: World, policy: str, codec: str, size: int, is_copied: bool) -> None:
+    """Sizes are in KiB, of a target of 1 MiB."""
+    local_world.options = {"copy": policy, "target_file_size": "1MiB"}
+    filler = pa.table({"bytes": [os.urandom(1024) for _ in range(size)]})
+    local_world.land(NW, filler, compression=codec, use_dictionary=False)
+
+    row = local_world.ingest(NW).row
+
+    assert row.files_copied == (row.files_written if is_copied else 0)
+    assert local_world.query("SELECT count(*), count(DISTINCT bytes) FROM lake.sales") == [(size, size)]
+
+
+@pytest.mark.parametrize("world", [("sqlite", "s3"), ("postgres", "r2")], indirect=True, ids="-".join)
+def test_objects_of_a_bucket(world: World) -> None:
+    world.options = {"copy": "always"}
+    world.land(NW, sales(1, 2), compression="zstd")
+    world.land(NW, sales(4, math.nan), "batch_2.parquet")
+    assert world.ingest(NW).row.files_copied == 1
+    world.land(NW, sales(3))
+
+    row = world.ingest(NW).row
+
+    assert (row.files_copied, row.files_written, row.row_count, row.rows_before) == (1, 2, 3, 4)
+    assert sorted(map(str, world.totals())) == ["3.0", "4.0", "nan"]
+    assert world.ingest(NW).row.status == "skipped"
+
+
+def test_copied_files_are_compacted(local_world: World) -> None:
+    local_world.options = {"copy": "always"}
+    for number in range(4):
+        rows = sales(number).append_column("region", pa.array(["NW"]))
+        local_world.land(NW, rows, f"batch_{number}.parquet")
+    local_world.ingest(NW)
+
+    (done,) = compact(local_world.stream, 2, local_world.sessions)
+
+    assert (done.why, done.files_after) == (None, 1)
+    assert local_world.totals() == [0, 1, 2, 3]
+    assert local_world.ingest(NW).row.status == "skipped"
+
+
+def test_a_damaged_page_fails_the_partition_and_leaves_no_file(local_world: World) -> None:
+    local_world.options = {"copy": "always", "verify": "pages"}
+    local_world.land(NW, landed(sales(1)), "batch_1.parquet")
+    local_world.land(NW, damaged(), "batch_2.parquet")
+
+    with pytest.raises(SourceError, match=r"batch_2.parquet cannot be read as Parquet"):
+        local_world.ingest(NW)
+
+    assert local_world.data_files() == set()
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve"])
+def test_misfits_have_the_errors_and_the_changes_of_the_encoding_job(local_world: World, policy: str) -> None:
+    more = sales(1, 2).append_column("more", pa.array(["x", None]))
+    copied, encoded = twins(local_world, landed(more), landed(sales(3)), first=sales(0), schema_policy=policy)
+
+    outcomes: list[object] = []
+    for world in (copied, encoded):
+        try:
+            outcomes.append(world.ingest(NW).row.row_count)
+        except Exception as error:  # noqa: BLE001 - compared
+            outcomes.append(str(error))
+
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0] == 3 if policy == "evolve" else "it has 'more'" in str(outcomes[0])
+    assert read(copied) == read(encoded)
+
+
+def test_a_row_of_another_partition_has_the_error_of_the_encoding_job(local_world: World) -> None:
+    wrong = sales(1, 2).append_column("region", pa.array(["NW", "SW"]))
+    errors = []
+    for world in twins(local_world, landed(wrong), first=sales(0)):
+        with pytest.raises(Exception, match="has a row with region='SW'") as raised:
+            world.ingest(NW)
+        errors.append(str(raised.value))
+        assert world.totals() == [0]
+        assert len(world.data_files()) == 1  # of the other partition
+
+    assert errors[0] == errors[1]

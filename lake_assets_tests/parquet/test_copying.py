@@ -1,0 +1,142 @@
+"""A task that copies: objects that change under it, and what it leaves when one fails."""
+
+import base64
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow.parquet import encryption
+
+from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
+from lake_assets.errors import SourceChangedError, SourceError, StorageUnreachableError
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet import copying
+from lake_assets.parquet.copying import copy_or_encode
+from lake_assets.parquet.job import CopyRules, Job, PartitionJob, Share
+from lake_assets.parquet.task import Bin
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.copying import copy_object
+from lake_assets.storage.store import Store
+
+PARTITION = Partition.parse((PartitionColumn("region", "string"),), "region=NW")
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+RULES = CopyRules(None, 0, 2**40, reads_pages=False, may_link=False)
+FOLDER = "main/t/region=NW/"
+
+
+@pytest.fixture(params=["local", "s3"])
+def places(
+    request: pytest.FixtureRequest, tmp_path: Path, s3_location: Callable[[], dict[str, Any]]
+) -> tuple[AnyStorage, AnyStorage]:
+    """A landing zone and a lake."""
+    if request.param == "s3":
+        return S3Storage.model_validate(s3_location()), S3Storage.model_validate(s3_location())
+    for name in ("landing", "lake"):
+        (tmp_path / name).mkdir()
+    return LocalStorage(path=str(tmp_path / "landing")), LocalStorage(path=str(tmp_path / "lake"))
+
+
+def land(storage: AnyStorage, name: str, rows: int) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"id": range(rows), "text": [str(n) for n in range(rows)]}, schema=SCHEMA), sink)
+    with ArrowStore(storage).create(name) as file:
+        file.write(sink.getvalue())
+
+
+def work(landing: AnyStorage, lake: AnyStorage) -> tuple[Job, Bin]:
+    objects = Store(landing).list()
+    job = Job("run", landing, lake, SCHEMA, "zstd", 2**20, (PartitionJob(PARTITION, (), FOLDER),), copies=RULES)
+    return job, Bin(0, PARTITION, FOLDER, tuple(Share(o.key, o.etag, o.size) for o in objects), copies=True)
+
+
+@pytest.mark.parametrize("moment", ["before the footer", "before the copy"])
+def test_an_object_that_changes(
+    places: tuple[AnyStorage, AnyStorage], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    landing, lake = places
+    land(landing, "a.parquet", 10)
+    job, item = work(landing, lake)
+    if moment == "before the footer":
+        land(landing, "a.parquet", 20)
+    else:
+        copy = copy_object
+
+        def change_and_copy(*args: Any, **options: Any) -> None:
+            land(landing, "a.parquet", 20)
+            copy(*args, **options)
+
+        monkeypatch.setattr(copying, "copy_object", change_and_copy)
+
+    (report,) = copy_or_encode(job, 1, [item])
+
+    assert isinstance(report.error, SourceChangedError)
+    assert Store(lake).list() == ()
+
+
+def test_one_that_fails_leaves_no_copies_of_the_others(
+    places: tuple[AnyStorage, AnyStorage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landing, lake = places
+    for number in range(3):
+        land(landing, f"{number}.parquet", 10 + number)
+    copy = copy_object
+
+    def fail_at_the_first(source: AnyStorage, original: Any, target: AnyStorage, key: str, **options: Any) -> None:
+        copy(source, original, target, key, **options)
+        if original.key == "0.parquet":
+            raise StorageUnreachableError("the network is away:")
+
+    monkeypatch.setattr(copying, "copy_object", fail_at_the_first)
+    job, item = work(landing, lake)
+
+    with pytest.raises(StorageUnreachableError):  # Spark tries the task again
+        list(copy_or_encode(job, 1, [item]))
+
+    assert Store(lake).list() == ()
+
+
+def test_no_parquet_is_named(places: tuple[AnyStorage, AnyStorage]) -> None:
+    landing, lake = places
+    with ArrowStore(landing).create("a.parquet") as file:
+        file.write(b"no parquet " * 100)
+    job, item = work(landing, lake)
+
+    (report,) = copy_or_encode(job, 1, [item])
+
+    assert isinstance(report.error, SourceError)
+    assert "a.parquet cannot be read as Parquet" in str(report.error)
+
+
+class _Kms(encryption.KmsClient):  # type: ignore[misc] # pyarrow has no types for it
+    """Wraps no key: the test is about a file whose footer anybody reads."""
+
+    def wrap_key(self, key_bytes: bytes, _: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key: bytes, _: str) -> bytes:
+        return base64.b64decode(wrapped_key)
+
+
+def test_encrypted_columns_behind_a_plain_footer(places: tuple[AnyStorage, AnyStorage]) -> None:
+    """Arrow ends the process if it is asked for the statistics of such a column."""
+    landing, lake = places
+    keys = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"k": ["text"]}, plaintext_footer=True, double_wrapping=False
+    )
+    factory = encryption.CryptoFactory(lambda _: _Kms())
+    properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), keys)
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, SCHEMA, encryption_properties=properties) as writer:
+        writer.write_table(pa.table({"id": [1], "text": ["x"]}, schema=SCHEMA))
+    with ArrowStore(landing).create("a.parquet") as file:
+        file.write(sink.getvalue())
+    job, item = work(landing, lake)
+
+    (report,) = copy_or_encode(job, 1, [item])
+
+    assert report.refusal is not None
+    assert "encrypted" in report.refusal.reason
