@@ -9,6 +9,7 @@ from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.failures import BUSY
+from lake_assets.lake.locks import alone
 from lake_assets.lake.postgres import connect
 
 
@@ -47,7 +48,11 @@ class Driver:
             sqlite3.Error, psycopg.Error: the database refuses.
         """
         if self._is_busy or self.is_sqlite:
-            with closing(self._connect()) as connection, self._block(connection, writes=writes):
+            with (
+                alone(self._lake),
+                closing(self._connect()) as connection,
+                self._block(connection, writes=writes),
+            ):
                 yield connection
             return
         if self._connection is None:

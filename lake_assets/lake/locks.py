@@ -6,18 +6,22 @@ process.
 """
 
 import hashlib
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
+from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake.postgres import connect, refused, unreachable
 
 TIMEOUT = 600.0  # seconds; a commit takes well under one
+
+_GUARD = threading.Lock()
+_THREADS: dict[str, threading.RLock] = {}
 
 
 @contextmanager
@@ -37,7 +41,7 @@ def commit_lock(lake: Lake, timeout: float = TIMEOUT) -> Iterator[None]:
     elif isinstance(lake.catalog, MotherDuckCatalog):
         yield
     else:
-        with _file_lock(lake.catalog, timeout):
+        with _file_lock(lake.catalog, timeout), alone(lake):
             yield
 
 
@@ -61,6 +65,18 @@ def _file_lock(catalog: FileCatalog, timeout: float) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def alone(lake: Lake) -> AbstractContextManager[object]:
+    """Keep other threads of this process from the file of a SQLite catalog; a thread may enter it again.
+
+    Python's SQLite and DuckDB's do not see each other's locks within a process, and the close of a file by one of them
+    ends the locks of the other.
+    """
+    if not isinstance(lake.catalog, SqliteCatalog):
+        return nullcontext()
+    with _GUARD:
+        return _THREADS.setdefault(str(Path(lake.catalog.path).absolute()), threading.RLock())
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from lake_assets.lake.attach import (
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
-from lake_assets.lake.locks import commit_lock
+from lake_assets.lake.locks import alone, commit_lock
 from lake_assets.lake.usual import usual_version
 from lake_assets.lake.vendor_errors import Meaning, matches
 from lake_assets.retrying import Limit, pause_between, retry
@@ -125,7 +125,7 @@ class LakeSession:
         Raises:
             CatalogError: the statement fails.
         """
-        with translated(self.config):
+        with translated(self.config), alone(self.config):
             return self.connection.execute(sql, parameters).fetchall()
 
     @contextmanager
@@ -356,7 +356,8 @@ class DuckLake:
         """Execute an ATTACH, with retries while another process has locked the catalog's file."""
         assert self._engine is not None  # noqa: S101 - _attach has set it
         execute = partial(self._engine.execute, statement)
-        retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
+        with alone(self.config):
+            retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
 
     @property
     def location(self) -> str:

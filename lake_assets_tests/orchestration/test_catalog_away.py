@@ -9,8 +9,9 @@ import pytest
 
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.recording import record_skipped
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.tables import LedgerRow, record
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.lake.test_locked import held
 from lake_assets_tests.orchestration.in_process import Materialize, failure_of
 from lake_assets_tests.orchestration.test_assets import FORCE, metadata_of
@@ -50,7 +51,7 @@ def shown(result: dg.ExecuteInProcessResult) -> dict[str | None, str]:
 
 @pytest.mark.usefixtures("runs")  # which has nothing for a second try
 @pytest.mark.parametrize(
-    ("status", "write"), [("skipped", record), ("committed", commit)], ids=["skipped", "committed"]
+    ("status", "write"), [("skipped", record_skipped), ("committed", commit)], ids=["skipped", "committed"]
 )
 def test_a_catalog_that_another_process_has_locked_fails_no_step(
     materialize: Materialize,
