@@ -111,7 +111,8 @@ def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]
         every = snapshot_ids(facts.lake)
         return every, min(every)
     ids = [commit.snapshot for commit in commits]
-    return existing_snapshots(facts.catalog, ids), oldest_snapshot(facts.catalog)
+    with facts.catalog() as database:
+        return existing_snapshots(database, ids), oldest_snapshot(database)
 
 
 def _held(facts: Facts, commits: Sequence[_Commit]) -> list[int]:

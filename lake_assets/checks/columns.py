@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.lake.catalog.history import columns_since, last_addition
-from lake_assets.lake.catalog.table_files import live_table_id, named_since
+from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.tables import ledger_table
 
 Columns = Sequence[tuple[object, ...]]
@@ -27,13 +28,11 @@ def _is_of_run(facts: Facts) -> bool:
 
 def _of_run(facts: Facts) -> CheckResult:
     """The check after a run, by the catalog's own tables; the ledger of all runs is not read."""
-    table_id = live_table_id(facts.lake, facts.stream.table)
-    assert table_id is not None  # noqa: S101 - Facts.has_table
-    previous = last_addition(facts.catalog, table_id, facts.scope.first_commit)
-    if previous is None:
-        return _compared(facts, None)
-    since = columns_since(facts.catalog, table_id, previous)
-    return _compared(facts, previous) if since.changes else _unchanged(since.columns)
+    with facts.catalog() as database:
+        table_id, *_ = read_folder(database, facts.stream.table)
+        previous = last_addition(database, table_id, facts.scope.first_commit)
+        since = None if previous is None else columns_since(database, table_id, previous)
+    return _compared(facts, previous) if since is None or since.changes else _unchanged(since.columns)
 
 
 def _previous_by_ledger(facts: Facts) -> int | None:

@@ -1,8 +1,8 @@
 """What the checks of one scope share: each fact of the lake and each listing is read once, when a check needs it."""
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -84,7 +84,6 @@ class Facts:
         stream: the stream of the table.
         scope: the partitions that are checked.
         session: the open lake; None if there is none yet.
-        opened: closes what a fact opens.
         by_partition: whether the results of single partitions are wanted too.
     """
 
@@ -93,7 +92,6 @@ class Facts:
         stream: OpenStream,
         scope: Scope,
         session: LakeSession | None,
-        opened: ExitStack,
         *,
         by_partition: bool,
     ) -> None:
@@ -102,7 +100,6 @@ class Facts:
         self.scope = scope
         self.landed = Landed(stream, scope)
         self._session = session
-        self._opened = opened
         self._files: dict[int | None, ScopedFiles | None] = {}
 
     @property
@@ -123,9 +120,9 @@ class Facts:
             return {}
         return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried))
 
-    @cached_property
-    def catalog(self) -> CatalogDatabase:
-        """The catalog's own tables, by the driver of their database if possible.
+    @contextmanager
+    def catalog(self) -> Iterator[CatalogDatabase]:
+        """The catalog's own tables, by the driver of their database if possible; DuckDB must not be used meanwhile.
 
         That database applies a statement's conditions, so only the rows that it returns are read. DuckDB's scanner of
         SQLite reads whole tables instead.
@@ -135,10 +132,12 @@ class Facts:
             CatalogError: the catalog cannot be read.
         """
         _ = self.lake.metadata  # refuses an unknown version
-        try:
-            return self._opened.enter_context(catalog_reading(self.lake))
-        except NotDirectError:
-            return self._opened.enter_context(catalog_view(self.lake))
+        with ExitStack() as stack:
+            try:
+                database = stack.enter_context(catalog_reading(self.lake))
+            except NotDirectError:
+                database = stack.enter_context(catalog_view(self.lake))
+            yield database
 
     def files(self, since: int | None = None) -> ScopedFiles | None:
         """The data files of the scope's partitions; see `scoped_files`.
@@ -151,14 +150,17 @@ class Facts:
         """
         assert self.scope.tried is not None  # noqa: S101 - a run's facts
         if since not in self._files:
-            try:
-                known = self.lake.unknown_specification is None
-                self._files[since] = (
-                    scoped_files(self.lake, self.catalog, self.stream.table, self.scope.tried, since) if known else None
-                )
-            except NotDirectError:
-                self._files[since] = None
+            self._files[since] = self._read_files(self.scope.tried, since)
         return self._files[since]
+
+    def _read_files(self, partitions: Sequence[Partition], since: int | None) -> ScopedFiles | None:
+        if self.lake.unknown_specification is not None:
+            return None
+        try:
+            with self.catalog() as database:
+                return scoped_files(self.lake, database, self.stream.table, partitions, since)
+        except NotDirectError:
+            return None
 
 
 def state_of_all(facts: Facts) -> StreamState:

@@ -38,8 +38,8 @@ def row_counts(facts: Facts) -> Examined:
 
     @cache
     def counts() -> dict[Partition, _Counts]:
-        if facts.scope.tried is None and not _is_by_ledger(facts.stream):
-            facts.landed.all(runs)
+        if not _is_by_ledger(facts.stream):
+            _ = facts.landed.all(runs) if facts.scope.tried is None else facts.landed.of(known)
         with ThreadPoolExecutor(READERS) as pool:
             expected = pool.map(lambda item: _expected(facts.stream, facts.landed, *item), known.items())
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}

@@ -1,7 +1,6 @@
 """All checks of a stream, by name, and their results in one scope."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 
 from lake_assets.checks.catalog import data_files, ledger
@@ -127,8 +126,8 @@ class Checkup:
             self._examined = dict.fromkeys(self._names, error)
 
     def _read(self) -> None:
-        with self.stream.lake.open_if_exists() as lake, ExitStack() as opened:
-            facts = Facts(self.stream, self.scope, lake, opened, by_partition=self._by_partition)
+        with self.stream.lake.open_if_exists() as lake:
+            facts = Facts(self.stream, self.scope, lake, by_partition=self._by_partition)
             for name in self._names:
                 try:
                     self._examined[name] = _examine(facts, name)

@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.lake.catalog.preview import preview_of_files
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession, TableName
@@ -80,12 +81,14 @@ def view_partition(
             return None
         ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
     columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
-    # DuckDB casts and cuts: any type has a text, and long values are not fetched.
-    preview = session.rows(
-        f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
-        f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
-        parameters,
-    )
+    preview = preview_of_files(session, table, partition, columns, PREVIEW_ROWS, _PREVIEW_CHARACTERS + 1)
+    if preview is None:
+        # DuckDB casts and cuts: any type has a text, and long values are not fetched.
+        preview = session.rows(
+            f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
+            f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
+            parameters,
+        )
     return PartitionView(columns, rows, tuple(preview))
 
 
