@@ -124,10 +124,11 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
     local_encrypted.options = {"schema_policy": "evolve"}
     local_encrypted.ingest(NW)
     with local_encrypted.stream.lake.open() as lake:
-        lake.rows("ALTER TABLE lake.ingest_runs DROP COLUMN source_bytes")  # now no commit can tell what it read
+        lake.rows("ALTER TABLE lake.ingest_files DROP COLUMN size")  # now no commit can note what it read
+        lake.rows("ALTER TABLE lake.ingest_files ADD COLUMN size DATE")
     local_encrypted.land(NW, table)
 
-    with pytest.raises(CatalogError, match="source_bytes"):
+    with pytest.raises(CatalogError, match="BIGINT -> DATE"):
         local_encrypted.ingest(NW)
 
     assert local_encrypted.totals() == [1, 2]
