@@ -73,6 +73,8 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     if result.flushed:
         rows = count(result.flushed, "row")
         lines.append(f"  {rows} of ledger and manifest {would}moved from the catalog into files")
+    if result.forgotten:
+        lines.append(f"  {count(result.forgotten, 'row')} of the ledger {would}deleted")
     for word, texts in (
         ("deleted", [*cleaned.deleted, *orphans]),
         ("compacted", map(_compacted, compacted)),
@@ -102,6 +104,7 @@ def _object(result: "Maintained", *, dry_run: bool) -> dict[str, object]:
         ],
         "waiting": list(result.cleaned.unreachable),
         "ledger_rows_moved": result.flushed,
+        "ledger_rows_deleted": result.forgotten,
         "compacted": [
             {
                 "stream": partition.stream,

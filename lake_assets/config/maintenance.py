@@ -23,6 +23,13 @@ class Maintenance(Model):
         le=36500,
         description="Days after which a file is deleted that no snapshot has; must exceed the longest run.",
     )
+    ledger_retention: float | None = Field(
+        None,
+        ge=1,
+        le=36500,
+        description="Days after which rows of ledger and manifest are deleted, but not the newest of a partition; "
+        "null: never.",
+    )
     compact: int | None = Field(
         10, ge=2, le=1_000_000, description="Compact partitions with this many files or more; null: never."
     )

@@ -9,6 +9,7 @@ from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.errors import ConfigError, SpecificationError
 from lake_assets.ingest.replace.staging import leftovers
 from lake_assets.lake.ledger.flush import flush_ledger
+from lake_assets.lake.ledger.retention import expire_ledger
 from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
@@ -27,6 +28,7 @@ class Maintained:
     orphans: tuple[LandedObject, ...]  # with staged files of killed runs
     compacted: tuple[Compacted, ...]
     flushed: int  # rows of ledger and manifest that were moved from the catalog into files
+    forgotten: int  # rows of the ledger that were deleted because of their age
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
 
     @property
@@ -77,7 +79,7 @@ def maintain(
     roots = roots_of(config, lake)
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     if config.lakes[lake].is_managed:
-        return Maintained(lake, (), Cleaned(), staged, (), 0, {})  # MotherDuck maintains its files
+        return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {})  # MotherDuck maintains its files
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
@@ -95,6 +97,10 @@ def maintain(
         others = [stored for stored in objects if stored.uri not in scheduled]
         orphans = delete_orphans(session, roots, others, _before(now, rules.orphans_older_than), dry_run=dry_run)
         checkpoint()
+        forgotten = 0
+        if (days := rules.ledger_retention) is not None:
+            forgotten = expire_ledger(session, _before(now, days), dry_run=dry_run)
+        checkpoint()
         flushed = flush_ledger(session, dry_run=dry_run)
     checkpoint()
     compacted: list[Compacted] = []
@@ -106,7 +112,7 @@ def maintain(
                 else compact(stream, at_least, sessions, checkpoint=checkpoint)
             )
     sizes = {stored.uri: stored.size for stored in objects}
-    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, sizes)
+    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes)
 
 
 def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:

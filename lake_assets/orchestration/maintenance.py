@@ -65,6 +65,7 @@ def maintenance_figures(maintained: Maintained) -> dict[str, int]:
         "partitions_compacted": len(maintained.compacted) - len(maintained.left),
         "partitions_left": len(maintained.left),
         "ledger_rows_moved": maintained.flushed,
+        "ledger_rows_deleted": maintained.forgotten,
     }
 
 

@@ -44,14 +44,21 @@ def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableN
     )
     if not rows:
         return []
-    deletes = spec.inlined_deletes(table_id)
-    if (
-        any(key is not None for _, _, key in rows)
-        or database.rows(
-            f"SELECT 1 FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL LIMIT 1", [table_id]
-        )
-        or (database.has_table(deletes) and database.rows(f"SELECT 1 FROM {identifier(deletes)} LIMIT 1"))
-    ):
+    if any(key is not None for _, _, key in rows) or has_deletes(database, table_id):
         raise NotDirectError(f"the files of {table} cannot be read by themselves")
     root = (data_path(session.config) if is_relative else "") + folder
     return [(root if relative else "") + path for path, relative, _ in rows]
+
+
+def has_deletes(database: CatalogDatabase, table_id: int) -> bool:
+    """Whether rows were deleted from live data files of a table."""
+    inlined = spec.inlined_deletes(table_id)
+    by_files = f"SELECT 1 FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL LIMIT 1"
+    if database.rows(by_files, [table_id]):
+        return True
+    # It also has the deletes from files that have ended.
+    in_catalog = (
+        f"SELECT 1 FROM {identifier(inlined)} d JOIN {spec.DATA_FILE} f ON f.data_file_id = d.file_id "
+        "WHERE f.end_snapshot IS NULL LIMIT 1"
+    )
+    return database.has_table(inlined) and bool(database.rows(in_catalog))

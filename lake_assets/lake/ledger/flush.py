@@ -5,7 +5,9 @@ reads them one by one, which takes at least three times as long as from a file.
 """
 
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted
+from lake_assets.lake.catalog.database import catalog_view
+from lake_assets.lake.catalog.inlined import has_deletes
+from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
@@ -21,6 +23,8 @@ _ORDER = ("destination_table", "load_partition", "started_at")
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
     """Flush each of the two tables that has `MANY` inlined rows. The rows are the same at every snapshot.
 
+    Files from which rows were deleted are rewritten, because readers of a few partitions read the files by themselves.
+
     Returns:
         The number of flushed rows.
 
@@ -31,10 +35,15 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
     flushed = 0
     for table in (ledger_table(session.config), manifest_table(session.config)):
         rows = inlined_rows(session, table)
+        if dry_run:
+            flushed += rows if rows >= MANY else 0
+            continue
         if rows >= MANY:
-            flushed += rows if dry_run else _flush(session, table)
-            if not dry_run:
-                _merge(session, table)
+            flushed += _flush(session, table)
+        if _has_deletes(session, table):
+            _rewrite(session, table)
+        if rows >= MANY:
+            _merge(session, table)
     return flushed
 
 
@@ -53,6 +62,24 @@ def _flush(session: LakeSession, table: TableName) -> int:
         f"the flush of {table}",
     )
     return sum(int(rows) for (rows,) in counts)
+
+
+def _has_deletes(session: LakeSession, table: TableName) -> bool:
+    table_id = live_table_id(session, table)
+    with catalog_view(session) as database:
+        return table_id is not None and has_deletes(database, table_id)
+
+
+def _rewrite(session: LakeSession, table: TableName) -> None:
+    """Rewrite files without the rows that were deleted from them; clean-up deletes the old ones later."""
+    under_lock(
+        session,
+        lambda: session.rows(
+            "CALL ducklake_rewrite_data_files(?, ?, schema => ?, delete_threshold => 0)",
+            [session.alias, table.table, table.schema],
+        ),
+        f"the files of {table}",
+    )
 
 
 def _merge(session: LakeSession, table: TableName) -> None:
