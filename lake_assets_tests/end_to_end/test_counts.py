@@ -185,7 +185,8 @@ def test_on_sqlite_and_local_folders(local_world: World, tmp_path: Any, monkeypa
         fill(local_world, *size)
         counts[size] = two_runs(local_world, monkeypatch)
 
-    assert differences(counts[SMALL], counts[LARGE]) == []
+    found = differences(counts[SMALL], counts[LARGE])
+    assert not found, "\n".join(found)
     assert all(run.statements for run in counts[SMALL])
 
 
@@ -202,5 +203,6 @@ def test_on_postgres_and_s3(
 
     found = differences(counts[SMALL], counts[LARGE])
     # The rows are not the same yet: see "What a check costs" in docs/dagster.md.
-    assert [text for text in found if not text.startswith("rows")] == []
+    wrong = [text for text in found if not text.startswith("rows")]
+    assert not wrong, "\n".join(wrong)
     assert all(run.statements and run.rows and run.requests for run in counts[SMALL])

@@ -247,7 +247,7 @@ def test_committed_partitions_do_not_fail_when_others_cannot_be_recorded(
         monkeypatch.undo()
         raise failure
 
-    monkeypatch.setattr("lake_assets.ingest.index.run.record", fails_once)
+    monkeypatch.setattr("lake_assets.ingest.index.run.record_skipped", fails_once)
     outcomes = index_all(indexed_world.stream, plan=IndexPlan((*stale.partitions, new)))
 
     if isinstance(failure, CatalogError):
