@@ -27,6 +27,7 @@ from lake_assets_tests.benchmarks.measure import Report, Work, in_turns
 from lake_assets_tests.benchmarks.refresh import PARTITION
 
 FEW = 100  # data files
+LINKS = 50_000  # to a file; ext4 allows 65,000
 MANY = {"sqlite": 100_000, "duckdb": 30_000, "postgres": 30_000}
 ROWS_A_FILE = 10  # of the ledger: 1,000,000 rows beside 100,000 files
 A_PARTITION = 10  # files of each partition that fills the table
@@ -93,11 +94,12 @@ def _stream(work: Path, catalog: dict[str, Any], source: Path, **options: str) -
 
 
 def _small_files(folder: Path, files: int) -> Path:
-    """A landing zone of that many small files, ten in a partition of another region: links to one file."""
+    """A landing zone of that many small files, ten in a partition of another region: links to a few files."""
     folder.mkdir(parents=True)
-    seed = folder.parent / "seed.parquet"
-    pq.write_table(retail.transactions(10, 0), seed)
     for number in range(files):
+        seed = folder.parent / f"seed-{number // LINKS}.parquet"
+        if number % LINKS == 0:
+            pq.write_table(retail.transactions(10, 0), seed)
         day = number // A_PARTITION
         place = folder / f"region=R{day // 1000}" / f"date={dt.date(2020, 1, 1) + dt.timedelta(days=day % 1000)}"
         place.mkdir(parents=True, exist_ok=True)
