@@ -28,20 +28,11 @@ def partition_files(
         partition_id: of its partitioning; files of another partitioning are left out.
         values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
     """
-    conditions: list[str] = []
-    parameters: list[object] = [table_id, partition_id]
-    for index, value in enumerate(values):
-        compared = "IS NULL" if value is None else "= ?"
-        conditions.append(
-            f"AND data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
-            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
-        )
-        parameters += [table_id, index, *([] if value is None else [value])]
+    condition, parameters = of_partition(table_id, values)
     rows = database.rows(
-        f"SELECT data_file_id, path, record_count, begin_snapshot FROM {spec.DATA_FILE} "
-        f"WHERE table_id = ? AND end_snapshot IS NULL AND partition_id = ? {' '.join(conditions)} "
-        "ORDER BY data_file_id",
-        parameters,
+        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot FROM {spec.DATA_FILE} f "
+        f"WHERE {condition} AND f.end_snapshot IS NULL AND f.partition_id = ? ORDER BY f.data_file_id",
+        [*parameters, partition_id],
     )
     return [PartitionFile(*row) for row in rows]
 
@@ -50,12 +41,7 @@ def all_partition_files(
     database: CatalogDatabase, table_id: int, partition_id: int, keys: int
 ) -> dict[tuple[str | None, ...], list[PartitionFile]]:
     """The live data files of every partition of a partitioning with `keys` keys, by the partition's values."""
-    values = ", ".join(f"p{key}.partition_value" for key in range(keys))
-    joins = " ".join(
-        f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "
-        f"AND p{key}.table_id = f.table_id AND p{key}.partition_key_index = {key}"
-        for key in range(keys)
-    )
+    values, joins = values_of_files(keys)
     files: dict[tuple[str | None, ...], list[PartitionFile]] = {}
     for file_id, path, rows, begin, *texts in database.rows(
         f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {values} "
@@ -65,3 +51,33 @@ def all_partition_files(
     ):
         files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
     return files
+
+
+def of_partition(table_id: int, values: Sequence[str | None]) -> tuple[str, list[object]]:
+    """The condition for the data files `f` of a partition, under any partitioning, with its parameters.
+
+    Args:
+        table_id: of the table.
+        values: of the partition, as texts of the catalog, in the order of the partitioning's keys.
+    """
+    conditions: list[str] = ["f.table_id = ?"]
+    parameters: list[object] = [table_id]
+    for index, value in enumerate(values):
+        compared = "IS NULL" if value is None else "= ?"
+        conditions.append(
+            f"f.data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
+            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
+        )
+        parameters += [table_id, index, *([] if value is None else [value])]
+    return " AND ".join(conditions), parameters
+
+
+def values_of_files(keys: int) -> tuple[str, str]:
+    """The columns of the partition values of the data files `f`, and the joins that give them."""
+    columns = ", ".join(f"p{key}.partition_value" for key in range(keys))
+    joins = " ".join(
+        f"JOIN {spec.FILE_PARTITION_VALUE} p{key} ON p{key}.data_file_id = f.data_file_id "
+        f"AND p{key}.table_id = f.table_id AND p{key}.partition_key_index = {key}"
+        for key in range(keys)
+    )
+    return columns, joins

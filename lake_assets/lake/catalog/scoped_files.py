@@ -7,8 +7,10 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
-from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder, read_partitioning
+from lake_assets.lake.catalog.partition_files import of_partition, values_of_files
+from lake_assets.lake.catalog.table import key_values, read_folder, read_partitioning
 from lake_assets.lake.catalog.table_files import CatalogFile, Deletes
+from lake_assets.lake.catalog.whole_files import refuse_other_rows
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -76,7 +78,7 @@ def scoped_files(
     """
     table_id, path, is_relative = read_folder(database, name)
     partitioning = read_partitioning(database, table_id)
-    _refuse_other_rows(database, table_id, partitioning)
+    refuse_other_rows(database, table_id, partitioning, also_ended=True)
     folder = (data_path(session.config) if is_relative else "") + path
     wanted = {tuple(key_values(partitioning, partition)): partition for partition in partitions}
     if len(wanted) > SINGLY:
@@ -112,19 +114,11 @@ def _since(since: int | None) -> tuple[str, list[object]]:
 
 
 def _of_one(database: CatalogDatabase, table_id: int, values: Sequence[str | None], since: int | None) -> list[Row]:
-    condition, moments = _since(since)
-    conditions, parameters = [condition], [table_id, *moments]
-    for index, value in enumerate(values):
-        compared = "IS NULL" if value is None else "= ?"
-        conditions.append(
-            f"f.data_file_id IN (SELECT data_file_id FROM {spec.FILE_PARTITION_VALUE} "
-            f"WHERE table_id = ? AND partition_key_index = ? AND partition_value {compared})"
-        )
-        parameters += [table_id, index, *([] if value is None else [value])]
+    condition, parameters = of_partition(table_id, values)
+    moment, moments = _since(since)
     return database.rows(
-        f"SELECT {_COLUMNS} FROM {spec.DATA_FILE} f WHERE f.table_id = ? AND {' AND '.join(conditions)} "
-        "ORDER BY f.data_file_id",
-        parameters,
+        f"SELECT {_COLUMNS} FROM {spec.DATA_FILE} f WHERE {condition} AND {moment} ORDER BY f.data_file_id",
+        [*parameters, *moments],
     )
 
 
@@ -132,32 +126,13 @@ def _of_table(
     database: CatalogDatabase, table_id: int, keys: int, since: int | None
 ) -> Iterator[tuple[tuple[str | None, ...], Row]]:
     condition, moments = _since(since)
-    values = ", ".join(f"p{key}.partition_value" for key in range(keys))
-    joins = " ".join(
-        f"JOIN {spec.FILE_PARTITION_VALUE} p{key} "
-        f"ON p{key}.data_file_id = f.data_file_id AND p{key}.partition_key_index = {key}"
-        for key in range(keys)
-    )
+    values, joins = values_of_files(keys)
     for row in database.rows(
         f"SELECT {values}, {_COLUMNS} FROM {spec.DATA_FILE} f {joins} WHERE f.table_id = ? AND {condition} "
         "ORDER BY f.data_file_id",
         [table_id, *moments],
     ):
         yield row[:keys], row[keys:]
-
-
-def _refuse_other_rows(database: CatalogDatabase, table_id: int, partitioning: Partitioning) -> None:
-    if database.rows(
-        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
-        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
-        [table_id, partitioning.partition_id],
-    ):
-        raise NotDirectError("the table has files of another partitioning")
-    for (inlined,) in database.rows(
-        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]
-    ):
-        if database.rows(f"SELECT 1 FROM {identifier(inlined)} LIMIT 1"):
-            raise NotDirectError("the table has inlined rows")
 
 
 def _refuse_inlined_deletes(database: CatalogDatabase, table_id: int, file_ids: Sequence[int]) -> None:

@@ -17,22 +17,39 @@ def whole_files(
     Raises:
         NotDirectError: the partition may have rows in other files, or deleted rows.
     """
-    if database.rows(
-        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
-        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
-        [table.table_id, partitioning.partition_id],
-    ):
-        raise NotDirectError("the table has files of another partitioning")
-    ended = database.version.end_snapshot
-    for (inlined_table,) in database.rows(
-        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table.table_id]
-    ):
-        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} WHERE {ended} IS NULL LIMIT 1"):
-            raise NotDirectError("the table has inlined rows")
+    refuse_other_rows(database, table.table_id, partitioning)
     found = partition_files(database, table.table_id, partitioning.partition_id, values)
     files = {file.file_id: file.rows for file in found}
     refuse_deletes(database, table, set(files))
     return files
+
+
+def refuse_other_rows(
+    database: CatalogDatabase, table_id: int, partitioning: Partitioning, *, also_ended: bool = False
+) -> None:
+    """Refuse a table with rows outside the files of its present partitioning.
+
+    Args:
+        database: the catalog.
+        table_id: of the table.
+        partitioning: the present one.
+        also_ended: refuse inlined rows that only earlier snapshots have, too.
+
+    Raises:
+        NotDirectError: the table has live files of another partitioning, or inlined rows.
+    """
+    if database.rows(
+        f"SELECT 1 FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL "
+        "AND (partition_id IS NULL OR partition_id <> ?) LIMIT 1",
+        [table_id, partitioning.partition_id],
+    ):
+        raise NotDirectError("the table has files of another partitioning")
+    condition = "" if also_ended else f"WHERE {database.version.end_snapshot} IS NULL "
+    for (inlined_table,) in database.rows(
+        f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]
+    ):
+        if database.rows(f"SELECT 1 FROM {identifier(inlined_table)} {condition}LIMIT 1"):
+            raise NotDirectError("the table has inlined rows")
 
 
 def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection[int]) -> None:
