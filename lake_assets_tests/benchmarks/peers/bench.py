@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from lake_assets_tests.benchmarks.peers.compare import Digest, Landed, difference, digest
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
@@ -12,6 +13,8 @@ from lake_assets_tests.benchmarks.peers.results import Failure
 
 CALL = 900.0  # seconds that any call may take
 LONGEST = 300  # characters of an error that the results keep
+
+Result = TypeVar("Result")
 
 
 class DifferentRowsError(Exception):
@@ -79,6 +82,18 @@ class Bench:
         self.failures = {}
         self.expected = None
         yield self.failures
+
+    def each(
+        self, names: Sequence[str], measure: Callable[[str], Result], describe: Callable[[Result], str]
+    ) -> dict[str, Result | Failure]:
+        """Measure each peer by itself, one after the other; a peer that fails has its error as the result."""
+        results: dict[str, Result | Failure] = {}
+        for name in names:
+            with self.surviving(name):
+                found = measure(name)
+                results[name] = found
+                self.say(f"  {name}: {describe(found)}")
+        return results | self.failures
 
     def remaining(self, names: Sequence[str]) -> list[str]:
         """The peers that have not failed in this part."""

@@ -31,19 +31,18 @@ def files(
         rounds: timed refreshes of each.
         landed_files: objects of the refreshed partition, of 1,000 rows.
     """
-    results: dict[str, ManyFiles] = {}
-    with bench.part(f"files: one refresh in a table of {count:,} files") as failures:
+
+    def describe(found: ManyFiles) -> str:
+        return (
+            f"{found.few.median:.2f} s, with {count:,} files {found.many.median:.2f} s;"
+            f" adding them took {found.fill:.0f} s"
+        )
+
+    with bench.part(f"files: one refresh in a table of {count:,} files"):
         landed = Landed(bench.folder / "landing-files", RETAIL)
         land_partition(landed.folder, PARTITION, landed_files, 1000)
         added = many_files(bench.folder / "landing-many-files", count)
-        for name in names:
-            with bench.surviving(name):
-                results[name] = found = _files(bench, name, landed, added, rounds)
-                bench.say(
-                    f"  {name}: {found.few.median:.2f} s, with {count:,} files {found.many.median:.2f} s;"
-                    f" adding them took {found.fill:.0f} s"
-                )
-        return {name: failures.get(name) or results[name] for name in names}
+        return bench.each(names, lambda name: _files(bench, name, landed, added, rounds), describe)
 
 
 def _files(bench: Bench, name: str, landed: Landed, added: ManyLanded, rounds: int) -> ManyFiles:
@@ -73,18 +72,16 @@ def backfill(bench: Bench, names: Sequence[str], days: int | None, limit: float)
         days: of the year; None: all.
         limit: seconds, after which no partition is begun.
     """
-    results: dict[str, Backfill] = {}
-    with bench.part("backfill") as failures:
+
+    def describe(found: Backfill) -> str:
+        at_once = found.why_not if found.at_once is None else f"{found.at_once:.1f} s"
+        return (
+            f"{found.each:,} of {found.partitions:,} partitions in {found.each_seconds:.1f} s; in one commit: {at_once}"
+        )
+
+    with bench.part("backfill"):
         landed, partitions = landed_flights(bench.folder / f"landing-flights-{days or 365}", days)
-        for name in names:
-            with bench.surviving(name):
-                results[name] = found = _backfill(bench, name, landed, partitions, limit)
-                at_once = found.why_not if found.at_once is None else f"{found.at_once:.1f} s"
-                bench.say(
-                    f"  {name}: {found.each:,} of {found.partitions:,} partitions in {found.each_seconds:.1f} s;"
-                    f" in one commit: {at_once}"
-                )
-        return {name: failures.get(name) or results[name] for name in names}
+        return bench.each(names, lambda name: _backfill(bench, name, landed, partitions, limit), describe)
 
 
 def _backfill(bench: Bench, name: str, landed: Landed, partitions: Sequence[Values], limit: float) -> Backfill:

@@ -16,18 +16,17 @@ FILES, ROWS = 20, 1000
 
 def readers(bench: Bench, names: Sequence[str], seconds: float) -> Mapping[str, Readers | Failure]:
     """Each peer in turn: one process refreshes a partition by the same rows, another counts them all the time."""
-    results: dict[str, Readers] = {}
-    with bench.part(f"readers: one beside refreshes, for {seconds:g} s") as failures:
+
+    def describe(found: Readers) -> str:
+        return (
+            f"{found.reads} reads beside {found.refreshes} refreshes, {found.others} of other numbers of rows,"
+            f" {found.failed} failed"
+        )
+
+    with bench.part(f"readers: one beside refreshes, for {seconds:g} s"):
         landed = Landed(bench.folder / "landing-readers", RETAIL)
         land_partition(landed.folder, PARTITION, FILES, ROWS)
-        for name in names:
-            with bench.surviving(name):
-                results[name] = found = _readers(bench, name, landed, seconds)
-                bench.say(
-                    f"  {name}: {found.reads} reads beside {found.refreshes} refreshes, {found.others} of other numbers"
-                    f" of rows, {found.failed} failed"
-                )
-        return {name: failures.get(name) or results[name] for name in names}
+        return bench.each(names, lambda name: _readers(bench, name, landed, seconds), describe)
 
 
 def _readers(bench: Bench, name: str, landed: Landed, seconds: float) -> Readers:

@@ -44,16 +44,13 @@ def writers(bench: Bench, names: Sequence[str], rounds: int, count: int = WRITER
     A refresh that fails is repeated by the benchmark, beside what the peer itself repeats. At the end the table is
     compared with the landing zone, so a commit that was reported and lost, or made twice, is a difference.
     """
-    results: dict[str, Writers] = {}
-    with bench.part(f"writers: {count} processes, {2 * rounds} refreshes each") as failures:
-        for name in names:
-            with bench.surviving(name):
-                results[name] = found = _writers(bench, name, rounds, count)
-                bench.say(
-                    f"  {name}: {found.rate:.1f} commits a second, {found.retries} retries, {found.refused} refused"
-                    f"{', ' + found.difference if found.difference else ''}"
-                )
-        return {name: failures.get(name) or results[name] for name in names}
+
+    def describe(found: Writers) -> str:
+        difference = f", {found.difference}" if found.difference else ""
+        return f"{found.rate:.1f} commits a second, {found.retries} retries, {found.refused} refused{difference}"
+
+    with bench.part(f"writers: {count} processes, {2 * rounds} refreshes each"):
+        return bench.each(names, lambda name: _writers(bench, name, rounds, count), describe)
 
 
 def _writers(bench: Bench, name: str, rounds: int, count: int) -> Writers:
