@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -12,63 +11,20 @@ from lake_assets.checks.result import CheckResult
 from lake_assets.checks.run import Checkup
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.storage.store import LandedObject, Store
+from lake_assets_tests.orchestration.check_runs import (
+    BOTH,
+    PARTITIONS,
+    POSITIVE,
+    SALES,
+    evaluations_of,
+    materialized,
+    run,
+)
 from lake_assets_tests.orchestration.test_definitions import write_config
 from lake_assets_tests.world import NW, SW, World, sales
 
-PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
-POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0"}
-
 pytestmark = pytest.mark.usefixtures("spark")
-
-
-def run(world: World, selection: dg.AssetSelection, *downstream: dg.AssetsDefinition, **options: Any) -> Any:
-    """One run of the implicit job over a selection, as the UI starts it."""
-    world.options = {"partitions": PARTITIONS} | world.options
-    own = build_definitions(world.config, pyspark_resource(world.config.spark))
-    definitions = dg.Definitions.merge(own, dg.Definitions(assets=list(downstream)))
-    repository = definitions.get_repository_def()
-    job = repository.get_implicit_global_asset_job_def().get_subset(
-        asset_selection=set(selection.resolve(repository.asset_graph)),
-        asset_check_selection=selection.resolve_checks(repository.asset_graph),
-    )
-    return job.execute_in_process(raise_on_error=False, **options)
-
-
-SALES = dg.AssetSelection.assets("sales")
-BOTH = {  # as a schedule asks for them
-    "tags": {
-        "dagster/asset_partition_range_start": "2026-02-11|NW",
-        "dagster/asset_partition_range_end": "2026-02-11|SW",
-    },
-    "run_config": {"ops": {"sales": {"config": {"landed_only": True}}}},
-}
-
-
-def evaluations_of(result: Any) -> dict[str, dg.AssetCheckEvaluation]:
-    """The evaluation of each check; of a check of partitions, that of the one partition that was looked at."""
-    found: dict[str, dg.AssetCheckEvaluation] = {}
-    for evaluation in result.get_asset_check_evaluations():
-        if evaluation.partition is not None or evaluation.check_name not in found:
-            found[evaluation.check_name] = evaluation
-    return found
-
-
-def latest(instance: dg.DagsterInstance, name: str) -> dict[str | None, str]:
-    """How each partition stands in Dagster by a check's newest result; under None, the check as a whole."""
-    key = dg.AssetCheckKey(dg.AssetKey("sales"), name)
-    infos = instance.event_log_storage.get_asset_check_partition_info([key])
-    return {info.partition_key: info.latest_execution_status.value for info in infos}
-
-
-def materialized(result: Any) -> set[tuple[str, str | None]]:
-    """Asset and partition of each materialization."""
-    events = [event.materialization for event in result.get_asset_materialization_events()]
-    values = {(event.asset_key.to_user_string(), event.partition) for event in events}
-    assert len(values) == len(events)
-    return values
 
 
 def test_a_refresh_is_followed_by_the_checks_of_its_partition(local_world: World) -> None:
@@ -229,49 +185,6 @@ def test_a_check_that_breaks_leaves_the_failure_as_it_is(
     assert "nobody foresaw this" in capfd.readouterr().err
 
 
-def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world: World) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE, "blocking": ["positive"]}}
-    local_world.land(NW, sales(-1))
-    local_world.land(SW, sales(1))
-    key = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        nw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
-        sw = run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW")
-        newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
-        of_each = latest(instance, "positive")
-        infos = instance.event_log_storage.get_asset_check_partition_info([key])
-
-    assert (nw.success, sw.success) == (False, True)
-    # Dagster shows only results of the newest materialization.
-    assert all(info.is_current for info in infos if info.partition_key)
-    assert of_each == {"2026-02-11|NW": "FAILED", "2026-02-11|SW": "SUCCEEDED", None: "FAILED"}
-    # The result that Dagster's overview shows.
-    assert newest.status.value == "FAILED"
-    assert newest.evaluation is not None
-    assert newest.evaluation.description == "The newest result of 1 partitions is a failure."
-    assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
-
-
-def test_a_failed_partition_is_repaired_by_checks_alone(local_world: World) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE}}
-    local_world.land(NW, sales(-1))
-    positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW")
-        before = latest(instance, "positive")
-        run(local_world, positive, instance=instance)
-        still = latest(instance, "positive")
-        with local_world.stream.lake.open() as lake:
-            lake.rows("UPDATE lake.sales SET total = 1")
-        run(local_world, positive, instance=instance)
-        after = latest(instance, "positive")
-
-    assert before == still == {"2026-02-11|NW": "FAILED", None: "FAILED"}
-    assert after == {"2026-02-11|NW": "SUCCEEDED", None: "SUCCEEDED"}
-
-
 def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World) -> None:
     local_world.options = {"checks": {"sql": POSITIVE}}
     for text in (NW, SW):
@@ -283,92 +196,6 @@ def test_checks_of_partitions_cover_the_partitions_of_the_run(local_world: World
 
     values = {e.partition: e.passed for e in result.get_asset_check_evaluations()}
     assert values == {"2026-02-11|SW": False, None: False}
-
-
-def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:
-    local_world.land(NW, sales(1))
-    local_world.land(SW, b"no Parquet")
-
-    result = run(local_world, SALES, **BOTH)
-
-    evaluations = [e for e in result.get_asset_check_evaluations() if e.check_name == "landing_zone"]
-    values = {e.partition: e.passed for e in evaluations}
-    assert values == {"2026-02-11|NW": True, "2026-02-11|SW": False, None: False}
-    (wrong,) = (e for e in evaluations if e.partition == "2026-02-11|SW")
-    assert wrong.severity == dg.AssetCheckSeverity.WARN
-    assert wrong.description == "The run did not commit the partition; refresh it."
-    assert "region=SW" in str(wrong.metadata["named"].value)  # the error, which names the object
-
-
-@pytest.mark.parametrize("skipped", [[], ["landing_zone"]])
-def test_a_run_of_which_one_partition_failed_can_be_re_executed_from_there(
-    local_world: World, skipped: list[str]
-) -> None:
-    local_world.options = {"checks": {"skip": skipped}}
-    local_world.land(NW, sales(1))
-    local_world.land(SW, b"no Parquet")
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = run(local_world, SALES, instance=instance, **BOTH)
-        record = instance.get_run_by_id(result.run_id)
-        assert record is not None
-        assert record.execution_plan_snapshot_id is not None
-        plan = instance.get_execution_plan_snapshot(record.execution_plan_snapshot_id)
-        assets, _ = instance.run_domain.get_keys_to_reexecute(result.run_id, plan)
-
-    # Dagster asks which assets the run materialized, and one of the two partitions was.
-    assert assets == {dg.AssetKey("sales")}
-    messages = {e.partition for e in result.get_asset_check_evaluations() if e.blocking and not e.passed}
-    assert messages == {"2026-02-11|SW"}
-
-
-def test_partitions_that_a_failed_run_did_not_check_keep_their_results(local_world: World) -> None:
-    local_world.options = {"checks": {"sql": POSITIVE}}
-    local_world.land(NW, sales(1))
-    local_world.land(SW, sales(-1))
-    with dg.DagsterInstance.ephemeral() as instance:
-        first = run(local_world, SALES, instance=instance, **BOTH)
-        local_world.land(SW, b"no Parquet", "bad.parquet")
-        second = run(local_world, SALES, instance=instance, **BOTH)
-        of_each = latest(instance, "positive")
-
-    assert (first.success, second.success) == (True, False)
-    assert of_each == {"2026-02-11|NW": "SUCCEEDED", "2026-02-11|SW": "FAILED", None: "FAILED"}
-    (again,) = (
-        e for e in second.get_asset_check_evaluations() if (e.check_name, e.partition) == ("positive", "2026-02-11|SW")
-    )
-    assert again.metadata["result_of_run"].value == first.run_id
-
-
-def test_a_failure_of_the_whole_table_stays_until_its_partition_is_refreshed(local_world: World) -> None:
-    for text in (NW, SW):
-        local_world.land(text, sales(1))
-        local_world.ingest(text)
-    (missing,) = (key for key in local_world.data_files() if "region=SW" in key)
-    Store(local_world.config.lakes["test"].own_storage).delete((missing,))
-    data_files = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "data_files"))
-    force = {"ops": {"sales": {"config": {"force": True}}}}
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        audited = run(local_world, data_files, instance=instance)
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|NW", run_config=force)
-        kept = latest_result(instance, "data_files")
-        run(local_world, SALES, instance=instance, partition_key="2026-02-11|SW", run_config=force)
-        repaired = latest_result(instance, "data_files")
-
-    assert not kept.passed
-    assert missing in str(kept.metadata["named"].value)
-    assert kept.metadata["result_of_run"].value == audited.run_id
-    assert kept.metadata["failing_partitions"].value == [["SW", "2026-02-11"]]
-    assert repaired.passed
-
-
-def latest_result(instance: dg.DagsterInstance, name: str) -> dg.AssetCheckEvaluation:
-    """The newest result of a check."""
-    key = dg.AssetCheckKey(dg.AssetKey("sales"), name)
-    newest = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key].evaluation
-    assert newest is not None
-    return newest
 
 
 def test_the_checks_of_a_run_take_what_its_ingest_listed(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:

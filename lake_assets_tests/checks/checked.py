@@ -1,0 +1,46 @@
+"""A lake to check, and shorter calls of its checks."""
+
+from lake_assets.checks.result import CheckResult, Scope
+from lake_assets.checks.run import Checkup, run_check
+from lake_assets.ingest.api import ingest_all
+from lake_assets.layout.partition import Partition
+from lake_assets_tests.world import NW, SW, World, sales
+
+NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
+
+
+def fill(world: World) -> World:
+    """Two partitions, one of them ingested twice."""
+    world.options = {"checks": {"sql": {"positive": "SELECT * FROM refreshed WHERE total <= 0"}}}
+    world.land(NW, sales(1, 2))
+    world.land(SW, sales(3))
+    partitions = [world.partition(text) for text in (NW, SW)]
+    outcomes = list(ingest_all(world.stream, partitions, world.sessions, run_id="first"))
+    assert [outcome.error for outcome in outcomes] == [None, None]
+    world.land(NW, sales(4), "later.parquet")
+    world.ingest(NW, run_id="second")
+    return world
+
+
+def check(world: World, name: str, scope: Scope = Scope()) -> CheckResult:  # noqa: B008 - frozen
+    return run_check(world.stream, name, scope)
+
+
+def by_partition(world: World, name: str, scope: Scope) -> dict[Partition, bool]:
+    """Whether the check of each partition passed."""
+    results = Checkup(world.stream, [name], scope, by_partition=True).by_partition(name)
+    return {partition: result.passed for partition, result in results.items()}
+
+
+def sql(world: World, *statements: str) -> None:
+    """A change of the lake by another client."""
+    with world.stream.lake.open() as lake:
+        for statement in statements:
+            lake.rows(statement)
+
+
+def live_files(world: World, text: str) -> list[str]:
+    """The keys of a partition's files in the newest snapshot."""
+    files = [uri for (uri,) in world.query("SELECT data_file FROM ducklake_list_files('lake', 'sales')")]
+    keys = [uri.removeprefix(f"{world.storage['path']}/") for uri in files]
+    return [key for key in keys if world.partition(text).path in key]
