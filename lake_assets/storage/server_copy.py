@@ -161,23 +161,32 @@ def copy_in_gcs(
 
 
 def _google_token(storage: GcsStorage) -> str | None:
-    """A token for a minute's work; None without google-auth, which is an extra, or without credentials."""
+    """A token that is valid for some minutes; None without google-auth, which is an extra, or without credentials."""
     try:
-        import google.auth  # noqa: PLC0415 - an extra
-        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415
+        from google.auth.exceptions import GoogleAuthError  # noqa: PLC0415 - an extra
         from google.auth.transport.requests import Request  # noqa: PLC0415
     except ImportError:
         return None
     try:
-        if storage.service_account is None:
-            credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
-        else:
-            load = google.auth.load_credentials_from_file
-            credentials, _ = load(storage.service_account, scopes=[_GOOGLE_SCOPE])  # type: ignore[no-untyped-call]
-        credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        credentials = _google_credentials(storage)
+        if not credentials.valid:
+            credentials.refresh(Request())
     except (OSError, ValueError, GoogleAuthError):
         return None  # the clients that copy bytes say what is wrong
     return str(credentials.token)
+
+
+@lru_cache(maxsize=8)
+def _google_credentials(storage: GcsStorage) -> Any:  # noqa: ANN401 - google-auth has no types
+    """The credentials of a storage; kept, because each new token is a request."""
+    import google.auth  # noqa: PLC0415 - an extra
+
+    if storage.service_account is None:
+        credentials, _ = google.auth.default(scopes=[_GOOGLE_SCOPE])
+    else:
+        load = google.auth.load_credentials_from_file
+        credentials, _ = load(storage.service_account, scopes=[_GOOGLE_SCOPE])  # type: ignore[no-untyped-call]
+    return credentials
 
 
 class _FailedError(Exception):

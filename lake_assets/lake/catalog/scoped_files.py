@@ -95,7 +95,7 @@ def scoped_files(
         uri = (folder if is_below else "") + file_path
         rows, size, begin, end, partitioning_id = figures
         files[partition].append(CatalogFile(file_id, uri, rows, size, begin, end, partitioning_id, {}))
-    ids = [file.file_id for of_partition in files.values() for file in of_partition]
+    ids = [file.file_id for found_files in files.values() for file in found_files]
     _refuse_inlined_deletes(database, table_id, ids)
     return ScopedFiles(files, _deletes(database, ids))
 

@@ -8,6 +8,8 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
 from lake_assets.lake.catalog.partition_files import partition_files
 from lake_assets.lake.catalog.table import Partitioning, Table
 
+_FEW = 500  # ids in one statement; for more files, the deletes of all files are read
+
 
 def whole_files(
     database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
@@ -58,14 +60,15 @@ def refuse_deletes(database: CatalogDatabase, table: Table, file_ids: Collection
     Raises:
         NotDirectError: rows were deleted from one of them.
     """
-    deleted_from = {
-        file_id
-        for (file_id,) in database.rows(
-            f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL",
-            [table.table_id],
-        )
-    }
-    if deleted_from.intersection(file_ids) or _has_inlined_deletes(database, table):
+    if not file_ids:
+        return
+    ids = sorted(file_ids) if len(file_ids) <= _FEW else []
+    among = f" AND data_file_id IN ({', '.join('?' for _ in ids)})" if ids else ""
+    rows = database.rows(
+        f"SELECT data_file_id FROM {spec.DELETE_FILE} WHERE table_id = ? AND end_snapshot IS NULL{among}",
+        [table.table_id, *ids],
+    )
+    if any(file_id in file_ids for (file_id,) in rows) or _has_inlined_deletes(database, table):
         raise NotDirectError("rows were deleted from files of the table")
 
 
