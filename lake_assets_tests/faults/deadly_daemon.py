@@ -1,0 +1,73 @@
+"""A daemon of Spark's Python workers: the second copy of a worker kills the whole run, with no chance to clean up.
+
+The setting `spark.python.daemon.module` has this module. The driver is the leader of the run's session of processes.
+The environment variable LAKE_ASSETS_DEATH says how the second copy is made, and where it ends.
+"""
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import psutil
+from pyspark import daemon
+
+from lake_assets.storage import copying, server_copy
+
+VARIABLE = "LAKE_ASSETS_DEATH"
+PART = 5 * 2**20  # bytes; the least of S3
+
+_ONE_BY_ONE = threading.Lock()
+
+
+def kill_run() -> NoReturn:
+    """Kill the driver, the JVM, the daemon and its workers, of which this process is one."""
+    driver = psutil.Process(os.getsid(0))
+    for process in (driver, *driver.children(recursive=True)):
+        if process.pid != os.getpid():
+            process.kill()
+    os.kill(os.getpid(), 9)
+    raise AssertionError
+
+
+def second(first: Callable[..., Any], then: Callable[..., Any]) -> Callable[..., Any]:
+    """The first call of a process does the one thing, and the second one the other, and kills the run."""
+    calls = itertools.count()
+
+    def call(*args: Any, **options: Any) -> Any:
+        with _ONE_BY_ONE:
+            if next(calls) == 0:
+                return first(*args, **options)
+            then(*args, **options)
+            kill_run()
+
+    return call
+
+
+def half(file: int, target: int, size: int) -> None:
+    """Fill the file with the first half of the bytes."""
+    os.sendfile(target, file, 0, size // 2)
+
+
+def unfinished(s3: Any, *arguments: Any) -> None:
+    """Copy all parts of an object without completing the upload."""
+    s3.complete_multipart_upload = lambda **_: kill_run()
+    copy_parts(s3, *arguments)
+
+
+copy_parts = server_copy._copy_parts
+
+if __name__ == "__main__":
+    module: Any = copying
+    match os.environ[VARIABLE]:
+        case "bytes":
+            module._fill = second(module._fill, half)
+        case "link":
+            module._links = second(module._links, module._links)
+        case "store":
+            module.copy_in_s3 = second(module.copy_in_s3, module.copy_in_s3)
+        case "parts":
+            server_copy.WHOLE = server_copy.PART = PART
+            server_copy._copy_parts = second(copy_parts, unfinished)
+    daemon.manager()
