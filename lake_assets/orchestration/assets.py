@@ -20,6 +20,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import IngestResult, Outcome, is_interrupt, passing_on_interrupts
+from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration import handover
 from lake_assets.orchestration.checks import (
@@ -31,7 +32,6 @@ from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PART
 from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.metadata import (
     Metadata,
-    PartitionView,
     materialization_metadata,
     view_partition,
 )

@@ -9,13 +9,12 @@ import datetime as dt
 import json
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import dagster as dg
 
 from lake_assets.ingest.partition_run import IngestResult
-from lake_assets.lake.catalog.preview import preview_of_files
+from lake_assets.lake.catalog.preview import PartitionView, view_of_files
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession, TableName
@@ -45,19 +44,6 @@ def definition_metadata(stream: OpenStream) -> Metadata:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionView:
-    """A partition in the lake: its table's columns, its number of rows, and the first rows as text."""
-
-    columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
-    rows: int
-    preview: tuple[tuple[str | None, ...], ...] | None  # None: not read
-
-    def without_preview(self, rows: int | None) -> "PartitionView | None":
-        """The view of another partition of the same table, of which only the number of rows is known."""
-        return None if rows is None else PartitionView(self.columns, rows, None)
-
-
 def view_partition(
     session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
 ) -> PartitionView | None:
@@ -75,20 +61,27 @@ def view_partition(
     Raises:
         CatalogError: the lake cannot be read.
     """
+    seen = view_of_files(session, table, partition, PREVIEW_ROWS, _PREVIEW_CHARACTERS + 1)
+    if seen is not None and rows is not None:
+        seen = dataclasses.replace(seen, rows=rows)
+    if seen is not None and seen.preview is not None:
+        return seen
     condition, parameters = where(partition)
-    if rows is None:
+    if seen is not None:
+        columns, rows = seen.columns, seen.rows
+    else:
         if not session.exists(table):
             return None
-        ((rows,),) = session.rows(f"SELECT count(*) FROM {table.sql} WHERE {condition}", parameters)  # noqa: S608
-    columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
-    preview = preview_of_files(session, table, partition, columns, PREVIEW_ROWS, _PREVIEW_CHARACTERS + 1)
-    if preview is None:
-        # DuckDB casts and cuts: any type has a text, and long values are not fetched.
-        preview = session.rows(
-            f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
-            f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
-            parameters,
-        )
+        columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
+        if rows is None:
+            query = f"SELECT count(*) FROM {table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+            ((rows,),) = session.rows(query, parameters)
+    # DuckDB casts and cuts: any type has a text, and long values are not fetched.
+    preview = session.rows(
+        f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
+        f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
+        parameters,
+    )
     return PartitionView(columns, rows, tuple(preview))
 
 

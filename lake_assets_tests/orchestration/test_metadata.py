@@ -3,10 +3,10 @@ import datetime as dt
 import dagster as dg
 import pytest
 
+from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.metadata import (
-    PartitionView,
     markdown,
     preview_markdown,
     table_schema,

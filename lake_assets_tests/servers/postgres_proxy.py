@@ -79,13 +79,14 @@ def _accept(listener: socket.socket, server: PostgresServer, proxy: PostgresProx
 
 
 def _pump(reader: socket.socket, writer: socket.socket, proxy: PostgresProxy, link: _Link, from_client: bool) -> None:
-    """Pass bytes on, and note each whole message."""
+    """Note each whole message, and pass bytes on."""
     pending, is_started = bytearray(), not from_client
     with suppress(OSError):
         while data := reader.recv(65536):
-            writer.sendall(data)
             pending += data
+            # A statement is noted before the server has it: its rows are those of the newest statement.
             is_started = _note(pending, proxy, link, from_client, is_started)
+            writer.sendall(data)
     for end in (reader, writer):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

@@ -1,66 +1,104 @@
-"""The first rows of a partition, read from its own data files.
+"""What a user sees of a partition: its table's columns, its number of rows, and the first rows of its data files.
 
-A query of the table would find these files too, but on a SQLite catalog DuckLake reads the statistics of all files of
-the table for it.
+A query of the table would find these too. But DuckDB would attach the lake for it, and DuckLake reads the statistics of
+all files of the table for a query with conditions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.errors import CatalogError
-from lake_assets.lake.catalog.database import NotDirectError, Row, catalog_reading
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.described import column_types
 from lake_assets.lake.catalog.history import columns_since
 from lake_assets.lake.catalog.scoped_files import scoped_files
-from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.table import read_columns, read_folder
 from lake_assets.lake.catalog.table_files import CatalogFile
+from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
 
-def preview_of_files(
-    session: LakeSession,
-    table: TableName,
-    partition: Partition,
-    columns: Sequence[tuple[str, str]],
-    rows: int,
-    characters: int,
-) -> list[Row] | None:
-    """The first rows of a partition as texts, in the order of the columns.
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition in the lake."""
+
+    columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
+    rows: int
+    preview: tuple[tuple[str | None, ...], ...] | None  # the first rows as texts; None: not read
+
+    def without_preview(self, rows: int | None) -> "PartitionView | None":
+        """The view of another partition of the same table, of which only the number of rows is known."""
+        return None if rows is None else PartitionView(self.columns, rows, None)
+
+
+def view_of_files(
+    session: LakeSession, table: TableName, partition: Partition, rows: int, characters: int
+) -> PartitionView | None:
+    """A partition as the catalog's own tables describe it; DuckDB does not attach the lake.
 
     Args:
         session: the open lake.
         table: of the partition.
         partition: its values are those of its columns, whether the files have these or not.
-        columns: names and DuckDB types of the table's columns, in their order.
-        rows: at most.
-        characters: of one value at most.
+        rows: of the preview, at most.
+        characters: of one value of the preview, at most.
 
     Returns:
-        The rows; None if only a query of the table gives them: rows were deleted or inlined, the columns have changed
-        since the files were written, the files lack columns, or the lake accepts rows by INSERT only.
+        The view. Its preview is None if only a query of the table gives it: the columns have changed since the files
+        were written, or the files lack columns. The whole view is None if only queries give it: there is no table, it
+        has columns of unknown types, rows were deleted or inlined, or the lake accepts rows by INSERT only.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
     """
     try:
         with catalog_reading(session) as database:
             files = scoped_files(session, database, table, [partition])
-            live = files.live(partition)
-            if not live or files.deletes:
-                return None
             table_id, *_ = read_folder(database, table)
-            if columns_since(database, table_id, min(file.begin_snapshot for file in live)).changes:
+            types = column_types(read_columns(database, table_id))
+            live = files.live(partition)
+            if types is None or files.deletes:
                 return None
+            oldest = min((file.begin_snapshot for file in live), default=0)
+            has_changed = bool(live and columns_since(database, table_id, oldest).changes)
     except NotDirectError:
         return None
+    columns = _described(session, types)
+    preview = None if has_changed else _preview(session, live, partition, columns, rows, characters)
+    return PartitionView(columns, files.rows(partition), preview)
+
+
+def _described(session: LakeSession, types: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The columns with the names of their types as DuckDB's DESCRIBE writes them."""
+    nulls = ", ".join(f"CAST(NULL AS {sql}) AS {identifier(name)}" for name, sql in types.items())
+    with translated(session.config):
+        described = session.engine.execute(f"DESCRIBE SELECT {nulls}").fetchall()
+    return tuple((name, sql) for name, sql, *_ in described)
+
+
+def _preview(
+    session: LakeSession,
+    files: Sequence[CatalogFile],
+    partition: Partition,
+    columns: Sequence[tuple[str, str]],
+    rows: int,
+    characters: int,
+) -> tuple[tuple[str | None, ...], ...] | None:
+    """The first rows of the files as texts, in the order of the columns."""
+    if not files:
+        return ()
     values = {
         column.name.lower(): None if value is None else str(value)
         for column, value in zip(partition.columns, partition.values, strict=True)
     }
     texts = ", ".join(_text(name, sql, values, characters) for name, sql in columns)
-    uris = [glob_literal(uri) for uri in _first(live, rows)]
+    uris = [glob_literal(uri) for uri in _first(files, rows)]
+    query = f"SELECT {texts} FROM read_parquet(?, hive_partitioning = false) LIMIT {rows}"
     try:
-        return session.rows(
-            f"SELECT {texts} FROM read_parquet(?, hive_partitioning = false) LIMIT {rows}",
-            [uris],
-        )
+        with translated(session.config):
+            return tuple(session.engine.execute(query, [uris]).fetchall())
     except CatalogError:
         return None
 

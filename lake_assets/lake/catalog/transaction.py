@@ -11,6 +11,8 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, R
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
 
+_COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
+
 
 class Transaction:
     """The next snapshot of an open transaction. `finish` must be called last, and once."""
@@ -198,6 +200,7 @@ class Transaction:
             )
         }
         after = self._bounds(table, added, {column_id: bounds for column_id, (_, _, bounds) in before.items()})
+        wider: list[Row] = []
         for column_id, of_column in added.items():
             has_null = _any([column.has_null for column in of_column])
             bounds = after[column_id]
@@ -207,11 +210,7 @@ class Transaction:
                 if had_bounds.least is None:
                     bounds = had_bounds
                 if has_null != had_null or had_nan is not None or bounds != had_bounds:
-                    self._database.execute(
-                        f"UPDATE {spec.TABLE_COLUMN_STATS} SET contains_null = ?, contains_nan = NULL, min_value = ?, "
-                        "max_value = ? WHERE table_id = ? AND column_id = ?",
-                        [has_null, bounds.least, bounds.greatest, table.table_id, column_id],
-                    )
+                    wider.append((column_id, has_null, bounds.least, bounds.greatest))
             elif is_first:
                 # A column that was added to a table with rows has no statistics: the old rows have its default.
                 self._database.insert(
@@ -219,6 +218,23 @@ class Transaction:
                     ("table_id", "column_id", "contains_null", "min_value", "max_value"),
                     [(table.table_id, column_id, has_null, bounds.least, bounds.greatest)],
                 )
+        for start in range(0, len(wider), _COLUMNS_AT_ONCE):
+            self._set_bounds(table, wider[start : start + _COLUMNS_AT_ONCE])
+
+    def _set_bounds(self, table: Table, columns: Sequence[Row]) -> None:
+        """Set the statistics of columns of a table: each has an id, whether it has a NULL, and its bounds."""
+        ids, *values = zip(*columns, strict=True)
+        parameters = [item for of_all in values for pair in zip(ids, of_all, strict=True) for item in pair]
+
+        def by_column(sql: str) -> str:
+            return f"CASE column_id {f'WHEN ? THEN CAST(? AS {sql}) ' * len(columns)}END"
+
+        self._database.execute(
+            f"UPDATE {spec.TABLE_COLUMN_STATS} SET contains_null = {by_column('BOOLEAN')}, contains_nan = NULL, "
+            f"min_value = {by_column('VARCHAR')}, max_value = {by_column('VARCHAR')} "
+            f"WHERE table_id = ? AND column_id IN ({', '.join('?' for _ in ids)})",
+            [*parameters, table.table_id, *ids],
+        )
 
     def _bounds(
         self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], before: Mapping[int, Bounds]

@@ -1,17 +1,19 @@
-"""The preview of a partition from its own files: the rows of a query, or none where only a query has them."""
+"""What a user sees of a partition, by its own files: what queries find, or nothing where only queries find it."""
 
 import pytest
 
-from lake_assets.lake.catalog.preview import preview_of_files
+from lake_assets.lake.catalog.preview import view_of_files
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.world import NW, SW, World, sales
 
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 
+Preview = tuple[tuple[str | None, ...], ...]
 
-def preview(world: World, lake: LakeSession, text: str, rows: int = 10) -> list[tuple[object, ...]] | None:
-    columns = [(name, sql) for name, sql, *_ in lake.rows("DESCRIBE lake.sales")]
-    return preview_of_files(lake, world.stream.table, world.partition(text), columns, rows, 81)
+
+def preview(world: World, lake: LakeSession, text: str, rows: int = 10) -> Preview | None:
+    view = view_of_files(lake, world.stream.table, world.partition(text), rows, 81)
+    return None if view is None else view.preview
 
 
 @pytest.mark.parametrize("text", [NW, NULL])
@@ -22,8 +24,30 @@ def test_the_rows_are_those_of_the_partition(world: World, text: str) -> None:
     region = None if text == NULL else "NW"
 
     with world.stream.lake.open(read_only=True) as lake:
-        assert preview(world, lake, text) == [(str(n), f"{n + 1}.0", region, "2026-02-11") for n in range(3)]
+        view = view_of_files(lake, world.stream.table, world.partition(text), 10, 81)
+        was_attached = lake.is_attached
         assert len(preview(world, lake, text, rows=2) or ()) == 2
+        described = tuple((name, sql) for name, sql, *_ in lake.rows("DESCRIBE lake.sales"))
+
+    assert view is not None
+    assert view.preview == tuple((str(n), f"{n + 1}.0", region, "2026-02-11") for n in range(3))
+    assert (view.columns, view.rows) == (described, 3)
+    assert was_attached == (world.catalog["type"] == "duckdb")
+
+
+def test_the_types_of_columns_have_the_names_that_duckdb_gives_them(local_world: World) -> None:
+    columns = (
+        "d DECIMAL(10, 2), t TIMESTAMPTZ, n TIMESTAMP_NS, u UUID, l DECIMAL(4,1)[], m MAP(VARCHAR, BIGINT), "
+        's STRUCT("a b" TIMESTAMPTZ, c STRUCT(x FLOAT)), "odd ""name""" BLOB, region VARCHAR, date DATE'
+    )
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows(f"CREATE TABLE lake.sales ({columns})")
+        lake.rows("ALTER TABLE lake.sales SET PARTITIONED BY (region, date)")
+        view = view_of_files(lake, local_world.stream.table, local_world.partition(NW), 10, 81)
+        described = tuple((name, sql) for name, sql, *_ in lake.rows("DESCRIBE lake.sales"))
+
+    assert view is not None
+    assert (view.columns, view.rows, view.preview) == (described, 0, ())
 
 
 @pytest.mark.parametrize(
