@@ -13,6 +13,7 @@ from hypothesis import settings
 
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
+from lake_assets_tests.servers.connect import spark_connect
 from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
@@ -47,6 +48,7 @@ __all__ = [
     "s3_proxy",
     "sessions",
     "spark",
+    "spark_connect",
     "stoppable_postgres",
     "strategy",
     "web",
@@ -55,7 +57,7 @@ __all__ = [
 
 
 # What a test that needs a server asks for; of the worlds, the pairs with one of these.
-SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "stoppable_postgres"}
+SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect", "stoppable_postgres"}
 SERVED = {"postgres", "s3", "r2"}
 
 

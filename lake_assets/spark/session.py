@@ -20,6 +20,7 @@ from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
 from lake_assets.spark.python_side import clear_ended, silence
+from lake_assets.spark.remote import check_client, is_local, remote_url
 
 logger = logging.getLogger(__name__)
 
@@ -47,20 +48,25 @@ def spark_config(
 
     Args:
         master: Spark's master URL; a local session when None. A local session tries a failing task
-            `spark.task.maxFailures` times, by default twice.
+            `spark.task.maxFailures` times, by default twice. A Spark Connect server, by the setting `spark.remote` or
+            the environment variable `SPARK_REMOTE`, has its own master, so this is ignored.
         cores: the number of tasks that a local session runs in parallel; all cores of the machine when None.
         app_name: the name of the session.
         settings: the user's Spark settings, which override those of this function.
         transforms: whether streams may have a transform. Without one no row enters the JVM, and a local session's JVM
             compiles with its quick compiler only, which halves the processor time of its start.
     """
-    config = {
-        "spark.app.name": app_name,
-        "spark.master": master or f"local[{cores or '*'}]",
+    sql = {
         "spark.sql.session.timeZone": "UTC",
         # DuckLake registers no INT96 column.
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+    if remote_url(settings or {}):
+        return sql | dict(settings or {})  # a client sets nothing else of a server
+    config = sql | {
+        "spark.app.name": app_name,
+        "spark.master": master or f"local[{cores or '*'}]",
         "spark.python.worker.reuse": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -109,7 +115,7 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
         conf: the settings of the session.
 
     Returns:
-        The Java that will run the driver; None if the driver's JVM runs already.
+        The Java that will run the driver; None if the driver's JVM, or a Spark Connect server, runs already.
 
     Raises:
         SparkUnavailableError: there is no usable Java.
@@ -118,8 +124,9 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
     # A worker with another Python than the driver's lacks packages, or refuses to run.
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    if "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ or "spark.remote" in conf:
-        return None  # spark-submit or a Spark Connect server has started the JVM
+    remote = remote_url(conf)
+    if "PYSPARK_GATEWAY_PORT" in os.environ or (remote and not is_local(remote)):
+        return None
     java = find_java()
     if java.instead_of:
         logger.warning(
@@ -133,15 +140,22 @@ def prepare_environment(conf: Mapping[str, str] | None = None) -> Java | None:
 def start_session(conf: Mapping[str, str]) -> SparkSession:
     """Start the Spark session with these settings, or return the one that runs in this process.
 
+    With the setting `spark.remote` it is a client's session of a Spark Connect server. A process has either such
+    sessions or a classic one.
+
     A session whose JVM has ended is replaced. With the log level OFF, pyspark does not log the errors that it raises.
     The start takes about 6 s, and 4 s with a class archive (see `class_sharing`).
 
     Raises:
-        SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
+        SparkUnavailableError: there is no usable Java, the JVM ended while it started, or no Spark Connect server
+            answers.
     """
     clear_ended()
-    if conf.get(LOG_LEVEL) == "OFF":
+    remote = remote_url(conf)
+    if conf.get(LOG_LEVEL, "OFF" if remote else None) == "OFF":
         silence()
+    if remote:
+        check_client(remote)
     java = prepare_environment(conf)
     builder = SparkSession.builder
     for key, value in conf.items():

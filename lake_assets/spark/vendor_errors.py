@@ -66,7 +66,7 @@ TEXTS = (
         r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ",
         Means.SERVER_LOST,
         "the Spark Connect server ends",
-        "the client of Spark Connect needs grpcio-status, which this package does not install",
+        "the client of Spark Connect tries again for ten minutes before it raises",
     ),
     Text("Trace:", Means.JVM_RAISED, "Python calls a method that the JVM does not have"),
     Text(r"^Exception while sending command\.$", Means.CALL_LOST, "the JVM ends while Python awaits its answer"),

