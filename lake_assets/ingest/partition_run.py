@@ -12,6 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lake_assets.errors import (
+    CatalogLockedError,
     LakeAssetsError,
     ObjectRefusedError,
     SchemaChangedError,
@@ -280,7 +281,9 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     try:
         with stream.lake.open(create=True) as lake:
             create_ledger(lake)
-            record(lake, [run.failed_row() for run in runs])
+            # After a minute in which another process had locked the catalog, one more try is enough.
+            was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
+            record(lake, [run.failed_row() for run in runs], patience=0 if was_locked else None)
     except LakeAssetsError as second:
         for run in runs:
             if run.error is None:

@@ -8,9 +8,11 @@ from typing import Any
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import identifier
-from lake_assets.lake.failures import BUSY
+from lake_assets.lake import failures
 from lake_assets.lake.locks import alone
 from lake_assets.lake.postgres import connect
+
+WRITER_TURN = 5.0  # seconds that SQLite itself retries a write; `retry.under_lock` retries it for longer
 
 
 class Driver:
@@ -50,13 +52,13 @@ class Driver:
         if self._is_busy or self.is_sqlite:
             with (
                 alone(self._lake),
-                closing(self._connect()) as connection,
+                closing(self._connect(writes=writes)) as connection,
                 self._block(connection, writes=writes),
             ):
                 yield connection
             return
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = self._connect(writes=writes)
         self._is_busy = True
         try:
             with self._block(self._connection, writes=writes):
@@ -83,10 +85,11 @@ class Driver:
             with suppress(Exception):  # a lost connection
                 connection.close()
 
-    def _connect(self) -> Any:  # noqa: ANN401 - of the driver
+    def _connect(self, *, writes: bool) -> Any:  # noqa: ANN401 - of the driver
         catalog = self._lake.catalog
         if isinstance(catalog, SqliteCatalog):
-            return sqlite3.connect(catalog.path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+            seconds = min(failures.BUSY, WRITER_TURN) if writes else failures.BUSY
+            return sqlite3.connect(catalog.path, timeout=seconds, isolation_level=None, check_same_thread=False)
         assert isinstance(catalog, PostgresCatalog)  # noqa: S101 - the caller checks
         import psycopg  # noqa: PLC0415 - an extra that only lakes on PostgreSQL need
 

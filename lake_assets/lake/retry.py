@@ -13,12 +13,17 @@ from lake_assets.retrying import Limit, Result, pause_up_to, retry
 
 
 def under_lock(
-    session: LakeSession, work: Callable[[], Result], what: str, find: Callable[[], Result | None] = lambda: None
+    session: LakeSession,
+    work: Callable[[], Result],
+    what: str,
+    find: Callable[[], Result | None] = lambda: None,
+    *,
+    patience: float | None = None,
 ) -> Result:
     """Write to the catalog under the lake's lock, and retry after a conflict with a writer without the lock.
 
     A conflict is retried `commit_retries` times. While another process has locked the catalog, retries go on until
-    `failures.BUSY` seconds have passed.
+    `patience` seconds have passed; `failures.BUSY` when None.
 
     Args:
         session: an open lake.
@@ -26,6 +31,7 @@ def under_lock(
         what: the thing to write, for the error.
         find: called before a retry; finds the result of an earlier try whose answer was lost. Without it, the work may
             be done twice.
+        patience: seconds; 0 is one try.
 
     Raises:
         CatalogLockedError: nothing was written, because another process has locked the catalog.
@@ -34,6 +40,7 @@ def under_lock(
         CatalogError: the catalog refuses.
     """
     tries = count()
+    seconds = failures.BUSY if patience is None else patience
 
     def one_try() -> Result:
         with session.commit_lock():
@@ -45,7 +52,7 @@ def under_lock(
 
     def limit(error: BaseException) -> Limit:
         if is_locked(error):
-            return Limit(seconds=failures.BUSY)
+            return Limit(seconds=seconds)
         return Limit(retries=session.config.commit_retries)
 
     try:
@@ -53,14 +60,13 @@ def under_lock(
     except (CatalogError, duckdb.Error) as error:
         if not is_conflict(error):
             raise
-        raise _exhausted(error, what, next(tries)) from error
+        raise _exhausted(error, what, next(tries), seconds) from error
 
 
-def _exhausted(error: BaseException, what: str, tries: int) -> CommitConflictError:
+def _exhausted(error: BaseException, what: str, tries: int, seconds: float) -> CommitConflictError:
     if is_locked(error):
-        return CatalogLockedError(
-            f"{what} was not written: another process has locked the catalog for {failures.BUSY:g} seconds:", WHO_LOCKS
-        )
+        since = f" for {seconds:g} seconds" if seconds else ""
+        return CatalogLockedError(f"{what} was not written: another process has locked the catalog{since}:", WHO_LOCKS)
     return CommitConflictError(
         f"{what} was not written: other writers were faster {tries} times:", "run it again, or raise commit_retries."
     )

@@ -157,8 +157,12 @@ def logged(stream: OpenStream, counted: Counted) -> Iterator[None]:
 def by_driver(counted: Counted) -> Iterator[None]:
     """Count what Python's driver asks of SQLite."""
     connect = Driver._connect
+
+    def counting(driver: Driver, *, writes: bool) -> CountedConnection:
+        return CountedConnection(counted, connect(driver, writes=writes))
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Driver, "_connect", lambda driver: CountedConnection(counted, connect(driver)))
+        patch.setattr(Driver, "_connect", counting)
         yield
 
 

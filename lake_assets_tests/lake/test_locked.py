@@ -10,9 +10,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lake_assets.errors import CommitConflictError
+from lake_assets.errors import CatalogLockedError, CommitConflictError, LakeAssetsError, SchemaError
 from lake_assets.ingest.index.run import index_all
-from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_run import PartitionRun, record_failures
 from lake_assets.lake.catalog.files import forget_scheduled
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct.opened import open_table
@@ -65,7 +65,7 @@ def locked(world: World, monkeypatch: pytest.MonkeyPatch, *, tries: int = TRIES)
             reattach(session)
 
         monkeypatch.setattr(LakeSession, "reattach", counted)
-        monkeypatch.setattr("lake_assets.lake.driver.BUSY", 0.05)  # seconds that SQLite itself retries
+        monkeypatch.setattr("lake_assets.lake.driver.WRITER_TURN", 0.05)  # seconds that SQLite itself retries
         yield again
 
 
@@ -219,3 +219,24 @@ def test_conflicts_are_retried_as_often_as_configured(known: World) -> None:
     ):
         under_lock(lake, work, "the thing")
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "is_retried"),
+    [(CatalogLockedError("the catalog is locked:", "run it again."), False), (SchemaError("no:", "land it."), True)],
+    ids=["locked", "other"],
+)
+def test_the_row_of_a_run_that_failed_by_a_lock_is_tried_once(
+    known: World, monkeypatch: pytest.MonkeyPatch, error: LakeAssetsError, is_retried: bool
+) -> None:
+    """The run has been retried for a minute already."""
+    monkeypatch.setattr("lake_assets.lake.failures.BUSY", 0.2)
+    run = PartitionRun(known.stream, known.partition(NW), "run", dt.datetime.now(dt.UTC))
+    run.fail(error)
+
+    with locked(known, monkeypatch, tries=10**6) as again:
+        record_failures(known.stream, [run])
+
+    assert bool(again) == is_retried
+    assert run.error is not None
+    assert any("No ledger row could be written" in note for note in run.error.__notes__)

@@ -197,8 +197,10 @@ def append_records(
             )
 
 
-def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
+def record(session: LakeSession, rows: Sequence[LedgerRow], *, patience: float | None = None) -> None:
     """Append rows in a separate transaction, for partitions that a run skipped or that failed.
+
+    `patience` is as of `under_lock`.
 
     Raises:
         CatalogError: the catalog refuses, after some tries.
@@ -213,7 +215,8 @@ def record(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
             with session.transaction():
                 append_records(session, rows)
 
-    under_lock(session, insert, f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger")
+    what = f"{len(rows):,} rows of the ledger" if len(rows) > 1 else "a row of the ledger"
+    under_lock(session, insert, what, patience=patience)
 
 
 def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
