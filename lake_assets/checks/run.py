@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from textwrap import indent
 
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
@@ -48,28 +49,29 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
 
-_AFTER_A_RUN: Mapping[str, str] = {
-    "row_counts": "After a run: its partitions, by the catalog's figures. Audit: the 200 newest commits, by a query.",
-    "landing_zone": "After a run: its partitions. Audit: the whole landing zone.",
-    "no_null_partition": "After a run: its partitions. Audit: every row.",
-    "schema": "After a run, and as an audit: the table's columns.",
-    "ledger": "After a run: its own commits. Audit: every commit.",
-    "data_files": "After a run: the live files of its partitions. Audit: the files of all snapshots.",
-    "indexed_objects": "After a run: its partitions. Audit: all registered objects.",
+# What a check looks at: after a run, and as an audit of the whole table.
+_SCOPES: Mapping[str, tuple[str, str]] = {
+    "row_counts": ("its partitions, by the catalog's figures", "the 200 newest commits, by a query"),
+    "landing_zone": ("its partitions", "the whole landing zone"),
+    "no_null_partition": ("its partitions", "every row"),
+    "schema": ("the table's columns", "the table's columns"),
+    "ledger": ("its own commits", "every commit"),
+    "data_files": ("the live files of its partitions", "the files of all snapshots"),
+    "indexed_objects": ("its partitions", "all registered objects"),
 }
 
 
 def describe(name: str, stream: OpenStream) -> str:
-    """What a check checks, and what of it after a run and as an audit."""
+    """What a check checks, and what of it after a run and as an audit, in Markdown."""
     if (built_in := _BUILT_IN.get(name)) is not None:
-        return f"{(built_in.__doc__ or '').partition(chr(10))[0]} {_AFTER_A_RUN[name]}"
-    sql = stream.config.checks.sql[name]
-    scope = (
-        "After a run: `refreshed` has the rows of its partitions. Audit: all rows."
-        if is_of_run(sql)
-        else "It reads whole tables, also after a run."
-    )
-    return f"This query returns no row: {sql.rstrip().rstrip(';')}. {scope}"
+        title, scopes = (built_in.__doc__ or "").partition("\n")[0], _SCOPES[name]
+    else:
+        sql = stream.config.checks.sql[name]
+        title = f"This query returns no row:\n\n{indent(sql.strip().rstrip(';'), ' ' * 4)}"
+        rows = ("`refreshed` has the rows of its partitions", "`refreshed` has all rows")
+        scopes = rows if is_of_run(sql) else ("the tables that it names, whole", "the tables that it names, whole")
+    after, audit = scopes
+    return f"{title}\n\n- After a run: {after}.\n- As an audit (*Execute all*, or the lake's audit job): {audit}."
 
 
 class Checkup:

@@ -29,7 +29,10 @@ def audits(config: LakeConfig, streams: Mapping[str, Sequence[Keyed]]) -> dg.Def
         job = dg.define_asset_job(
             f"audit_{name}",
             selection=dg.AssetSelection.checks(*keys),
-            description=f"The checks of the whole tables of lake {name}. Launch it without a partition.",
+            description=(
+                f"All checks of lake {name}, each of its whole table."
+                " Launch it from the tab *Launchpad*, without a partition."
+            ),
         )
         jobs.append(job)
         audit = config.lakes[name].audit

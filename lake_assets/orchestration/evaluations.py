@@ -1,7 +1,8 @@
 """The results of checks as Dagster's events: one for each partition, and one for the whole table.
 
 Dagster's checks list reads the results of the partitions. Its overview, and its API, read the newest result of all, so
-each run ends with one that names every partition whose newest result is a failure.
+each run ends with one that names every partition whose newest result is a failure. After an audit the newest result of
+all is that of a partition; it is a failure while any partition fails.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -143,8 +144,11 @@ class Evaluator:
         before = tuple(partition_of(self.stream.config.columns, key) for key in self._failing(name))
         if left := tuple(partition for partition in before if partition not in results):
             results |= Checkup(self.stream, [name], Scope(None, left), by_partition=True).by_partition(name)
+        # Dagster has no plan of these partitions, so it lists their results as newer than the total, in this order.
+        # Its overview shows the last one: failures are last.
+        of_each = sorted(results.items(), key=lambda item: not item[1].passed)
         yield from self._of_partitions(
-            {partition: result for partition, result in results.items() if not result.passed or partition in before}
+            {partition: result for partition, result in of_each if not result.passed or partition in before}
         )
         yield from self.total(name, whole)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lake_assets.checks.result import Scope
-from lake_assets.checks.run import checks_of, is_by_partition, scope_of_run
+from lake_assets.checks.run import checks_of, describe, is_by_partition, scope_of_run
 from lake_assets.errors import SourceError
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
@@ -26,6 +26,25 @@ def test_every_check_passes_on_a_correct_lake(world: World) -> None:
 def test_every_check_passes_without_a_table(local_world: World) -> None:
     local_world.landing  # noqa: B018 - makes the folder
     assert all(check(local_world, name).passed for name in checks_of(local_world.stream))
+
+
+def test_every_check_says_what_it_checks_after_a_run_and_as_an_audit(local_world: World) -> None:
+    query = "SELECT *\nFROM refreshed WHERE total * 2 < 0;\n"
+    local_world.options = {"mode": "index", "checks": {"sql": {"positive": query, "all": "SELECT 1 WHERE false"}}}
+    texts = {name: describe(name, local_world.stream) for name in checks_of(local_world.stream)}
+
+    assert set(texts) >= {"indexed_objects", "row_counts", "positive", "all"}
+    for text in texts.values():
+        what, after, audit = text.rsplit("\n", 2)
+        assert what.strip()
+        assert after.startswith("- After a run: ")
+        assert audit.startswith("- As an audit (*Execute all*, or the lake's audit job): ")
+    # Markdown shows indented lines as they are, with their marks.
+    assert texts["positive"].startswith(
+        "This query returns no row:\n\n    SELECT *\n    FROM refreshed WHERE total * 2 < 0\n\n- "
+    )
+    assert "the tables that it names, whole" in texts["all"]
+    assert "its partitions" in texts["positive"]
 
 
 def test_the_scope_of_a_run_is_its_partitions(filled: World) -> None:

@@ -53,6 +53,28 @@ def test_a_failed_partition_is_repaired_by_checks_alone(local_world: World) -> N
     assert after == {"2026-02-11|NW": "SUCCEEDED", None: "SUCCEEDED"}
 
 
+@pytest.mark.parametrize("repaired", ["NW", "SW"])
+def test_an_audit_that_finds_one_of_two_partitions_repaired_shows_the_other_failure(
+    local_world: World, repaired: str
+) -> None:
+    local_world.options = {"checks": {"sql": POSITIVE}}
+    local_world.land(NW, sales(-1))
+    local_world.land(SW, sales(-1))
+    positive = dg.AssetSelection.checks(dg.AssetCheckKey(dg.AssetKey("sales"), "positive"))
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        run(local_world, SALES, instance=instance, **BOTH)
+        with local_world.stream.lake.open() as lake:
+            lake.rows(f"UPDATE lake.sales SET total = 1 WHERE region = '{repaired}'")
+        run(local_world, positive, instance=instance)
+        newest = latest_result(instance, "positive")
+        of_each = latest(instance, "positive")
+
+    (failing,) = {"NW", "SW"} - {repaired}
+    assert of_each == {f"2026-02-11|{failing}": "FAILED", f"2026-02-11|{repaired}": "SUCCEEDED", None: "FAILED"}
+    assert not newest.passed
+
+
 def test_the_landing_zone_fails_for_the_partition_that_the_run_failed(local_world: World) -> None:
     local_world.land(NW, sales(1))
     local_world.land(SW, b"no Parquet")
