@@ -235,7 +235,7 @@ def _replace(
         bytes_written=sum(file.size for file in result.files),
     )
     replaced = frozenset(file.file_id for file in candidate.files)
-    replacement = Replacement(stream.table, partition, new, Manifest(()), row, replaced)
+    replacement = Replacement(stream.table, partition, new, Manifest(()), row, replaced, written=result.files)
     try:
         with stream.lake.open() as session:
             # Only the direct strategy knows which files it replaces.

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
+from lake_assets.parquet import footers
 from lake_assets.parquet.as_is import TAIL, Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.files import ParquetRows
@@ -79,8 +80,9 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
         rows = ParquetRows(file, origin, checksums=True)
         try:
             file.seek(share.size - TAIL)
-            footer = int.from_bytes(file.read(4), "little")
-            candidate = Candidate(rows, share.size, footer, job, item.partition, origin)
+            length = int.from_bytes(file.read(4), "little")
+            candidate = Candidate(rows, share.size, length, job, item.partition, origin)
+            footer = _footer(file, share.size, length)
             candidate.check_values(reads_pages=job.copies.reads_pages)
         except UnfitError as error:
             return Refusal(share.key, str(error))
@@ -94,7 +96,15 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
     except BaseException as error:
         discard_unfinished(job.storage, [copy], error)
         raise
-    return DataFile(copy, candidate.num_rows, share.size, is_copy=True)
+    return DataFile(copy, candidate.num_rows, share.size, is_copy=True, footer=footer)
+
+
+def _footer(file: pa.NativeFile, size: int, length: int) -> bytes | None:
+    """The footer of an object, for the commit of its copy; None if it is large."""
+    if length > footers.MOST:
+        return None
+    file.seek(size - TAIL - length)
+    return footers.of_bytes(file.read(length))
 
 
 def _opened(store: Store, share: Share) -> pa.NativeFile:

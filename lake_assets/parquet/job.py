@@ -102,6 +102,7 @@ class DataFile:
     rows: int
     size: int  # bytes
     is_copy: bool = False  # of a landed object; the others are encoded
+    footer: bytes | None = field(default=None, repr=False)  # as in `footers`; None: unknown, or large
 
 
 @dataclass(slots=True)

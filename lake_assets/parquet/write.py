@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import masking
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.parquet.dictionaries import as_schema, combined, with_dictionaries
+from lake_assets.parquet.footers import of_writer
 from lake_assets.parquet.job import DataFile, Job
 from lake_assets.parquet.leaves import leaf_types, leaves, no_rows, width
 from lake_assets.storage.arrow import ArrowStore
@@ -71,6 +72,7 @@ class _Groups:
 def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
     """Write one file of the next row groups, up to the target size."""
     nan = groups.nan
+    metadata: list[pq.FileMetaData] = []
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         first = groups.take()
@@ -82,6 +84,7 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
                 version="2.6",
                 store_schema=False,
                 write_statistics=_leaf_paths(job.schema, nan) if nan else True,
+                metadata_collector=metadata,
             )
         )
         rows = _write_group(writer, first)
@@ -91,7 +94,7 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
             rows += _write_group(writer, groups.take())
         writer.close()
         size = sink.tell()
-    return DataFile(store.uri(key), rows, size)
+    return DataFile(store.uri(key), rows, size, footer=of_writer(metadata[0]))
 
 
 def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:

@@ -22,7 +22,9 @@ from lake_assets.spark.cleanup import discard_failed, discard_job
 
 _NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason")
 _ROW = pa.schema(
-    {name: pa.int64() for name in _NUMBERS} | {name: pa.string() for name in _TEXTS} | {"is_copy": pa.bool_()}
+    {name: pa.int64() for name in _NUMBERS}
+    | {name: pa.string() for name in _TEXTS}
+    | {"is_copy": pa.bool_(), "footer": pa.binary()}
 )
 
 _MANY = 10_000  # more than the cores of any session
@@ -113,6 +115,7 @@ def _as_row(report: Report) -> pa.RecordBatch:
     if report.file is not None:
         file = report.file
         values |= {"uri": file.uri, "rows": file.rows, "size": file.size, "is_copy": file.is_copy}
+        values["footer"] = file.footer
     if report.refusal is not None:
         values |= {"refused": report.refusal.key, "reason": report.refusal.reason}
     if report.error is not None:
@@ -127,7 +130,8 @@ def _from_row(row: Row) -> Report:
     if row["refused"] is not None:
         return Report(row["index"], refusal=Refusal(row["refused"], row["reason"]))
     if row["error"] is None:
-        return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"], row["is_copy"]))
+        footer = None if row["footer"] is None else bytes(row["footer"])
+        return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"], row["is_copy"], footer))
     name, problem, hint = json.loads(row["error"])
     schemas = [
         (origin, pa.ipc.read_schema(pa.py_buffer(base64.b64decode(code)))) for origin, code in json.loads(row["drift"])

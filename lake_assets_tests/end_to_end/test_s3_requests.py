@@ -74,6 +74,22 @@ def test_nothing_but_new_files_of_the_partition_is_written(s3_world: World, s3_p
     assert writes[0].key.startswith(f"some/prefix/main/sales/region=NW/date=2026-02-11/{row.run_id}-")
 
 
+@pytest.mark.parametrize("policy", ["never", "always"])
+def test_a_commit_reads_no_file_that_its_tasks_have_written(s3_world: World, s3_proxy: S3Proxy, policy: str) -> None:
+    s3_world.options = {"copy": policy}
+    s3_world.land(NW, sales(1, 2))
+    s3_world.ingest(NW)
+    s3_world.land(NW, sales(3))
+    s3_proxy.forget()
+
+    s3_world.ingest(NW)
+
+    asked = [(r.method, r.key[-8:]) for r in s3_proxy.requests() if r.bucket == s3_world.storage["bucket"]]
+    # The second HEAD of a copy compares the sizes.
+    assert sorted(asked) == [("HEAD", ".parquet")] * (2 if policy == "always" else 1) + [("PUT", ".parquet")]
+    assert s3_world.totals() == [3]
+
+
 def replaced_often(world: World) -> list[str]:
     """Commit two partitions three times each; the data files that no snapshot needs once the old ones have expired."""
     for total in (1, 2, 3):

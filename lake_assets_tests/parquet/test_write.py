@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.config.storages import LocalStorage
-from lake_assets.parquet import write
+from lake_assets.parquet import footers, write
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.write import write_files
 
@@ -72,3 +72,16 @@ def test_a_nan_beside_uuids_and_json_in_nested_columns(tmp_path: Path) -> None:
     rows = {"v": [NAN], "ids": pa.nulls(1, pa.list_(pa.uuid())), "texts": texts}
     (file,) = written(tmp_path, pa.record_batch(rows))
     assert silent(file) == [{"v"}]
+
+
+def test_a_footer_comes_with_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(path=str(tmp_path))
+    batch = pa.record_batch({"x": [1.5, NAN, None], "t": ["a", None, "b"]})
+    job = Job("run", storage, storage, batch.schema, "zstd", 2**20, ())
+    (file,) = write_files([batch], job, "x/")
+    body = Path(file.uri).read_bytes()
+    length = int.from_bytes(body[-8:-4], "little")
+    assert file.footer == b"PAR1" + body[-8 - length :]
+    monkeypatch.setattr(footers, "MOST", len(file.footer) - 1)
+    (large,) = write_files([batch], job, "x/")
+    assert large.footer is None

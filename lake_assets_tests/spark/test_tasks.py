@@ -18,7 +18,7 @@ from lake_assets_tests.world import NW, World
 A, B = pa.schema([("a", pa.int64())]), pa.schema([("b", pa.string())])
 
 REPORTS = {
-    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40, is_copy=n == 1)) for n in range(3)],
+    "files": [Report(0, DataFile(f"/l/{n}.parquet", n, 2**40, n == 1, b"PAR1\0" if n else None)) for n in range(3)],
     "error": [Report(1, error=StorageError("no such name.", "correct it."))],
     "drift": [
         Report(2, error=SchemaDriftError("new columns:", "run it again.", [(f"object {n}", schema)]))

@@ -218,6 +218,7 @@ class ReplaceRun:
             columns=columns,
             schema=run.schema if self.writer.is_first else None,
             staged=staged,
+            written=run.files,
         )
         run.finish(commit(lake, replacement))
 

@@ -1,9 +1,13 @@
 """Reads Parquet footers, and derives from them the facts that DuckLake's catalog keeps of each data file."""
 
+import os
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import duckdb
@@ -12,6 +16,7 @@ from lake_assets.duckdb_engine import all_threads, glob_literal
 from lake_assets.lake.catalog.bounds import Bounds, merged
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.table import Column
+from lake_assets.parquet.job import DataFile
 
 _FEW = 8  # files whose footers one thread reads
 
@@ -120,6 +125,7 @@ def read_footers(
     uris: Sequence[str],
     leaves: Mapping[str, Column],
     ignored: Collection[str] = (),
+    known: Mapping[str, DataFile] = MappingProxyType({}),
 ) -> list[FileFacts]:
     """The facts of these files, in their order.
 
@@ -128,17 +134,39 @@ def read_footers(
         uris: of the files.
         leaves: the columns that each file must have, by Parquet's path.
         ignored: names in lower case of columns that it may have, and that readers take from its path.
+        known: files with their footers, by URI; these are not read.
 
     Raises:
         NotDirectError: a file has other columns.
         duckdb.Error: a file is absent or is no Parquet file.
     """
-    footers = open_footers(engine, uris)
+    with _at_hand(known) as copies:
+        uri_of = {copies.get(uri, uri): uri for uri in uris}
+        footers = [
+            footer
+            if uri_of[footer.uri] == footer.uri
+            else replace(footer, uri=uri_of[footer.uri], size=known[uri_of[footer.uri]].size)
+            for footer in open_footers(engine, list(uri_of))
+        ]
     for footer in footers:
         in_path = {path for path in footer.chunks if path.lower() in ignored}
         if difference := footer.column_difference(leaves, in_path):
             raise NotDirectError(difference)
     return file_facts(engine, footers, leaves)
+
+
+@contextmanager
+def _at_hand(known: Mapping[str, DataFile]) -> Iterator[dict[str, str]]:
+    """The paths of temporary files with the footers alone, by URI; DuckDB reads files only."""
+    paths: dict[str, str] = {}
+    with ExitStack() as stack:
+        with suppress(OSError):  # a temporary folder that is full: DuckDB reads the data files
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lake-assets-")) if known else ""
+            for number, (uri, file) in enumerate(known.items()):
+                path = Path(folder, f"{number}.parquet")
+                path.write_bytes(file.footer or b"")
+                paths[uri] = os.fspath(path)
+        yield paths
 
 
 def open_footers(engine: duckdb.DuckDBPyConnection, uris: Sequence[str]) -> list[Footer]:

@@ -54,6 +54,7 @@ class Replacement(Change):
     columns: Sequence[str] = ()  # of the files; empty: unknown
     schema: pa.Schema | None = None  # of the files, if the table may have other types now
     staged: Staged | None = None  # the rows to insert; there are no files then
+    written: Sequence[DataFile] = ()  # of the files, those that tasks have just written; they may have footers
 
     def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
         """See `Change`."""

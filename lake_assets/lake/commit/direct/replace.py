@@ -1,5 +1,9 @@
 """The replacement of a partition by the direct strategy: its files end, and new files are added."""
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from lake_assets.errors import StorageError
 from lake_assets.lake.catalog.footers import read_footers
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
@@ -8,6 +12,10 @@ from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
+from lake_assets.parquet.job import DataFile
+from lake_assets.storage.store import Store
+
+_REQUESTS = 16  # in parallel: most of the time is network latency
 
 
 def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRow:
@@ -18,6 +26,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
             changed.
         PartitionMovedError: the partition does not consist of the files to be replaced; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+        StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
     with open_table(session, replacement.table) as opened:
         table, partitioning = opened.table, opened.partitioning
@@ -27,14 +36,40 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
             raise replacement.moved()
         opened.transaction.end_files(table, list(old))
         if replacement.files:
+            known = {file.uri: file for file in replacement.written if file.footer is not None}
+            _check_stored(session, list(known.values()))
             with translated(session.config):
                 # A file that was copied may have the partition columns too.
                 in_path = {column.name.lower() for column in partitioning.columns}
                 leaves = partitioning.stored_leaves(table)
-                files = read_footers(session.engine, replacement.files, leaves, in_path)
+                files = read_footers(session.engine, replacement.files, leaves, in_path, known)
             mapping_id = opened.mapping((), frozenset())
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
             )
         (row,) = opened.finish(replacement, {replacement.partition: sum(old.values())})
     return row
+
+
+def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
+    """Check that the files are there as the tasks wrote them, because the commit does not read these.
+
+    Maintenance removes files of no commit after `orphans_older_than`, under the lock that this commit has.
+
+    Raises:
+        StorageError: a file is gone or has another size, or the storage fails.
+    """
+    store = Store(session.config.own_storage)
+
+    def check(file: DataFile) -> None:
+        found = store.find(file.uri.removeprefix(f"{store.root}/"))
+        if found is None or found.size != file.size:
+            state = "is gone" if found is None else f"has {found.size:,} bytes, and was written with {file.size:,}"
+            raise StorageError(
+                f"the new data file {file.uri} {state}:",
+                "nothing was changed. Set orphans_older_than of the lake's maintenance to more time than a run takes, "
+                "and run it again.",
+            )
+
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        list(pool.map(check, files))
