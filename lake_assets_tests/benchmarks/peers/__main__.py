@@ -5,7 +5,7 @@ python -m lake_assets_tests.benchmarks.peers [--only PEER] [--part PART] [--quic
 
 import datetime as dt
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import click
 
 from lake_assets.spark.java import find_java
 from lake_assets_tests.benchmarks.peers.bench import Bench
-from lake_assets_tests.benchmarks.peers.catalogue import PEERS
+from lake_assets_tests.benchmarks.peers.catalogue import COPIED, PEERS
 from lake_assets_tests.benchmarks.peers.data import OTHERS
 from lake_assets_tests.benchmarks.peers.environments import ROOT, EnvironmentFailedError, python_of
 from lake_assets_tests.benchmarks.peers.growth import backfill, files
@@ -88,12 +88,12 @@ def main(
         for name, part in _parts(quick=quick).items():
             if name not in (only_parts or PARTS):
                 continue
-            found[name] = {**part(bench, list(commands)), **missing}
+            found[name] = {**part(bench, _taking_part(name, commands)), **missing}
             results = Results(
                 measured=dt.datetime.now(dt.UTC).date(),
                 quick=quick,
                 machine=Machine.here(),
-                versions={peer: bench.versions[peer] for peer in PEERS if peer in bench.versions},
+                versions={peer: bench.versions[peer] for peer in PEERS if peer in bench.versions and peer != COPIED},
                 others=OTHERS,
                 small_size="5 x 1,000 rows" if quick else "100 x 1,000 rows",
                 big_size="2 x 20,000 rows" if quick else "10 x 1,000,000 rows",
@@ -103,6 +103,11 @@ def main(
             write(results, ELSEWHERE, None)
         write(results, target, page)
     _say(f"written: {target}")
+
+
+def _taking_part(part: str, names: Iterable[str]) -> list[str]:
+    """The peers of a part: a refresh of one partition is also measured with copied objects."""
+    return [name for name in names if name != COPIED or part in ("small", "big")]
 
 
 def write(results: Results, folder: Path, page: Path | None) -> None:

@@ -11,7 +11,8 @@ from lake_assets_tests.benchmarks.peers.compare import Digest, Landed, differenc
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
 from lake_assets_tests.benchmarks.peers.results import Failure
 
-CALL = 900.0  # seconds that any call may take
+CALL = 300.0  # seconds that any call may take
+LIMIT = 600.0  # seconds that all calls of a process may take together in a part; then the peer has failed in it
 LONGEST = 300  # characters of an error that the results keep
 
 Result = TypeVar("Result")
@@ -47,7 +48,7 @@ class Bench:
         Raises:
             PeerFailedError: it could not.
         """
-        process = PeerProcess(self.commands[name], folder, self.folder / "logs" / f"{name}.log")
+        process = PeerProcess(self.commands[name], folder, self.folder / "logs" / f"{name}.log", LIMIT)
         try:
             process.call("place", CALL, landing=str(landed.folder), folder=str(folder), columns=dict(landed.columns))
             if name not in self.versions:

@@ -42,7 +42,7 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 def _title(name: str) -> str:
     kind = PEERS[name]
     title = f"{kind.title}, {kind.refresh}"
-    return f"**{title}**" if name == OURS else title
+    return f"**{title}**" if kind.is_ours else title
 
 
 def _cell(text: str) -> str:
@@ -112,7 +112,7 @@ def _better_refresh(results: Results) -> Iterator[str]:
             better = [
                 f"{PEERS[name].title} ({form.format(value(one))}{unit})"
                 for name, one in found.items()
-                if isinstance(one, Refresh) and value(one) * _ABOUT < value(ours)
+                if isinstance(one, Refresh) and not PEERS[name].is_ours and value(one) * _ABOUT < value(ours)
             ]
             if better:
                 here = f"{form.format(value(ours))}{unit}"

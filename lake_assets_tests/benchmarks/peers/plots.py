@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lake_assets_tests.benchmarks.peers.catalogue import OURS, PEERS
+from lake_assets_tests.benchmarks.peers.catalogue import PEERS
 from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Results, Writers
 
 # Okabe and Ito's blue, sky blue and vermilion (Color Universal Design, 2008) tell apart under colour blindness.
@@ -58,7 +58,7 @@ def _bars(
     """A bar for each peer, from top to bottom, with its value; this package has its own colour."""
     names = list(values)
     numbers = [values[name] or 0.0 for name in names]
-    colours = [_OURS if name == OURS else _PEER for name in names]
+    colours = [_colour(name) for name in names]
     axes.barh(range(len(names)), numbers, color=colours, height=0.68)
     longest = max(numbers, default=0.0) or 1.0
     for position, name in enumerate(names):
@@ -71,6 +71,10 @@ def _bars(
     axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
     axes.set_xlim(0, longest * (1.9 if notes else 1.35))
     _plain(axes, names)
+
+
+def _colour(name: str) -> str:
+    return _OURS if name in PEERS and PEERS[name].is_ours else _PEER
 
 
 def _plain(axes: Axes, names: Sequence[str]) -> None:
@@ -131,7 +135,7 @@ def _files(results: Results) -> Figure:
         few, many = found.few.median, found.many.median
         longest = max(longest, few, many)
         axes.barh(position - 0.19, few, color=_PALE, height=0.34)
-        axes.barh(position + 0.19, many, color=_OURS if name == OURS else _PEER, height=0.34)
+        axes.barh(position + 0.19, many, color=_colour(name), height=0.34)
         axes.text(few, position - 0.19, f" {few:.2f}", va="center", fontsize=8)
         axes.text(many, position + 0.19, f" {many:.2f} ({many / few:.1f} x)", va="center", fontsize=8)
     counts = {found.files for found in results.files.values() if isinstance(found, ManyFiles)}

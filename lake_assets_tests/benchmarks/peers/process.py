@@ -6,6 +6,7 @@ a page that several of them share counts once.
 """
 
 import json
+import math
 import os
 import subprocess
 import threading
@@ -42,10 +43,19 @@ class Command:
 class PeerProcess:
     """A running peer. `call` returns its reply."""
 
-    def __init__(self, command: Command, folder: Path, log: Path) -> None:
+    def __init__(self, command: Command, folder: Path, log: Path, limit: float = math.inf) -> None:
+        """Start it.
+
+        Args:
+            command: of the peer.
+            folder: its working directory.
+            log: what it writes to standard error.
+            limit: seconds of all its calls together; the call in which they end fails, and so do those after it.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
+        self._limit = self._left = limit
         self._process = subprocess.Popen(
             [command.python, "-m", command.module],
             stdin=subprocess.PIPE,
@@ -60,11 +70,15 @@ class PeerProcess:
         """The value and the seconds of a call, as measured by the peer.
 
         Raises:
-            PeerFailedError: the call failed; after `timeout` seconds the process is ended.
+            PeerFailedError: the call failed. After `timeout` seconds, and when the limit of all calls is over, the
+                process is ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        timer = threading.Timer(timeout, self.kill)
+        if self._left <= 0:
+            raise PeerFailedError(f"its {self._limit:.0f} s were over before {name}")
+        allowed = min(timeout, self._left)
+        timer = threading.Timer(allowed, self.kill)
         begun = time.monotonic()
         timer.start()
         try:
@@ -74,12 +88,15 @@ class PeerProcess:
             line = self._process.stdout.readline()
         finally:
             timer.cancel()
+            took = time.monotonic() - begun
+            self._left -= took
         if not line:
-            ended = time.monotonic() - begun
+            if took < allowed:
+                raise PeerFailedError(f"the process ended in {name}: {self._last_line()}")
             raise PeerFailedError(
                 f"no reply to {name} within {timeout:.0f} s"
-                if ended >= timeout
-                else f"the process ended in {name}: {self._last_line()}"
+                if allowed == timeout
+                else f"its {self._limit:.0f} s were over in {name}"
             )
         reply = json.loads(line)
         if "error" in reply:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets_tests.benchmarks.peers.__main__ import PARTS, _taking_part
 from lake_assets_tests.benchmarks.peers.bench import Bench
-from lake_assets_tests.benchmarks.peers.catalogue import LOCKS, PEERS
+from lake_assets_tests.benchmarks.peers.catalogue import COPIED, LOCKS, PEERS
 from lake_assets_tests.benchmarks.peers.growth import backfill, files
 from lake_assets_tests.benchmarks.peers.process import Command, PeerFailedError, PeerProcess
 from lake_assets_tests.benchmarks.peers.readers import readers
@@ -66,6 +67,26 @@ def test_a_peer_that_hangs_is_ended(tmp_path: Path) -> None:
     with pytest.raises(PeerFailedError, match="no reply to refresh within 1 s"):
         peer.call("refresh", 1, partition={"region": "NW"})
     peer.close()
+
+
+def test_a_peer_whose_time_is_over_is_ended_and_fails_in_every_later_call(tmp_path: Path) -> None:
+    peer = PeerProcess(command("hangs"), tmp_path / "work", tmp_path / "log", limit=3)
+    (tmp_path / "region=NW").mkdir()
+    (tmp_path / "region=NW" / "a.parquet").write_bytes(b"x")
+    peer.call("place", 60, landing=str(tmp_path), folder=str(tmp_path / "work"), columns={"region": "string"})
+
+    with pytest.raises(PeerFailedError, match="its 3 s were over in refresh"):
+        peer.call("refresh", 60, partition={"region": "NW"})
+    with pytest.raises(PeerFailedError, match="its 3 s were over before count"):
+        peer.call("count", 60, partition={"region": "NW"})
+    peer.close()
+
+
+def test_copied_objects_take_part_in_refreshes_of_one_partition_only() -> None:
+    parts = {part: _taking_part(part, PEERS) for part in PARTS}
+
+    assert {part for part, names in parts.items() if COPIED in names} == {"small", "big"}
+    assert all(set(PEERS) - {COPIED} <= set(names) for names in parts.values())
 
 
 def test_an_operation_that_a_peer_lacks_is_no_error(tmp_path: Path) -> None:

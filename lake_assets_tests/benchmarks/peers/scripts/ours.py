@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +21,7 @@ class Ours(Peer):
     """A DuckLake with a SQLite catalog, and a local Spark session with the settings of `lake-assets ingest`."""
 
     distributions = ("lake-assets", "pyspark", "duckdb", "pyarrow")
+    copying: ClassVar[str] = "never"  # every refresh encodes, as those of the peers do
     spark: SparkSession
     stream: OpenStream
 
@@ -33,7 +34,7 @@ class Ours(Peer):
     def open(self) -> None:
         """A Spark session and the stream."""
         self.spark = start_session(spark_config(app_name="lake-assets-bench", transforms=False))
-        self.stream = self._stream(self.place.landing)
+        self.stream = self._stream(self.place.landing, copy=self.copying)
 
     def _stream(self, source: Path, **options: Any) -> OpenStream:
         partitions = {
