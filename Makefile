@@ -5,6 +5,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NEWEST := .newest
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # The variable turns off an advertisement of mkdocs-material.
@@ -15,7 +16,7 @@ PEERS := lake_assets_tests/benchmarks/peers/locks
 # `make bench-peers ARGS='--quick'` and other options of the command.
 ARGS :=
 
-.PHONY: help install demo ui docs test quick kills lint format bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui docs test test-newest quick kills lint format bench bench-peers lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,12 @@ ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 
 test: $(STAMP)  ## all tests but `kills`; each worker has a Spark session and servers of its own
 	$(PYTEST) $(WORKERS) -m 'not kill_all'
+
+test-newest:  ## all tests with the newest versions that pyproject.toml permits, instead of the locked ones
+	$(PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --disable-pip-version-check --quiet -e '.[dev]'
+	$(NEWEST)/bin/python -m pip list --disable-pip-version-check --format freeze
+	PATH=$(CURDIR)/$(NEWEST)/bin:$$PATH $(NEWEST)/bin/python -m pytest $(WORKERS) -m 'not kill_all'
 
 quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
 	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long)'
@@ -80,4 +87,4 @@ lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
