@@ -79,7 +79,7 @@ class Transaction:
         self._database.insert(spec.DATA_FILE, columns, data_files)
         self._database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
         self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
-        self._widen(table, facts, is_first=not first)
+        self._widen(table, _by_column(facts), is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -108,8 +108,11 @@ class Transaction:
             ],
         )
         ids = [column.column_id for column in described if column is not None]
-        facts = [{i: _one_value(_text(value), 1) for i, value in zip(ids, row, strict=True)} for row in rows]
-        self._widen(table, facts, is_first=not first)
+        added = {
+            column_id: [_one_value(_text(value), 1) for value in set(values)]
+            for column_id, values in zip(ids, zip(*rows, strict=True), strict=True)
+        }
+        self._widen(table, added, is_first=not first)
         self._changes.append(f"inlined_insert:{table.table_id}")
 
     def finish(self, author: str | None, message: str | None, extra: str | None) -> None:
@@ -153,7 +156,7 @@ class Transaction:
                 )
             self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
             self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
-        self._widen(table, facts, is_first=False)
+        self._widen(table, _by_column(facts), is_first=False)
         self._changes += [f"deleted_from_table:{table.table_id}", f"inserted_into_table:{table.table_id}"]
 
     def new_file_id(self) -> int:
@@ -178,19 +181,16 @@ class Transaction:
         )
         return int(counts[0][0])
 
-    def _widen(self, table: Table, facts: Sequence[Mapping[int, ColumnFacts]], *, is_first: bool) -> None:
+    def _widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
         """Widen the statistics of the table's columns by new values, so that no query skips them.
 
         Unknown bounds stay unknown, also if all rows so far are NULL: DuckLake then reads those of the files.
 
         Args:
             table: the table.
-            facts: of each new file or row, by the columns' ids.
+            added: the facts of new files or values, by the columns' ids.
             is_first: whether the table had no rows before.
         """
-        added: dict[int, list[ColumnFacts]] = {}
-        for column_id, column in (item for columns in facts for item in columns.items()):
-            added.setdefault(column_id, []).append(column)
         before = {
             column_id: (has_null, has_nan, Bounds(least, greatest))
             for column_id, has_null, has_nan, least, greatest in self._database.rows(
@@ -242,7 +242,7 @@ class Transaction:
         """The bounds of each column's old and new values together."""
         values = [(i, column.bounds) for i, of_column in added.items() for column in of_column]
         values += [(column_id, before[column_id]) for column_id in added if column_id in before]
-        result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in values))
+        result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
         return result | dict.fromkeys(unknown, Bounds(None, None))
 
@@ -258,6 +258,15 @@ def _all_columns(
     """The facts of a file's columns, and of the columns whose value is read from its path."""
     from_path = zip(partitioning.columns, partition, strict=True)
     return {column.column_id: _one_value(text, file.rows) for column, text in from_path} | dict(file.columns)
+
+
+def _by_column(facts: Sequence[Mapping[int, ColumnFacts]]) -> dict[int, list[ColumnFacts]]:
+    """The facts of files by the columns' ids."""
+    result: dict[int, list[ColumnFacts]] = {}
+    for columns in facts:
+        for column_id, column in columns.items():
+            result.setdefault(column_id, []).append(column)
+    return result
 
 
 def _statistics_rows(table: Table, file_id: int, facts: Mapping[int, ColumnFacts]) -> list[Row]:
