@@ -21,8 +21,9 @@ class Outage:
     proxy: S3Proxy
     when: Callable[[Request], bool]
     seconds: float
-    over: threading.Event = field(default_factory=threading.Event)
     begun: bool = False
+    _over: threading.Event = field(default_factory=threading.Event)
+    _back: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, request: Request) -> bool:
         if self.begun or not self.when(request):
@@ -33,7 +34,14 @@ class Outage:
 
     def _away(self) -> None:
         with self.proxy.down():
-            self.over.wait(self.seconds)
+            self._over.wait(self.seconds)
+        self._back.set()
+
+    def end(self) -> None:
+        """Let the proxy come back; returns when it has."""
+        self._over.set()
+        if self.begun:
+            assert self._back.wait(60)
 
 
 @pytest.fixture
@@ -48,7 +56,7 @@ def outage(s3_proxy: S3Proxy) -> Iterator[Callable[..., Outage]]:
 
     yield begin
     for item in outages:
-        item.over.set()
+        item.end()
 
 
 def is_written(request: Request) -> bool:

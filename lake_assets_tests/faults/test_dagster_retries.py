@@ -93,7 +93,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     world.land(SW, sales(4))
     away = outage(when, 600)
 
-    run = run_both(world, at_retry=away.over.set)
+    run = run_both(world, at_retry=away.end)
 
     assert run.result.success
     (error,) = run.retried
@@ -111,7 +111,7 @@ def test_objects_that_are_registered_in_place_are_so_by_the_retry(
     land_numbers(world, bucket_on(s3_proxy.s3), NW, SW, range(1, 10))
     away = outage(is_read, 600)
 
-    run = run_both(world, at_retry=away.over.set)
+    run = run_both(world, at_retry=away.end)
 
     assert run.result.success
     (error,) = run.retried
