@@ -72,7 +72,6 @@ class _Groups:
 def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataFile:
     """Write one file of the next row groups, up to the target size."""
     nan = groups.nan
-    metadata: list[pq.FileMetaData] = []
     with storage_errors(job.storage, store.uri(key), "written"), ExitStack() as stack:
         sink = stack.enter_context(store.create(key))
         first = groups.take()
@@ -84,7 +83,6 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
                 version="2.6",
                 store_schema=False,
                 write_statistics=_leaf_paths(job.schema, nan) if nan else True,
-                metadata_collector=metadata,
             )
         )
         rows = _write_group(writer, first)
@@ -93,8 +91,10 @@ def _write_file(groups: _Groups, store: ArrowStore, job: Job, key: str) -> DataF
         while sink.tell() < job.target_file_size and groups.next() and groups.nan <= nan:
             rows += _write_group(writer, groups.take())
         writer.close()
+        # Not by a `metadata_collector`: if `close` fails, the stack closes again, and the collector hides the cause.
+        footer = of_writer(writer.writer.metadata)
         size = sink.tell()
-    return DataFile(store.uri(key), rows, size, footer=of_writer(metadata[0]))
+    return DataFile(store.uri(key), rows, size, footer=footer)
 
 
 def _write_group(writer: pq.ParquetWriter, group: pa.Table) -> int:
