@@ -88,6 +88,8 @@ def spark_config(
             "spark.driver.bindAddress": "127.0.0.1",
             # Adaptive execution joins small ones.
             "spark.sql.shuffle.partitions": str(2 * (cores or os.cpu_count() or 1)),
+            # Over TCP an answer between the JVM and a worker is delayed by 40 ms. Spark has this since 4.1.
+            "spark.python.unix.domain.socket.enabled": "true",
             # Spark's default is a folder in the current directory.
             "spark.sql.warehouse.dir": (platformdirs.user_cache_path("lake-assets") / "warehouse").as_uri(),
         }

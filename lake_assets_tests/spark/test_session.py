@@ -24,6 +24,7 @@ def test_a_local_session_is_the_default() -> None:
     config = spark_config()
     assert config["spark.master"] == "local[*, 2]"
     assert config["spark.driver.bindAddress"] == config["spark.driver.host"] == "127.0.0.1"
+    assert config["spark.python.unix.domain.socket.enabled"] == "true"
     assert config["spark.sql.session.timeZone"] == "UTC"
     assert config["spark.sql.parquet.outputTimestampType"] == "TIMESTAMP_MICROS"
 
