@@ -17,7 +17,8 @@ from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.partition_run import IngestResult
-from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
+from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store

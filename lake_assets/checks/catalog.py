@@ -19,7 +19,8 @@ from lake_assets.lake.catalog.table_files import (
     named_since,
     partition_columns,
 )
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -77,25 +78,24 @@ def _commits(facts: Facts) -> list[_Commit]:
     if facts.scope.results:
         return [_commit_of(result.row) for result in facts.scope.results.values() if result.row.snapshot_id is not None]
     lake, stream, scope = facts.lake, facts.stream, facts.scope
-    partitions = None if scope.tried is None else [partition.path for partition in scope.tried]
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    rows = lake.rows(
+    among: dict[str, Sequence[str]] = {
+        "destination_table": [str(stream.table)],
+        "stream": [stream.name],
+        "status": ["committed"],
+    }
+    if scope.tried is not None:
+        among["load_partition"] = [partition.path for partition in scope.tried]
+    names = ("run_id", "load_partition", "mode", "row_count", "rows_before", "snapshot_id")
+    of_stream = relation(lake, ledger_table(lake.config), {name: LEDGER_COLUMNS[name] for name in names}, Wanted(among))
+    rows = query(
+        lake,
         "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
-        "(SELECT *, destination_table = ? AND stream = ? AND status = 'committed' AND snapshot_id >= ? "
-        "AND (?::VARCHAR[] IS NULL OR list_contains(?, load_partition)) AS wanted, "
-        "max(snapshot_id) FILTER (mode = 'repair' AND wanted) OVER (PARTITION BY load_partition) AS repaired "
-        f"FROM {ledger_table(lake.config).sql}) "
-        "WHERE wanted IS TRUE AND mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
+        "(SELECT *, max(snapshot_id) FILTER (mode = 'repair') OVER (PARTITION BY load_partition) AS repaired "
+        f"FROM {of_stream} WHERE snapshot_id >= ?) "
+        "WHERE mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
         "AND (?::VARCHAR IS NULL OR run_id = ?) ORDER BY snapshot_id",
-        [
-            str(stream.table),
-            stream.name,
-            named_since(lake, stream.table),
-            partitions,
-            partitions,
-            scope.run_id,
-            scope.run_id,
-        ],
+        [*of_stream.parameters, named_since(lake, stream.table), scope.run_id, scope.run_id],
+        [of_stream],
     )
     return [_Commit(*row) for row in rows]
 

@@ -1,5 +1,6 @@
 """All checks of a stream, by name, and their results in one scope."""
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from textwrap import indent
@@ -12,8 +13,7 @@ from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.errors import LakeAssetsError
-from lake_assets.lake.ledger.tables import ledger_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.ledger.reading import partitions_of_run
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
 
@@ -174,33 +174,23 @@ def keeps_failures(name: str) -> bool:
     return name in _KEPT
 
 
-def scope_of_run(stream: OpenStream, run_id: str) -> Scope:
+def scope_of_run(stream: OpenStream, run_id: str, since: dt.datetime | None = None) -> Scope:
     """The partitions that a run committed or found unchanged, and those that failed; empty for an unknown run.
+
+    Args:
+        stream: of the partitions.
+        run_id: of the run.
+        since: when the run began, if that is known, with a time zone; then older rows of the ledger are not read.
 
     Raises:
         CatalogError: the lake cannot be read.
     """
     with stream.lake.open_if_exists() as lake:
-        ended = [] if lake is None else _ended(lake, stream, run_id)
-    partitions = {p: is_done for path, is_done, _ in ended if (p := stream.config.partition_at(path))}
+        ended = [] if lake is None else partitions_of_run(lake, stream.name, run_id, since)
+    of_run = {p: part.is_done for part in ended if (p := stream.config.partition_at(part.load_partition))}
     return Scope(
         run_id,
-        tuple(partition for partition, is_done in partitions.items() if is_done),
-        tuple(partition for partition, is_done in partitions.items() if not is_done),
-        min((first for *_, first in ended if first is not None), default=None),
+        tuple(partition for partition, is_done in of_run.items() if is_done),
+        tuple(partition for partition, is_done in of_run.items() if not is_done),
+        min((part.first_commit for part in ended if part.first_commit is not None), default=None),
     )
-
-
-def _ended(lake: LakeSession, stream: OpenStream, run_id: str) -> list[tuple[str, bool, int | None]]:
-    """The partitions of a run: path, whether the last try committed it or found it unchanged, and its first commit."""
-    ledger = ledger_table(lake.config)
-    if not lake.exists(ledger):
-        return []
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    rows = lake.rows(
-        "SELECT load_partition, arg_max(status IN ('committed', 'skipped'), coalesce(finished_at, started_at)), "  # noqa: S608
-        "min(snapshot_id) FROM (SELECT *, run_id = ? AND stream = ? AS wanted "
-        f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition ORDER BY load_partition",
-        [run_id, stream.name],
-    )
-    return [(path, bool(is_done), first) for path, is_done, first in rows]

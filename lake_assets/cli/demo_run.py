@@ -18,7 +18,8 @@ from lake_assets.cli.words import count, size
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.confined import open_confined
-from lake_assets.lake.ledger.tables import LedgerRow, read_ledger
+from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.templates.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
 from lake_assets.templates.demo.folder import prepare

@@ -114,6 +114,18 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
     }
 
 
+def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> dt.datetime | None:
+    """A day or a time in ISO 8601; without a zone it is UTC, as in the output."""
+    if text is None:
+        return None
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        message = f"{text!r} is no day or time: write 2026-02-11, or 2026-02-11T06:00 in UTC."
+        raise click.BadParameter(message, context, parameter) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)
+
+
 @click.command()
 @click.option("--stream", metavar="STREAM", help="Only runs of this stream.")
 @click.option(
@@ -127,28 +139,38 @@ def _is_number(kind: "duckdb.sqltypes.DuckDBPyType") -> bool:
     type=click.Choice(["committed", "skipped", "failed", "cancelled"]),
     help="Only runs with this status; repeatable.",
 )
+@click.option(
+    "--since",
+    metavar="TIME",
+    callback=_moment,
+    help="Only runs that ended then or later, such as 2026-02-11 or 2026-02-11T06:00+01:00; without a zone in UTC.",
+)
+@click.option("--until", metavar="TIME", callback=_moment, help="Only runs that ended before then.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of runs, newest first.")
 @format_option
 @click.option("--json", "form", flag_value="json", help="The same as --format json.")
 @click.pass_obj
-def ledger(
+def ledger(  # noqa: PLR0913 - a parameter for each option
     options: Options,
     *,
     stream: str | None,
     partition: str | None,
     lake: str | None,
     statuses: "tuple[Status, ...]",
+    since: dt.datetime | None,
+    until: dt.datetime | None,
     limit: int,
     form: Format | None,
 ) -> None:
     """Show the newest runs and their results."""
-    from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES, read_ledger
+    from lake_assets.lake.ledger.reading import read_ledger
+    from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES
 
     config = options.load()
     ducklake = lake_named(config, lake, stream)
     path = _partition_path(config, stream, partition) if partition else None
     with ducklake.open(read_only=True) as session:
-        rows = read_ledger(session, stream, path, limit, statuses or STATUSES)
+        rows = read_ledger(session, stream, path, limit, statuses or STATUSES, since=since, until=until)
     form = output_format(form)
     if form == "json":
         write_json(json.dumps(dataclasses.asdict(row), default=_text) for row in rows)

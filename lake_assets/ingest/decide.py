@@ -62,14 +62,20 @@ class Decision:
 class Decider:
     """Decides on the partitions of one run; `force` and `landed_only` are as of `ingest_all`.
 
-    It reads the ledger at most once, for the first partition without rows.
+    For the first partition without rows it looks up in the ledger which of the expected partitions it knows.
     """
 
     def __init__(self, stream: OpenStream, *, force: bool = False, landed_only: bool = False) -> None:
         self._stream = stream
         self._force = force
         self._landed_only = landed_only
+        self._expected: list[str] = []
+        self._known: dict[str, bool] = {}
         self._unknown: UnknownPartitions | None = None
+
+    def expect(self, partitions: Iterable[Partition]) -> None:
+        """Partitions that will be decided on, so that they are looked up together."""
+        self._expected += [partition.path for partition in partitions]
 
     def decide(self, partition: Partition, facts: Facts, lake: LakeSession | None) -> Decision:
         """Decide what to do with a partition; `lake` is None if there is no lake yet.
@@ -104,10 +110,9 @@ class Decider:
         if self._landed_only and config.selects_rows and not (facts.table_exists and self._has_rows(partition, lake)):
             # The objects may hold rows of other partitions only.
             return Decision("leave_out", "nothing of it has landed")
-        unknown = self._unknown_partitions(lake)
-        is_unknown = partition.path not in unknown.known
+        is_unknown = not self._is_known(partition.path, lake)
         is_typo = is_unknown and (not facts.objects or (config.on_empty == "fail" and config.selects_rows))
-        note = unknown.suggest(partition) if is_typo else ""
+        note = self._suggest(partition, lake) if is_typo else ""
         source = "the source partition" if config.on_empty == "fail" else "its source"
         empty = f"{source} has no {'rows' if facts.objects else 'objects'}"
         action, why = self._of_empty(facts, is_typo=is_typo)
@@ -123,11 +128,22 @@ class Decider:
             return "skip", "there is no table to clear it from"
         return ("skip", "the ledger does not know it") if is_typo else ("clear", "on_empty is clear")
 
-    def _unknown_partitions(self, lake: LakeSession | None) -> UnknownPartitions:
+    def _is_known(self, path: str, lake: LakeSession | None) -> bool:
+        """Whether the ledger has a row of a partition."""
+        if lake is None:
+            return False
+        if path not in self._known:
+            paths, self._expected = [path, *self._expected], []
+            known = partitions_in_ledger(lake, self._stream.table, paths)
+            self._known = {path: path in known for path in paths} | self._known
+        return self._known[path]
+
+    def _suggest(self, partition: Partition, lake: LakeSession | None) -> str:
         if self._unknown is None:
+            # A hint at a typo may read the partitions of the whole ledger.
             known: Iterable[str] = () if lake is None else partitions_in_ledger(lake, self._stream.table)
             self._unknown = UnknownPartitions(self._stream, known)
-        return self._unknown
+        return self._unknown.suggest(partition)
 
     def _has_rows(self, partition: Partition, lake: LakeSession | None) -> bool:
         if lake is None:

@@ -128,6 +128,15 @@ class LakeSession:
         with translated(self.config), alone(self.config):
             return self.connection.execute(sql, parameters).fetchall()
 
+    def engine_rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a statement returns which reads files and nothing of the catalog; the lake is not attached.
+
+        Raises:
+            CatalogError: the statement fails.
+        """
+        with translated(self.config):
+            return self.engine.execute(sql, parameters).fetchall()
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit all statements of the block, or none of them.

@@ -1,5 +1,6 @@
 """The checks of a stream as Dagster's asset checks: after each refresh, and on their own."""
 
+import datetime as dt
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -21,6 +22,8 @@ from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
 from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.partitions import partition_key, partition_of, partitions_definition
 from lake_assets.streams.stream import OpenStream
+
+_CLOCKS = dt.timedelta(days=1)  # more than two machines' clocks differ by
 
 Events = Iterator[dg.AssetCheckEvaluation | dg.Output[None]]
 
@@ -96,13 +99,23 @@ def _scope(stream: OpenStream, context: dg.AssetCheckExecutionContext, keys: Seq
     """
     run: dg.DagsterRun | None = context.run
     while run is not None:
-        scope = handover.take(stream.name, run.run_id) or scope_of_run(stream, run.run_id)
+        scope = handover.take(stream.name, run.run_id) or scope_of_run(
+            stream, run.run_id, _began(context.instance, run.run_id)
+        )
         if scope.partitions:
             return scope
         run = context.instance.get_run_by_id(run.parent_run_id) if run.parent_run_id else None
     if is_refresh(context):
         return Scope(context.run.run_id, ())
     return Scope(None, tuple(partition_of(stream.config.columns, key) for key in keys))
+
+
+def _began(instance: dg.DagsterInstance, run_id: str) -> dt.datetime | None:
+    """A time before the run's first row in the ledger; None if the run is unknown."""
+    record = instance.get_run_record_by_id(run_id)
+    if record is None or record.start_time is None:
+        return None
+    return dt.datetime.fromtimestamp(record.start_time, dt.UTC) - _CLOCKS
 
 
 def evaluations_of_failed_run(
@@ -137,7 +150,8 @@ def evaluations_of_cancelled_run(
     evaluator = _evaluator(stream, context)
     begun: tuple[Partition, ...] = ()
     try:
-        begun = scope_of_run(stream, context.run.run_id).failed
+        run_id = context.run.run_id
+        begun = scope_of_run(stream, run_id, _began(context.instance, run_id)).failed
     except LakeAssetsError as error:
         context.log.warning(f"The ledger could not be read: {error}")
     yield from evaluator.failed(begun)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table, read_ledger
+from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import StreamState

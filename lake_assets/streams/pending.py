@@ -35,7 +35,11 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
     """
     landed, unmatched = list_scope(stream, partitions)
     with stream.lake.open_if_exists() as lake:
-        runs = {} if lake is None else last_runs(lake, stream.table)
+        # Of the whole landing zone the ledger is read at once.
+        wanted = (
+            None if partitions is None else [partition for partition, manifest in landed.items() if manifest.objects]
+        )
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted)
     fingerprints = {
         partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
     }

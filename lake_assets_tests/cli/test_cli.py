@@ -113,6 +113,7 @@ def test_a_plan_that_would_fail_exits_with_1(ingested: World, run: Run) -> None:
         (["query", "SELECT 1; SELECT 2"], "one statement at a time"),
         (["query", "CALL ducklake_expire_snapshots('lake')"], "`query` only reads"),
         (["ledger", "--limit", "0"], "--limit"),
+        (["ledger", "--since", "yesterday"], "'yesterday' is no day or time: write 2026-02-11"),
         (["nope"], "No such command"),
     ],
 )
@@ -191,6 +192,21 @@ def test_the_ledger_is_filtered_by_stream_and_partition(ingested: World, run: Ru
     assert len(json.loads(run("ledger", "--json").stdout)) == 2
     assert "region=SW/date=2026-02-11" in run("ledger", "--format", "table").output
     assert ingested.totals() == [1, 2, 3]
+
+
+def test_the_ledger_is_filtered_by_time(ingested: World, run: Run) -> None:
+    newest, oldest = (row.finished_at for row in ingested.ledger())
+    assert newest is not None
+    assert oldest is not None
+
+    def partitions(*options: str) -> list[str]:
+        return [row["load_partition"] for row in json.loads(run("ledger", "--json", *options).stdout)]
+
+    (last,) = partitions("--since", newest.isoformat())
+    assert partitions("--until", newest.replace(tzinfo=None).isoformat()) == [  # in UTC
+        path for path in partitions() if path != last
+    ]
+    assert partitions("--since", "2026-01-01", "--until", oldest.isoformat()) == []
 
 
 def test_the_schema_is_json_and_knows_the_keys() -> None:

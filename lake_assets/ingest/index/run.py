@@ -166,6 +166,7 @@ class IndexRun:
 
     def _decide(self, runs: Sequence[IndexedPartition]) -> list[Decision]:
         decider = Decider(self.stream)
+        decider.expect(run.partition for run in runs)
 
         def decide(lake: LakeSession | None) -> list[Decision]:
             facts = [Facts(len(run.plan.objects), table_exists=lake is not None) for run in runs]

@@ -120,6 +120,7 @@ class ReplaceRun:
             if exists:
                 self.writer.prepare(lake)
             unchanged = []
+            self.decider.expect(partitions)
             for run in runs:
                 run.schema = self.writer.schema
                 before = last.get(run.partition.path)

@@ -28,7 +28,13 @@ class NotDirectError(Exception):
 
 
 class CatalogDatabase(ABC):
-    """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign."""
+    """An open transaction. Statements mark parameters by `?`, and contain no other question mark or percent sign.
+
+    Attributes:
+        by_time: what follows an inlined time in a statement that compares or orders it.
+    """
+
+    by_time = ""
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of the driver
         self._connection = connection
@@ -50,6 +56,10 @@ class CatalogDatabase(ABC):
         rows: list[Row] = self._cursor(sql, parameters).fetchall()
         return rows
 
+    def columns(self, table: str) -> list[str]:
+        """The names of a table's columns."""
+        return [column[0] for column in self._cursor(f"SELECT * FROM {identifier(table)} LIMIT 0", ()).description]
+
     def execute(self, sql: str, parameters: Sequence[object] = ()) -> None:
         """Run a statement that returns nothing."""
         self._cursor(sql, parameters)
@@ -69,6 +79,12 @@ class CatalogDatabase(ABC):
     @abstractmethod
     def inlined(self, value: object) -> object:
         """A text, integer, time or None as this catalog stores it in a table of inlined rows."""
+
+    def inlined_time(self, moment: dt.datetime) -> object:
+        """A time that inlined times are compared with."""
+        # Without zeros at its end: a time is then stored as this text, or as one with more zeros, which sorts after it.
+        text = moment.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        return text.rstrip("0").rstrip(".") + "+00"
 
 
 def _names(columns: Sequence[str]) -> str:
@@ -106,6 +122,8 @@ class _Sqlite(CatalogDatabase):
 
 
 class _Postgres(CatalogDatabase):
+    by_time = 'COLLATE "C"'  # the times are texts
+
     def _cursor(self, sql: str, parameters: Sequence[object]) -> "psycopg.Cursor[Row]":
         cursor: psycopg.Cursor[Row] = self._connection.execute(sql.replace("?", "%s").encode(), parameters)
         return cursor
@@ -147,6 +165,9 @@ class _Duckdb(CatalogDatabase):
 
     def inlined(self, value: object) -> object:
         return value
+
+    def inlined_time(self, moment: dt.datetime) -> object:
+        return moment
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """The rows of a table of this package: those inlined in the catalog, and those flushed into files."""
 
+from dataclasses import dataclass
+
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
@@ -30,24 +32,33 @@ def inlined_tables(database: CatalogDatabase, table_id: int) -> list[str]:
     return [name for (name,) in rows]
 
 
-def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableName) -> list[str]:
-    """The URIs of a table's live data files, the oldest first.
+@dataclass(frozen=True, slots=True)
+class FlushedFile:
+    """A live data file."""
+
+    uri: str
+    until: int  # the last snapshot that can have added a row of it
+
+
+def flushed_files(session: LakeSession, database: CatalogDatabase, table: TableName) -> list[FlushedFile]:
+    """A table's live data files, the newest first.
 
     Raises:
         NotDirectError: the files cannot be read by themselves: rows were deleted from them, or they are encrypted.
     """
     table_id, folder, is_relative = read_folder(database, table)
     rows = database.rows(
-        f"SELECT path, path_is_relative, encryption_key FROM {spec.DATA_FILE} "
-        "WHERE table_id = ? AND end_snapshot IS NULL ORDER BY begin_snapshot, data_file_id",
+        # A file of several snapshots' rows has the last one in `partial_max`.
+        "SELECT path, path_is_relative, encryption_key, coalesce(partial_max, begin_snapshot) "
+        f"FROM {spec.DATA_FILE} WHERE table_id = ? AND end_snapshot IS NULL ORDER BY 4 DESC, data_file_id DESC",
         [table_id],
     )
     if not rows:
         return []
-    if any(key is not None for _, _, key in rows) or has_deletes(database, table_id):
+    if any(key is not None for _, _, key, _ in rows) or has_deletes(database, table_id):
         raise NotDirectError(f"the files of {table} cannot be read by themselves")
     root = (data_path(session.config) if is_relative else "") + folder
-    return [(root if relative else "") + path for path, relative, _ in rows]
+    return [FlushedFile((root if relative else "") + path, until) for path, relative, _, until in rows]
 
 
 def has_deletes(database: CatalogDatabase, table_id: int) -> bool:

@@ -3,13 +3,15 @@
 Every function raises CatalogError if the catalog cannot be read.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.database import catalog_view
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.files import FOLDER
+from lake_assets.lake.catalog.inlined import table_named_since
 from lake_assets.lake.session import LakeSession, TableName
 
 
@@ -109,6 +111,8 @@ def named_since(session: LakeSession, table: TableName) -> int:
     """
     if session.unknown_specification is not None:
         return 0
+    with suppress(NotDirectError), catalog_reading(session) as database:
+        return table_named_since(database, table)
     ((since,),) = session.rows(
         # A table may have an entry for each of its changes.
         f"SELECT min(begin_snapshot) FROM {session.metadata}.{spec.TABLE} "
@@ -138,6 +142,16 @@ def is_sorted(session: LakeSession, table: TableName) -> bool:
         [live_table_id(session, table)],
     )
     return bool(found)
+
+
+def table_options(session: LakeSession, table: TableName) -> dict[str, str]:
+    """The DuckLake options that were set for this table only, as texts."""
+    return dict(
+        session.rows(
+            f"SELECT key, value FROM {session.metadata}.{spec.METADATA} WHERE scope = 'table' AND scope_id = ?",
+            [live_table_id(session, table)],
+        )
+    )
 
 
 def live_table_id(session: LakeSession, table: TableName) -> int | None:

@@ -22,7 +22,8 @@ from lake_assets.lake.commit.extension import register_by_extension, replace_by_
 from lake_assets.lake.commit.insert import replace_by_insert
 from lake_assets.lake.commit.registration import Registration, Repair
 from lake_assets.lake.commit.replacement import Replacement
-from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
@@ -154,10 +155,24 @@ def _first_able(
 
 def _committed(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
     """The row as written, if an earlier try was committed although it failed."""
-    rows = session.rows(
-        f"SELECT snapshot_id, rows_before, finished_at FROM {ledger_table(session.config).sql} "  # noqa: S608
-        "WHERE run_id = ? AND stream = ? AND load_partition = ? AND started_at = ? AND status = 'committed'",
-        [row.run_id, row.stream, row.load_partition, row.started_at],
+    names = ("started_at", "snapshot_id", "rows_before", "finished_at")
+    among = {
+        "run_id": [row.run_id],
+        "stream": [row.stream],
+        "load_partition": [row.load_partition],
+        "status": ["committed"],
+    }
+    of_run = relation(
+        session,
+        ledger_table(session.config),
+        {name: LEDGER_COLUMNS[name] for name in names},
+        Wanted(among),
+    )
+    rows = query(
+        session,
+        f"SELECT snapshot_id, rows_before, finished_at FROM {of_run} WHERE started_at = ?",  # noqa: S608
+        [*of_run.parameters, row.started_at],
+        [of_run],
     )
     if not rows:
         return None

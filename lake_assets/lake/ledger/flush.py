@@ -2,22 +2,35 @@
 
 A commit adds a few rows, too few for a file. But a year of commits adds some hundred thousand rows, and the catalog
 reads them one by one, which takes at least three times as long as from a file.
+
+A file holds the rows of a range of time, sorted by partition. A reader of a few partitions skips most of each file; a
+reader of a range of time skips most files.
 """
+
+from collections.abc import Sequence
+from functools import partial
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.inlined import has_deletes
-from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
+from lake_assets.lake.ledger.tables import ledger_table, manifest_table, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 
 MANY = 10_000  # rows of a table
-FILES = 10  # of a table, which are then merged
+FILES = 10  # of a table smaller than `LARGE`, which are then merged
 
-# So that a reader of a few partitions skips other row groups. The manifest is not sorted: DuckLake gives new row ids to
-# sorted rows when it merges files, and the order of the manifest's rows says which is newer.
-_ORDER = ("destination_table", "load_partition", "started_at")
+# DuckLake gives new row ids to sorted rows when it merges files, so the order of row ids is that of the rows' times
+# only in different files.
+LEDGER_ORDER = ("destination_table", "load_partition", "started_at")
+MANIFEST_ORDER = ("stream", "load_partition", "uri", "last_modified")
+
+# A partition's rows lie in one or two row groups of a file. A file of this size has about a million rows of the ledger,
+# and is not merged again.
+ROW_GROUP = 20_480
+LARGE = 64_000_000  # bytes
+_OPTIONS = {"parquet_row_group_size": ROW_GROUP, "target_file_size": f"{LARGE} bytes"}
 
 
 def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
@@ -33,12 +46,14 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
         StorageError: the lake's storage refuses.
     """
     flushed = 0
-    for table in (ledger_table(session.config), manifest_table(session.config)):
+    orders = {ledger_table(session.config): LEDGER_ORDER, manifest_table(session.config): MANIFEST_ORDER}
+    for table, order in orders.items():
         rows = inlined_rows(session, table)
         if dry_run:
             flushed += rows if rows >= MANY else 0
             continue
         if rows >= MANY:
+            _arrange(session, table, order)
             flushed += _flush(session, table)
         if _has_deletes(session, table):
             _rewrite(session, table)
@@ -47,12 +62,20 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
     return flushed
 
 
-def _flush(session: LakeSession, table: TableName) -> int:
-    if table == ledger_table(session.config) and not is_sorted(session, table):
-        keys = ", ".join(map(identifier, _ORDER))
+def _arrange(session: LakeSession, table: TableName, order: Sequence[str]) -> None:
+    """Set the order and the sizes of the files that DuckLake writes, if an earlier flush has not."""
+    if not is_sorted(session, table):
+        keys = ", ".join(map(identifier, order))
         under_lock(
             session, lambda: session.rows(f"ALTER TABLE {table.sql} SET SORTED BY ({keys})"), f"the order of {table}"
         )
+    known = table_options(session, table)
+    for option, value in _OPTIONS.items():
+        if option not in known:
+            under_lock(session, partial(set_option, session, table, option, value), f"the options of {table}")
+
+
+def _flush(session: LakeSession, table: TableName) -> int:
     counts = under_lock(
         session,
         lambda: session.rows(
@@ -83,9 +106,10 @@ def _rewrite(session: LakeSession, table: TableName) -> None:
 
 
 def _merge(session: LakeSession, table: TableName) -> None:
-    """Merge the files of several flushes; clean-up deletes the small ones later."""
+    """Merge the small files of several flushes, which follow each other; clean-up deletes them later."""
     files = session.rows(
-        "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?)", [session.alias, table.table, table.schema]
+        "SELECT count(*) FROM ducklake_list_files(?, ?, schema => ?) WHERE data_file_size_bytes < ?",
+        [session.alias, table.table, table.schema, LARGE],
     )
     if files[0][0] >= FILES:
         under_lock(

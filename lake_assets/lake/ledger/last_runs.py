@@ -10,7 +10,8 @@ from operator import itemgetter
 
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.lookup import NewestRuns, newest_runs
-from lake_assets.lake.ledger.tables import COMPACT, Status, ledger_table
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -33,7 +34,7 @@ def last_runs(
 ) -> dict[str, LastRuns]:
     """The newest runs of each partition of a table, by the partition's path; empty if there is no ledger.
 
-    For a few partitions the cost does not depend on the ledger's length; see `lookup.py`.
+    For some partitions the cost is that of their own rows; see `lookup.py`. For all of them the ledger is read once.
 
     Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
     partition. If a table was dropped and recreated, its earlier commits are ignored.
@@ -123,18 +124,22 @@ def committed_fingerprints(
     )
 
 
-def partitions_in_ledger(session: LakeSession, table: TableName) -> set[str]:
-    """The paths of all partitions of a table that have a row in the ledger, with any status."""
+def partitions_in_ledger(
+    session: LakeSession, table: TableName, load_partitions: Sequence[str] | None = None
+) -> set[str]:
+    """Those of the partitions that have a row in the ledger, with any status; of a table, by their paths.
+
+    Without `load_partitions` it is every partition of the table, for which the ledger is read.
+    """
     ledger = ledger_table(session.config)
     if not session.exists(ledger):
         return set()
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    rows = session.rows(
-        "SELECT DISTINCT load_partition FROM (SELECT load_partition, destination_table = ? AS wanted "  # noqa: S608
-        f"FROM {ledger.sql}) WHERE wanted IS TRUE",
-        [str(table)],
-    )
-    return {path for (path,) in rows}
+    among: dict[str, Sequence[str]] = {"destination_table": [str(table)]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    columns = {"load_partition": LEDGER_COLUMNS["load_partition"]}
+    found = relation(session, ledger, columns, Wanted(among, distinct=True))
+    return {path for (path,) in query(session, f"FROM {found}", found.parameters, [found])}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,23 +1,25 @@
-"""The newest ledger rows of a few partitions, found without reading the whole ledger.
+"""The newest ledger rows of partitions, found without reading the whole ledger.
 
-New rows are inlined in the catalog, and its database finds a partition's newest ones itself. Maintenance flushes
-inlined rows into Parquet files, sorted by table and partition, so that a reader skips other row groups. Flushed rows
-are older than inlined ones, so the files are read only for partitions without an inlined commit.
+New rows are inlined in the catalog, and its database finds the newest ones of each partition itself. Maintenance
+flushes inlined rows into Parquet files, sorted by table and partition, so that a reader skips other row groups. Flushed
+rows are older than inlined ones, and those of one file are older than those of the next. So the files are read from the
+newest on, and each only for partitions whose last commit may be in it.
 """
 
 import datetime as dt
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.inlined import flushed_files, inlined_tables, table_named_since
+from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables, table_named_since
 from lake_assets.lake.catalog.table import read_folder
-from lake_assets.lake.ledger.tables import COMPACT, Status, ledger_table
+from lake_assets.lake.ledger.relation import is_among, read_inlined
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 
-FEW = 20  # partitions; for more, one query of the whole ledger is faster
+FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
+_A_STATEMENT = 1_000  # partitions, because a database limits the parameters of a statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +52,23 @@ class NewestRuns:
         """These runs; where there is none, that of older rows."""
         return NewestRuns(self.newest or older.newest, self.source or older.source, self.commit or older.commit)
 
+    def or_later(self, other: "NewestRuns") -> "NewestRuns":
+        """The later one of each kind: of commits by their snapshots, as the clocks of two writers differ."""
+        commits = [run for run in (self.commit, other.commit) if run is not None]
+        return NewestRuns(
+            _latest(self.newest, other.newest),
+            _latest(self.source, other.source),
+            max(commits, key=lambda run: run.snapshot_id or 0, default=None),
+        )
+
+
+def _latest(*runs: Run | None) -> Run | None:
+    return max((run for run in runs if run is not None), key=lambda run: run.moment, default=None)
+
 
 _COLUMNS = tuple(field.name for field in fields(Run))
 _NAMES = ", ".join(map(identifier, _COLUMNS))
-
-_IS_COMMIT = "status = ? AND snapshot_id >= ?"
+_TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
 
 
 def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, NewestRuns] | None:
@@ -63,85 +77,105 @@ def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequenc
     Raises:
         CatalogError: the ledger cannot be read.
     """
-    if len(load_partitions) > FEW:
-        return None
     try:
         with catalog_reading(session) as database:
             ledger = ledger_table(session.config)
             ledger_id, *_ = read_folder(database, ledger)
             since = table_named_since(database, table)
-            inlined = inlined_tables(database, ledger_id)
-            runs = {path: _inlined(database, inlined, str(table), path, since) for path in load_partitions}
-            older = [path for path, found in runs.items() if found.commit is None]
+            names = inlined_tables(database, ledger_id)
+            runs = _inlined(database, names, str(table), load_partitions, since)
+            older = [path for path in load_partitions if runs[path].commit is None]
             files = flushed_files(session, database, ledger) if older else []
     except NotDirectError:
         return None
-    if files:
-        flushed = _flushed(session, files, str(table), older, since)
-        runs |= {path: runs[path].or_older(found) for path, found in flushed.items()}
-    return {path: found for path, found in runs.items() if found != NewestRuns()}
+    flushed = dict.fromkeys(older, NewestRuns())
+    for batch in _batches(files):
+        # A commit after the last snapshot of these files is newer than all of their rows.
+        newest = max(file.until for file in batch)
+        wanted = [path for path, found in flushed.items() if not _is_after(found, newest)]
+        if wanted:
+            for path, found in _flushed(session, batch, str(table), wanted, since).items():
+                flushed[path] = flushed[path].or_later(found)
+    found_runs = {path: found.or_older(flushed.get(path, NewestRuns())) for path, found in runs.items()}
+    return {path: found for path, found in found_runs.items() if found != NewestRuns()}
 
 
-def _inlined(database: CatalogDatabase, tables: Sequence[str], table: str, path: str, since: int) -> NewestRuns:
-    """The newest inlined rows of a partition; `tables` has the newest rows first."""
-    runs = NewestRuns()
+def _batches(files: Sequence[FlushedFile]) -> Iterator[Sequence[FlushedFile]]:
+    start, size = 0, FILES
+    while start < len(files):
+        yield files[start : start + size]
+        start, size = start + size, 2 * size
+
+
+def _is_after(runs: NewestRuns, snapshot: int) -> bool:
+    return runs.commit is not None and (runs.commit.snapshot_id or 0) > snapshot
+
+
+def _inlined(
+    database: CatalogDatabase, tables: Sequence[str], table: str, load_partitions: Sequence[str], since: int
+) -> dict[str, NewestRuns]:
+    """The newest inlined rows of each partition; `tables` has the newest rows first."""
+    runs = dict.fromkeys(load_partitions, NewestRuns())
     for name in tables:
-        if runs.commit is None:
-            runs = runs.or_older(_inlined_in(database, name, table, path, since))
+        wanted = [path for path, found in runs.items() if found.commit is None]
+        for start in range(0, len(wanted), _A_STATEMENT):
+            paths = wanted[start : start + _A_STATEMENT]
+            for path, found in _inlined_in(database, name, table, paths, since).items():
+                runs[path] = runs[path].or_older(found)
     return runs
 
 
-def _inlined_in(database: CatalogDatabase, name: str, table: str, path: str, since: int) -> NewestRuns:
+def _inlined_in(
+    database: CatalogDatabase, name: str, table: str, paths: Sequence[str], since: int
+) -> dict[str, NewestRuns]:
     """The newest rows in one table, by their row numbers, because the clocks of two writers differ."""
     version = database.version
-    skipped = f"status = ? AND (on_empty IS NOT NULL OR mode = ? OR {version.begin_snapshot} >= ?)"
-    kinds: dict[str, tuple[str, list[object]]] = {
-        "newest": ("", []),
-        # A run that was skipped as unchanged has the fingerprint of the commit before it, which does not count if the
-        # table was dropped since.
-        "source": (
-            f"AND ({_IS_COMMIT} OR {skipped}) ",
-            ["committed", since, "skipped", "index", since],
-        ),
-        "commit": (f"AND {_IS_COMMIT} ", ["committed", since]),
-    }
-    parts: list[str] = []
-    parameters: list[object] = []
-    for kind, (condition, values) in kinds.items():
-        parts.append(
-            f"SELECT * FROM (SELECT '{kind}', {_NAMES} FROM {identifier(name)} WHERE load_partition = ? "  # noqa: S608
-            f"AND destination_table = ? AND mode <> ? AND status <> ? AND {version.end_snapshot} IS NULL "
-            f"{condition}ORDER BY {version.row_id} DESC LIMIT 1) AS {kind}_run"
-        )
-        parameters += [path, table, COMPACT, "cancelled", *values]
-    rows = database.rows(" UNION ALL ".join(parts), [database.inlined(value) for value in parameters])
-    return NewestRuns(**{kind: _run(values) for kind, *values in rows})
-
-
-def _run(values: Sequence[Any]) -> Run:
-    """A row of the catalog's database: some keep texts as bytes, and times as texts."""
-    texts: list[Any] = [value.decode() if isinstance(value, bytes) else value for value in values]
-    run = Run(*texts)
-    return replace(run, started_at=_time(run.started_at), finished_at=_time(run.finished_at))
-
-
-def _time(value: Any) -> Any:  # noqa: ANN401 - a text, a time or None
-    return dt.datetime.fromisoformat(value) if isinstance(value, str) else value
+    is_commit = "status = ? AND snapshot_id >= ?"
+    # A run that was skipped as unchanged has the fingerprint of the commit before it, which does not count if the
+    # table was dropped since.
+    is_source = f"{is_commit} OR status = ? AND (on_empty IS NOT NULL OR mode = ? OR {version.begin_snapshot} >= ?)"
+    numbers = (
+        f"SELECT max({version.row_id}) AS newest, max(CASE WHEN {is_source} THEN {version.row_id} END) AS source, "  # noqa: S608
+        f"max(CASE WHEN {is_commit} THEN {version.row_id} END) AS last_commit FROM {identifier(name)} "
+        f"WHERE load_partition IN ({', '.join('?' for _ in paths)}) AND destination_table = ? AND mode <> ? "
+        f"AND status <> ? AND {version.end_snapshot} IS NULL GROUP BY load_partition"
+    )
+    of_commit: list[object] = ["committed", since]
+    of_source = [*of_commit, "skipped", "index", since]
+    # Not by a join, for which SQLite would read the table once for each number.
+    rows = database.rows(
+        f"WITH numbers AS ({numbers}) SELECT CASE WHEN {is_source} THEN 1 ELSE 0 END, "  # noqa: S608
+        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, load_partition, {_NAMES} FROM {identifier(name)} "
+        f"WHERE {version.end_snapshot} IS NULL AND {version.row_id} IN (SELECT newest FROM numbers "
+        "UNION ALL SELECT source FROM numbers UNION ALL SELECT last_commit FROM numbers) "
+        f"ORDER BY {version.row_id} DESC",
+        [
+            database.inlined(value)
+            for value in (*of_source, *of_commit, *paths, table, COMPACT, "cancelled", *of_source, *of_commit)
+        ],
+    )
+    runs: dict[str, NewestRuns] = {}
+    for has_source, has_commit, *row in rows:
+        path, *values = read_inlined(row, ["VARCHAR", *_TYPES])
+        run = Run(*values)
+        found = NewestRuns(run, run if has_source else None, run if has_commit else None)
+        runs[path] = runs.get(path, NewestRuns()).or_older(found)
+    return runs
 
 
 def _flushed(
-    session: LakeSession, files: Sequence[str], table: str, load_partitions: Sequence[str], since: int
+    session: LakeSession, files: Sequence[FlushedFile], table: str, load_partitions: Sequence[str], since: int
 ) -> dict[str, NewestRuns]:
     """The newest rows of partitions in Parquet files of the ledger, whose row groups DuckDB skips by their bounds."""
     run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, _COLUMNS))})"
-    marks = ", ".join("?" for _ in load_partitions)
     commit = "status = 'committed' AND snapshot_id >= ?"
-    rows = session.rows(
+    condition, wanted = is_among("load_partition", load_partitions)
+    rows = session.engine_rows(
         f"SELECT load_partition, arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608
         f"OR status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), arg_max({run}, snapshot_id) "
         f"FILTER ({commit}) FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM "
-        f"read_parquet(?, hive_partitioning = false, union_by_name = true)) WHERE load_partition IN ({marks}) "
-        "AND destination_table = ? AND mode <> ? AND status <> 'cancelled' GROUP BY load_partition",
-        [since, since, [glob_literal(file) for file in files], *load_partitions, table, COMPACT],
+        "read_parquet(?, hive_partitioning = false, union_by_name = true)) "
+        f"WHERE {condition} AND destination_table = ? AND mode <> ? AND status <> 'cancelled' GROUP BY load_partition",
+        [since, since, [glob_literal(file.uri) for file in files], *wanted, table, COMPACT],
     )
     return {path: NewestRuns(*(Run(**found) if found else None for found in runs)) for path, *runs in rows}

@@ -3,11 +3,12 @@
 Every function raises CatalogError if the manifest or the ledger cannot be read.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.lake.catalog.table_files import named_since
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, ledger_table, manifest_table
 from lake_assets.lake.session import LakeSession, TableName
 
 
@@ -40,21 +41,22 @@ def known_objects(
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    wanted = "stream = ?" + (" AND list_contains(?, load_partition)" if load_partitions is not None else "")
-    parameters: list[object] = [stream] + ([] if load_partitions is None else [list(load_partitions)])
-    rows = session.rows(
+    among: dict[str, Sequence[str]] = {"stream": [stream]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    commits, objects = _relations(session, among, among)
+    rows = query(
+        session,
         "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
-        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
-        f"FROM (SELECT *, stream = ? AND status = 'committed' AS wanted FROM {ledger_table(session.config).sql}) "
-        "WHERE wanted IS TRUE GROUP BY ALL), "
-        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL) "
+        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
+        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
+        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        f"FROM (SELECT rowid AS number, *, {wanted} AS wanted FROM {manifest_table(session.config).sql}) "
-        "LEFT JOIN runs USING (run_id, load_partition) LEFT JOIN latest USING (load_partition) "
+        "FROM noted LEFT JOIN latest USING (load_partition) "
         # If the ledger was emptied, an object counts as known.
-        "WHERE wanted IS TRUE AND coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
-        [stream, *parameters, named_since(session, table)],
+        "WHERE coalesce(snapshot_id >= greatest(latest.replaced, ?), TRUE) GROUP BY uri",
+        [*commits.parameters, *objects.parameters, named_since(session, table)],
+        [commits, objects],
     )
     return {row[0]: KnownObject(*row) for row in rows}
 
@@ -68,18 +70,39 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
     ledger, manifest = ledger_table(session.config), manifest_table(session.config)
     if not uris or not (session.exists(ledger) and session.exists(manifest)):
         return {}
-    # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
-    rows = session.rows(
+    of_uris = {"uri": list(uris)}
+    named = relation(session, manifest, {"load_partition": "VARCHAR"}, Wanted(of_uris, distinct=True))
+    partitions = [path for (path,) in query(session, f"FROM {named}", named.parameters, [named])]
+    commits, objects = _relations(session, {"load_partition": partitions}, of_uris)
+    rows = query(
+        session,
         "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
         "bool_or(mode IN ('index', 'repair')) AS registers, "
-        "max(snapshot_id) FILTER (mode = 'replace') AS replaced "
-        f"FROM (SELECT *, status = 'committed' AS wanted FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY ALL), "
-        "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL) "
+        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
+        "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL), "
+        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} JOIN commits USING (run_id, stream, load_partition)) "
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
-        f"FROM (SELECT rowid AS number, * FROM {manifest.sql}) SEMI JOIN (SELECT unnest(?) AS uri) USING (uri) "
-        "JOIN commits USING (run_id, stream, load_partition) JOIN latest USING (stream, load_partition) "
-        "WHERE registers GROUP BY uri "
+        "FROM noted JOIN latest USING (stream, load_partition) WHERE registers GROUP BY uri "
         "HAVING coalesce(max(snapshot_id) > max(last_replaced), TRUE)",
-        [list(uris)],
+        [*commits.parameters, *objects.parameters],
+        [commits, objects],
     )
     return {row[0]: KnownObject(*row) for row in rows}
+
+
+# The order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own
+# times, because a run can be repeated under its id. An object that has ended has no time, and is the last.
+_NUMBER = f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST)"
+
+
+def _relations(
+    session: LakeSession, of_ledger: Mapping[str, Sequence[str]], of_manifest: Mapping[str, Sequence[str]]
+) -> tuple[Relation, Relation]:
+    """The commits of the ledger, and the objects of the manifest."""
+    names = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
+    ledger = {name: LEDGER_COLUMNS[name] for name in names}
+    commits = Wanted({"status": ["committed"], **of_ledger})
+    return (
+        relation(session, ledger_table(session.config), ledger, commits),
+        relation(session, manifest_table(session.config), {**MANIFEST_COLUMNS, ADDED: "BIGINT"}, Wanted(of_manifest)),
+    )

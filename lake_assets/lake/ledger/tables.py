@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 from lake_assets.config.models import Lake
 from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import CatalogError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction
 from lake_assets.lake.catalog.table import find_table, read_columns, read_table
@@ -238,29 +237,3 @@ def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ..
 def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
     """The manifest's row for an object that this run removed from the table; its ETag and size are empty."""
     return (row.run_id, row.stream, row.load_partition, uri, "", 0, None)
-
-
-def read_ledger(
-    session: LakeSession,
-    stream: str | None = None,
-    load_partition: str | None = None,
-    limit: int = 100,
-    statuses: Sequence[Status] = STATUSES,
-) -> list[LedgerRow]:
-    """The newest rows of the ledger, of a stream, a partition in the path's form and statuses; newest first.
-
-    Raises:
-        CatalogError: there is no ledger, or it cannot be read.
-    """
-    table = ledger_table(session.config)
-    if not session.exists(table):
-        raise CatalogError(f"the lake has no ledger {table} yet:", "ingest a partition first.")
-    absent = _lacking(session, {table: LEDGER_COLUMNS})[table]  # until the first run of this version adds them
-    names = ", ".join(f'NULL AS "{name}"' if name in absent else f'"{name}"' for name in LEDGER_COLUMNS)
-    rows = session.rows(
-        f"SELECT {names} FROM {table.sql} "  # noqa: S608 - quoted names
-        "WHERE (? IS NULL OR stream = ?) AND (? IS NULL OR load_partition = ?) "
-        "AND list_contains(?, status) ORDER BY finished_at DESC, started_at DESC LIMIT ?",
-        [stream, stream, load_partition, load_partition, list(statuses), limit],
-    )
-    return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]

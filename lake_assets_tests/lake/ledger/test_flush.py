@@ -5,7 +5,7 @@ import pytest
 from lake_assets.lake.catalog.table_files import inlined_rows
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct.replace import replace_directly
-from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger import flush, tables
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.session import TableName
@@ -43,6 +43,17 @@ def test_the_rows_are_the_same_at_every_snapshot(world: World, monkeypatch: pyte
     assert world.query("FROM lake.ingest_files ORDER BY ALL") == read
     assert world.query(at) == [(2,)]
     assert tidy(world).flushed == 0
+
+
+def sorted_files(world: World) -> dict[str, list[str]]:
+    """The files of ledger and manifest, whose rows are sorted."""
+    orders = {"ingest_runs": flush.LEDGER_ORDER, "ingest_files": flush.MANIFEST_ORDER}
+    files = {table: [f for f, *_ in world.query(f"FROM ducklake_list_files('lake', '{table}')")] for table in orders}
+    for table, order in orders.items():
+        for file in files[table]:
+            rows = world.query(f"SELECT {', '.join(order)} FROM read_parquet(?)", file)
+            assert rows == sorted(rows)
+    return files
 
 
 @pytest.mark.parametrize("world", COMBINATIONS, indirect=True, ids="-".join)
@@ -85,22 +96,18 @@ def test_an_encrypted_lakes_ledger_is_flushed_too(local_encrypted: World, monkey
 def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flush, "MANY", 1)
     monkeypatch.setattr(flush, "FILES", 3)
-    before, at, order = [], [], "SELECT uri FROM lake.ingest_files ORDER BY rowid"
+    before, at = [], []
     for number in range(3):
         for text in (SW, NW):
             world.land(text, sales(number), f"{number}.parquet")
             world.ingest(text)
-        before, rows, uris = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL"), world.query(order)
+        before, rows = world.ledger(), world.query("FROM lake.ingest_files ORDER BY ALL")
         at.append((newest_snapshot(world), len(before)))
         tidy(world)
 
     assert world.ledger() == before
-    assert (world.query("FROM lake.ingest_files ORDER BY ALL"), world.query(order)) == (rows, uris)
-    for table in ("ingest_runs", "ingest_files"):
-        ((file, *_),) = world.query(f"FROM ducklake_list_files('lake', '{table}')")
-    ((file, *_),) = world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
-    partitions = [path for (path,) in world.query("SELECT load_partition FROM read_parquet(?)", file)]
-    assert partitions == sorted(partitions)
+    assert world.query("FROM lake.ingest_files ORDER BY ALL") == rows
+    assert {table: len(files) for table, files in sorted_files(world).items()} == {"ingest_runs": 1, "ingest_files": 1}
     for snapshot, count in at:
         assert world.query(f"SELECT count(*) FROM lake.ingest_runs AT (VERSION => {snapshot})") == [(count,)]
     with world.stream.lake.open(read_only=True) as lake:
@@ -108,3 +115,51 @@ def test_the_files_of_several_flushes_are_merged(world: World, monkeypatch: pyte
         assert few == last_runs(lake, world.stream.table)
     world.land(NW, sales(9))
     assert world.ingest(NW).row.status == "committed"
+
+
+def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    for number in range(2):
+        for text in (SW, NW):
+            local_world.land(text, sales(number), f"{number}.parquet")
+            local_world.ingest(text)
+        tidy(local_world)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.ingest_runs WHERE source_files = 1 AND load_partition LIKE '%SW%'")
+        lake.rows("DELETE FROM lake.ingest_files WHERE uri LIKE '%SW%/0.parquet'")
+    before = local_world.ledger()
+    tidy(local_world)
+
+    files = sorted_files(local_world)
+    rows = {
+        table: local_world.query("FROM read_parquet(?, union_by_name = true)", of_table)
+        for table, of_table in files.items()
+    }
+    assert {table: len(of_table) for table, of_table in rows.items()} == {"ingest_runs": 3, "ingest_files": 4}
+    assert local_world.ledger() == before
+
+
+def test_files_have_small_row_groups_and_large_ones_are_not_merged(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "INLINED_ROWS", 30_000)
+    monkeypatch.setattr(flush, "FILES", 2)
+    monkeypatch.setattr(flush, "LARGE", 2_000_000)
+    monkeypatch.setattr(flush, "_OPTIONS", flush._OPTIONS | {"target_file_size": "2MB"})
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    for _ in range(4):
+        with local_world.stream.lake.open() as lake:
+            lake.rows(
+                "INSERT INTO lake.ingest_runs SELECT * EXCLUDE (n) REPLACE (uuid()::VARCHAR AS source_fingerprint) "
+                "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(30_000) AS n(n)"
+            )
+        tidy(local_world)
+
+    files = local_world.query("FROM ducklake_list_files('lake', 'ingest_runs')")
+    groups = [
+        local_world.query("SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata(?) ORDER BY 1", file)
+        for file, *_ in files
+    ]
+    assert max(rows for of_file in groups for _, rows in of_file) == flush.ROW_GROUP
+    assert len(files) > 1

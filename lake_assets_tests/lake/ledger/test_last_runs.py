@@ -97,13 +97,58 @@ def test_rows_that_were_deleted_do_not_count(local_world: World, monkeypatch: py
         assert runs.status == "skipped"
 
 
-def test_many_partitions_are_found_in_the_whole_ledger(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    history(local_world)
+def test_more_partitions_than_a_statement_takes_are_found(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    history(world)
+    monkeypatch.setattr(lookup, "_A_STATEMENT", 2)
+    few, whole = both(world, monkeypatch)
+    assert few == whole
+
+
+@pytest.mark.parametrize("files", [1, 4])
+def test_a_commit_in_an_older_file_is_found(local_world: World, files: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    monkeypatch.setattr(lookup, "FILES", files)
+    local_world.options = {"on_empty": "keep"}
+    for number, text in enumerate((NW, SW, LOST)):
+        local_world.land(text, sales(number))
+        local_world.ingest(text)
+        tidy(local_world)
+    for _ in range(2):
+        local_world.ingest(NW)
+        tidy(local_world)
+    local_world.land(SW, sales(5))
+    local_world.ingest(SW)
+    tidy(local_world)
     few, whole = both(local_world, monkeypatch)
-    monkeypatch.setattr(lookup, "FEW", 1)
+    assert few == whole
+    assert {path: runs.status for path, runs in few.items()} == {
+        local_world.partition(NW).path: "skipped",
+        local_world.partition(SW).path: "committed",
+        local_world.partition(LOST).path: "committed",
+    }
+
+
+def test_files_older_than_the_last_commit_are_not_read(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    monkeypatch.setattr(lookup, "FILES", 1)
+    for number in range(3):
+        local_world.land(NW, sales(number))
+        local_world.ingest(NW)
+        tidy(local_world)
+    read: list[int] = []
+    flushed = lookup._flushed
+
+    def noting(session, files, *others):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN002, ANN202
+        read.append(len(files))
+        return flushed(session, files, *others)
+
+    monkeypatch.setattr(lookup, "_flushed", noting)
     with local_world.stream.lake.open(read_only=True) as lake:
-        partitions = [local_world.partition(text) for text in TEXTS]
-        assert last_runs.last_runs(lake, local_world.stream.table, partitions) == few == whole
+        last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NW)])
+        assert read == [1]
+        read.clear()
+        last_runs.last_runs(lake, local_world.stream.table, [local_world.partition(NEVER)])
+        assert read == [1, 2]
 
 
 def test_a_lake_without_a_ledger_has_no_runs(local_world: World) -> None:

@@ -1,0 +1,225 @@
+"""Some rows of ledger or manifest as a subquery for DuckDB, without a full read of the table.
+
+The catalog's database returns the inlined rows that are wanted. Flushed rows are in Parquet files, sorted by partition,
+each with the rows of a range of time: DuckDB skips the files and row groups whose bounds say that they have none.
+
+DuckLake could skip them too. But on a SQLite catalog it then reads the statistics of all files of all tables.
+"""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from lake_assets.config.catalogs import SqliteCatalog
+from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
+from lake_assets.lake.catalog.inlined import flushed_files, inlined_tables
+from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.session import LakeSession, TableName
+
+RANGES = 50  # into which values are divided, for DuckDB to skip row groups by
+MOST = 10_000  # values of a column; with more, DuckLake reads the table
+
+# The snapshot that added a row. DuckLake writes it into files that have rows of several snapshots; else it is NULL.
+ADDED = "_ducklake_internal_snapshot_id"
+
+_FILES = "read_parquet(?, hive_partitioning = false, union_by_name = true)"
+_ENDED, _STARTED = "finished_at", "started_at"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Conditions on rows, which all must hold. Those after `distinct` are for the ledger only."""
+
+    among: Mapping[str, Sequence[str]] = field(default_factory=lambda: MappingProxyType({}))  # columns and their values
+    distinct: bool = False  # of equal rows only one
+    since: dt.datetime | None = None  # runs that ended then or later
+    until: dt.datetime | None = None  # runs that ended before then
+    newest: int | None = None  # this many rows, of the runs that ended last
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A subquery with its parameters; `sql` has no parentheses around it."""
+
+    sql: str
+    parameters: Sequence[object]
+    needs_lake: bool
+
+    def __str__(self) -> str:
+        return f"({self.sql})"
+
+
+def query(
+    session: LakeSession, sql: str, parameters: Sequence[object], relations: Sequence[Relation]
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement over these relations, for which the lake is attached only if one of them needs it.
+
+    Raises:
+        CatalogError: a table cannot be read.
+    """
+    run = session.rows if any(relation.needs_lake for relation in relations) else session.engine_rows
+    return run(sql, parameters)
+
+
+def relation(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+    """The rows of a table of this package that are wanted.
+
+    Args:
+        session: an open lake with the table.
+        table: ledger or manifest.
+        columns: those of the relation, with their types; one that the table lacks is NULL.
+        wanted: the rows.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    if any(len(values) > MOST for values in wanted.among.values()):
+        return _of_lake(session, table, columns, wanted)
+    try:
+        with catalog_reading(session) as database:
+            table_id, *_ = read_folder(database, table)
+            names = inlined_tables(database, table_id)
+            inlined = [row for name in names for row in _inlined(database, name, columns, wanted)]
+            files = [glob_literal(file.uri) for file in flushed_files(session, database, table)]
+    except NotDirectError:
+        return _of_lake(session, table, columns, wanted)
+    values = list(zip(*inlined, strict=True)) or [() for _ in columns]
+    sql = _typed(columns)
+    parameters: list[object] = [list(column) for column in values]
+    if files:
+        bound = None if wanted.newest is None else _bound(session, files, columns, inlined, wanted)
+        part, more = _part(_FILES, columns, *_conditions(wanted, bound), wanted)
+        sql, parameters = f"{sql} UNION ALL BY NAME ({part})", [*parameters, files, *more]
+    return Relation(sql, parameters, needs_lake=False)
+
+
+def _of_lake(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+    condition, parameters = _conditions(wanted, None)
+    source = table.sql
+    if ADDED in columns:
+        source = f"(SELECT *, snapshot_id AS {ADDED} FROM {source})"  # noqa: S608 - a quoted name
+    if isinstance(session.config.catalog, SqliteCatalog):
+        # No conditions by which DuckLake prunes files.
+        source = f"(SELECT *, {condition} AS wanted FROM {source})"  # noqa: S608 - quoted names
+        condition = "wanted IS TRUE"
+    part, parameters = _part(source, columns, condition, parameters, wanted)
+    return Relation(
+        f"{_typed(columns)} UNION ALL BY NAME ({part})", [*([] for _ in columns), *parameters], needs_lake=True
+    )
+
+
+def _typed(columns: Mapping[str, str]) -> str:
+    return "SELECT " + ", ".join(f"unnest(?::{kind}[]) AS {identifier(name)}" for name, kind in columns.items())
+
+
+def _part(
+    source: str, columns: Mapping[str, str], condition: str, parameters: Sequence[object], wanted: Wanted
+) -> tuple[str, list[object]]:
+    listed = ", ".join(f"'{name}'" for name in columns)
+    sql = f"SELECT {_distinct(wanted)}COLUMNS(c -> list_contains([{listed}], c)) FROM {source} WHERE {condition}"  # noqa: S608
+    if wanted.newest is None:
+        return sql, list(parameters)
+    return f"{sql} ORDER BY {_ENDED} DESC NULLS LAST, {_STARTED} DESC NULLS LAST LIMIT ?", [*parameters, wanted.newest]
+
+
+def is_among(column: str, values: Sequence[str]) -> tuple[str, list[object]]:
+    """A condition by which DuckDB skips what has none of these values; it does not by a list of values.
+
+    It skips the row groups outside of their bounds. Of those between two distant values it reads this column only.
+
+    Args:
+        column: of texts.
+        values: of which the column has one.
+
+    Returns:
+        The condition and its parameters.
+    """
+    ordered, name = sorted(set(values)), identifier(column)
+    if not ordered:
+        return "FALSE", []
+    conditions, parameters = [f"{name} >= ? AND {name} <= ?"], list[object]([ordered[0], ordered[-1]])
+    size = -(-len(ordered) // RANGES)
+    parts = [ordered[start : start + size] for start in range(0, len(ordered), size)]
+    if len(parts) > 1:
+        conditions.append(f"({' OR '.join(f'({name} >= ? AND {name} <= ?)' for _ in parts)})")
+        parameters += [bound for part in parts for bound in (part[0], part[-1])]
+    if size > 1:
+        conditions.append(f"{name} IN (SELECT unnest(?::VARCHAR[]))")
+        parameters.append(ordered)
+    return " AND ".join(conditions), parameters
+
+
+def _distinct(wanted: Wanted) -> str:
+    return "DISTINCT " if wanted.distinct else ""
+
+
+def _conditions(wanted: Wanted, at_least: dt.datetime | None) -> tuple[str, list[object]]:
+    """The conditions for DuckDB; `at_least` is a time before which no wanted run ended."""
+    conditions, parameters = ["TRUE"], list[object]()
+    for name, values in wanted.among.items():
+        condition, more = is_among(name, values)
+        conditions.append(condition)
+        parameters += more
+    for operator, moment in ((">=", wanted.since), (">=", at_least), ("<", wanted.until)):
+        if moment is not None:
+            conditions.append(f"{_ENDED} {operator} ?")
+            parameters.append(moment)
+    return " AND ".join(conditions), parameters
+
+
+def _bound(
+    session: LakeSession,
+    files: Sequence[str],
+    columns: Mapping[str, str],
+    inlined: Sequence[Sequence[Any]],
+    wanted: Wanted,
+) -> dt.datetime | None:
+    """A time before which no wanted run ended, by the inlined rows and the newest file; None if these are too few."""
+    assert wanted.newest is not None  # noqa: S101 - the caller checks
+    ended = [row[list(columns).index(_ENDED)] for row in inlined]
+    if len(ended) < wanted.newest and len(files) > 1:
+        part, parameters = _part(_FILES, {_ENDED: columns[_ENDED]}, *_conditions(wanted, None), wanted)
+        ended += [moment for (moment,) in session.engine_rows(part, [files[:1], *parameters])]
+    times = sorted((moment for moment in ended if moment is not None), reverse=True)
+    return times[wanted.newest - 1] if len(times) >= wanted.newest else None
+
+
+def _inlined(
+    database: CatalogDatabase, name: str, columns: Mapping[str, str], wanted: Wanted
+) -> list[tuple[object, ...]]:
+    """The wanted rows of one table of inlined rows; `newest` of each such table."""
+    present = set(database.columns(name))
+    added = {ADDED: database.version.begin_snapshot}
+    listed = ", ".join(added.get(column) or (identifier(column) if column in present else "NULL") for column in columns)
+    conditions, parameters = [f"{database.version.end_snapshot} IS NULL"], list[object]()
+    for column, values in wanted.among.items():
+        conditions.append(f"{identifier(column)} IN ({', '.join('?' for _ in values) or 'NULL'})")
+        parameters += map(database.inlined, values)
+    for operator, moment in ((">=", wanted.since), ("<", wanted.until)):
+        if moment is not None:
+            conditions.append(f"{_ENDED} {database.by_time} {operator} ?")
+            parameters.append(database.inlined_time(moment))
+    order = ""
+    if wanted.newest is not None:
+        keys = (f"{key} {database.by_time} DESC NULLS LAST" for key in (_ENDED, _STARTED))
+        order = f" ORDER BY {', '.join(keys)} LIMIT ?"
+        parameters.append(wanted.newest)
+    rows = database.rows(
+        f"SELECT {_distinct(wanted)}{listed} FROM {identifier(name)} WHERE {' AND '.join(conditions)}{order}",  # noqa: S608
+        parameters,
+    )
+    return [read_inlined(row, list(columns.values())) for row in rows]
+
+
+def read_inlined(row: Sequence[Any], types: Sequence[str]) -> tuple[Any, ...]:
+    """The values of an inlined row: some catalogs keep texts as bytes, and times as texts."""
+    return tuple(_value(value, kind) for value, kind in zip(row, types, strict=True))
+
+
+def _value(value: Any, kind: str) -> Any:  # noqa: ANN401 - of any column
+    if isinstance(value, bytes):
+        return value.decode()
+    return dt.datetime.fromisoformat(value) if kind == "TIMESTAMPTZ" and isinstance(value, str) else value

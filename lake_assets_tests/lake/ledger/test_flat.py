@@ -1,0 +1,190 @@
+"""What a look at ledger or manifest reads: the same in a ledger of 100 rows and in one of 100,000.
+
+Counted are the rows that the catalog's driver returns, and the row groups of the flushed files that DuckDB reads. The
+lake is not attached, so nothing else reads the catalog.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.ledger import flush
+from lake_assets.lake.ledger.last_runs import committed_fingerprints, last_runs, partitions_in_ledger
+from lake_assets.lake.ledger.object_history import known_objects, registered_objects
+from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, create_ledger, ledger_table, manifest_table
+from lake_assets.lake.session import DuckLake, LakeSession, TableName
+from lake_assets_tests.world import World
+
+SIZES = (100, 100_000)  # rows of the ledger, and of the manifest
+EACH = 10  # rows of a partition
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+TABLE = TableName("main", "sales")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a look read."""
+
+    catalog_rows: int
+    row_groups: int
+
+
+def path(number: int) -> str:
+    return f"region=R{number:05}/date=2026-02-11"
+
+
+def uri(number: int, size: int) -> str:
+    """The object of one run."""
+    return f"/landing/{path(number % (size // EACH))}/{number:06}.parquet"
+
+
+def moment(number: int) -> dt.datetime:
+    return START + dt.timedelta(seconds=number)
+
+
+def fill(world: World, size: int) -> None:
+    """A ledger of a run a second: nine tenths in one file, one tenth in the next; and a manifest of an object each."""
+    at = f"TIMESTAMPTZ '{START}' + to_seconds(n)"
+    partition = f"'region=R' || lpad((n % {size // EACH})::VARCHAR, 5, '0') || '/date=2026-02-11'"
+    row = {
+        "run_id": "'run-' || n // 10",
+        "run_at": at,
+        "stream": "'sales'",
+        "destination_table": f"'{TABLE}'",
+        "load_partition": partition,
+        "mode": "'index'",
+        "status": "'committed'",
+        "row_count": "n",
+        "source_fingerprint": "md5(n::VARCHAR)",
+        "started_at": at,
+        "finished_at": at,
+        "uri": f"'/landing/' || {partition} || '/' || lpad(n::VARCHAR, 6, '0') || '.parquet'",
+        "etag": "'e'",
+        "size": "1",
+        "last_modified": at,
+    }
+    with DuckLake(world.config.lakes["test"]).open(create=True) as lake:
+        create_ledger(lake)
+        columns_of = {ledger_table(lake.config): LEDGER_COLUMNS, manifest_table(lake.config): MANIFEST_COLUMNS}
+        # More than 1,000 rows of one statement are not inlined: DuckLake writes them into a file, in the same order.
+        for table, order in zip(columns_of, (flush.LEDGER_ORDER, flush.MANIFEST_ORDER), strict=True):
+            flush._arrange(lake, table, order)
+        for part in (range(size * 9 // 10), range(size * 9 // 10, size)):
+            row["snapshot_id"] = str(lake.current_snapshot() + 1)
+            with lake.transaction():
+                for table, columns in columns_of.items():
+                    values = ", ".join(f"{row.get(name, 'NULL')} AS {name}" for name in columns)
+                    lake.rows(
+                        f"INSERT INTO {table.sql} SELECT {values} FROM range(?, ?) AS r(n)", [part.start, part.stop]
+                    )
+            flush.flush_ledger(lake)
+
+
+@contextmanager
+def counting(lake: LakeSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Counted]]:
+    """Counts what is read until the returned function is called."""
+    catalog_rows = 0
+    rows = CatalogDatabase.rows
+
+    def noting(database: CatalogDatabase, sql: str, parameters: Any = ()) -> Any:
+        nonlocal catalog_rows
+        found = rows(database, sql, parameters)
+        catalog_rows += len(found)
+        return found
+
+    lake.engine.execute("SET enable_external_file_cache = false")
+    lake.engine.execute("CALL enable_logging('FileSystem')")
+    lake.engine.execute("CALL truncate_duckdb_logs()")
+    with monkeypatch.context() as patched:
+        patched.setattr(CatalogDatabase, "rows", noting)
+        yield lambda: Counted(catalog_rows, read_row_groups(lake))
+
+
+def read_row_groups(lake: LakeSession) -> int:
+    """The row groups of which DuckDB has read a part."""
+    lake.engine.execute("CALL disable_logging()")
+    reads = lake.engine.execute(
+        "SELECT path, pos, bytes FROM duckdb_logs_parsed('FileSystem') WHERE op = 'READ' AND path LIKE '%.parquet'"
+    ).fetchall()
+    found = set()
+    for file in {name for name, *_ in reads}:
+        groups = lake.engine.execute(
+            "SELECT row_group_id, min(coalesce(dictionary_page_offset, data_page_offset)) AS start, "
+            "start + sum(total_compressed_size) FROM parquet_metadata(?) GROUP BY ALL",
+            [file],
+        ).fetchall()
+        for group, start, end in groups:
+            if any(name == file and pos < end and pos + size > start for name, pos, size in reads):
+                found.add((file, group))
+    return len(found)
+
+
+def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], object]]:
+    """Each look, with an assertion on what it finds."""
+    partition = world.partition("region=R00000,date=2026-02-11")
+    last = size - size // EACH  # the number of its newest run
+    newest = moment(size - 1)
+
+    def runs(lake: LakeSession) -> None:
+        (found,) = last_runs(lake, TABLE, [partition]).values()
+        assert found.rows == last
+
+    def fingerprint(lake: LakeSession) -> None:
+        assert committed_fingerprints(lake, TABLE, [path(0)]).keys() == {path(0)}
+
+    def is_known(lake: LakeSession) -> None:
+        assert partitions_in_ledger(lake, TABLE, [path(0), f"{path(0)}/x"]) == {path(0)}
+
+    def of_partition(lake: LakeSession) -> None:
+        assert [row.row_count for row in read_ledger(lake, load_partition=path(0), limit=1)] == [last]
+
+    def newest_rows(lake: LakeSession) -> None:
+        assert [row.row_count for row in read_ledger(lake, limit=5)] == [size - n for n in range(1, 6)]
+
+    def since(lake: LakeSession) -> None:
+        assert len(read_ledger(lake, since=newest - dt.timedelta(seconds=4))) == 5
+
+    def before(lake: LakeSession) -> None:
+        assert read_ledger(lake, until=START) == []
+
+    def of_run(lake: LakeSession) -> None:
+        assert len(partitions_of_run(lake, "sales", f"run-{(size - 1) // 10}", newest - dt.timedelta(minutes=10))) == 10
+
+    def objects(lake: LakeSession) -> None:
+        assert len(known_objects(lake, "sales", TABLE, [path(0)])) == EACH
+
+    def registered(lake: LakeSession) -> None:
+        wanted = [uri(0, size), f"{uri(0, size)}.other"]
+        assert registered_objects(lake, wanted).keys() == {uri(0, size)}
+
+    return {
+        look.__name__: look
+        for look in (runs, fingerprint, is_known, of_partition, newest_rows, since, before, of_run, objects, registered)
+    }
+
+
+@pytest.mark.parametrize("world", [("sqlite", "local"), ("postgres", "local")], indirect=True, ids="-".join)
+def test_looks_read_the_same_in_a_short_and_in_a_long_ledger(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flush, "MANY", 1)
+    counts: dict[int, dict[str, Counted]] = {}
+    for size in SIZES:
+        world.lake_options = {"ledger": f"runs_{size}", "manifest": f"objects_{size}"}
+        fill(world, size)
+        counts[size] = {}
+        for name, look in looks(world, size).items():
+            with (
+                DuckLake(world.config.lakes["test"]).open(read_only=True) as lake,
+                counting(lake, monkeypatch) as counted,
+            ):
+                look(lake)
+                assert not lake.is_attached
+                counts[size][name] = counted()
+
+    small, large = (counts[size] for size in SIZES)
+    assert small == large
