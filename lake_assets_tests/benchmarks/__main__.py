@@ -15,6 +15,7 @@ from rich.table import Table
 
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets_tests.benchmarks.backfill import backfill
+from lake_assets_tests.benchmarks.cold import cold
 from lake_assets_tests.benchmarks.flights import flights
 from lake_assets_tests.benchmarks.index import index
 from lake_assets_tests.benchmarks.landing import landing
@@ -31,6 +32,7 @@ BENCHMARKS = {
     "table-size": table_size,
     "landing": landing,
     "index": index,
+    "cold": cold,
 }
 QUICK = 0.02  # of the full size
 
