@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         ingest_partition,
         ingest_partitions,
         plan_partition,
+        read_changes,
         read_partition,
     )
     from lake_assets.config.load import load_config
@@ -46,6 +47,7 @@ __all__ = [
     "load_config",
     "open_stream",
     "plan_partition",
+    "read_changes",
     "read_partition",
 ]
 
@@ -56,6 +58,7 @@ _MODULES = {
         "ingest_partition",
         "ingest_partitions",
         "plan_partition",
+        "read_changes",
         "read_partition",
     ),
     "config.load": ("load_config",),

@@ -1,4 +1,4 @@
-"""The functions that a Python program imports from `lake_assets`: ingest, plan and read partitions of a stream.
+"""The functions that a Python program imports from `lake_assets`: ingest, plan and read partitions, read changes.
 
 They take a stream from `open_stream`, and a partition in any form. A function that needs Spark starts a session with
 the settings of the config, unless it gets one, and stops it at the end.
@@ -15,6 +15,7 @@ from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan, plan
 from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_interrupts
+from lake_assets.lake.changes import feed
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
@@ -172,6 +173,38 @@ def read_partition(stream: OpenStream, partition: PartitionLike, *, columns: Seq
                 f"SELECT {selected} FROM {stream.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
                 parameters,
             ).to_arrow_table()
+
+
+@contextmanager
+def read_changes(
+    stream: OpenStream, since: int, until: int | None = None, *, partition: PartitionLike | None = None
+) -> Iterator[pa.RecordBatchReader]:
+    """Read the rows that snapshots inserted into the stream's table and deleted from it. Spark is not needed.
+
+    The rows are read while they are taken from the reader, so any number of them fits into memory. The lake is open
+    until the block ends.
+
+    Args:
+        stream: the stream, from `open_stream`.
+        since: the first snapshot; to continue after changes up to snapshot `n`, it is `n + 1`.
+        until: the last snapshot; the newest when None.
+        partition: only the changes of this partition, in any form of `PartitionLike`.
+
+    Yields:
+        The changes, in the order of snapshots, with the columns of the table in the last snapshot and `_change`
+        (`insert` or `delete`), `_snapshot`, `_run_id` (of a run of this package, else NULL) and `_committed_at`. Of
+        each snapshot the deletes come first. A row that a snapshot deleted and inserted again, with all values the
+        same, is no change; neither is a compaction.
+
+    Raises:
+        PartitionError: the partition does not fit the stream's partition columns.
+        ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
+        NoLakeError: there is no lake yet.
+        CatalogError: the lake cannot be read, or has no such table or snapshot.
+    """
+    wanted = None if partition is None else _partition(stream, partition)
+    with stream.lake.open(read_only=True) as lake:
+        yield feed.read_changes(lake, stream.table, since, until, wanted).reader
 
 
 def _partition(stream: OpenStream, partition: PartitionLike) -> Partition:

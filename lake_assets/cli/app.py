@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
 from lake_assets.cli.config import schema, validate
@@ -86,6 +87,7 @@ COMMANDS = (
     index,
     query,
     ledger,
+    changes,
     report_,
     check,
     maintain,

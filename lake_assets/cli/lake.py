@@ -57,7 +57,7 @@ def query(options: Options, sql: str, lake: str | None, form: Format | None) -> 
     with open_confined(ducklake) as session:
         try:
             check_reads(sql, ducklake.config)
-            _write(session.connection.sql(sql), output_format(form))
+            write_relation(session.connection.sql(sql), output_format(form))
         except RefusedQueryError as error:
             raise click.UsageError(str(error), click.get_current_context()) from error
         except duckdb.Error as error:
@@ -81,7 +81,7 @@ def _query_error(error: "duckdb.Error") -> CatalogError:
     return CatalogError("\n".join(["the query failed: " + lines[0], *lines[1:]]))
 
 
-def _write(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
+def write_relation(relation: "duckdb.DuckDBPyRelation", form: Format) -> None:
     """Write the relation's rows; DuckDB casts each value to text."""
     if form == "json":
         write_json(text for (text,) in _rows(relation.query("result", "SELECT to_json(result) FROM result")))

@@ -1,0 +1,1 @@
+"""The rows that snapshots inserted and deleted."""

@@ -1,0 +1,144 @@
+"""The changes of a table's rows from history: what each snapshot inserted and deleted."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, names_at
+from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.commit.spilling import prepare_spilling
+from lake_assets.lake.failures import translated
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.read import BATCH_ROWS
+
+META_FIELDS = (
+    pa.field("_change", pa.string()),
+    pa.field("_snapshot", pa.int64()),
+    pa.field("_run_id", pa.string()),
+    pa.field("_committed_at", pa.timestamp("us", tz="UTC")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """The changes of a table, which are read while the batches are taken."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+    @property
+    def reader(self) -> pa.RecordBatchReader:
+        """The changes as Arrow's reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches)
+
+
+def read_changes(
+    session: LakeSession, table: TableName, since: int, until: int | None = None, partition: Partition | None = None
+) -> Changes:
+    """The rows that snapshots inserted into a table and deleted from it, in the order of the snapshots.
+
+    The columns are those of the table in the last snapshot, then `_change` (`insert` or `delete`), `_snapshot`,
+    `_run_id` and `_committed_at`. Of each snapshot the deletes come first. A row that a snapshot deleted and inserted
+    again, with all values the same, is no change. Only files that began or ended in these snapshots are read.
+
+    Args:
+        session: an open lake, which must remain open while the batches are taken.
+        table: the table.
+        since: the first snapshot.
+        until: the last snapshot; the newest when None.
+        partition: only this partition's rows.
+
+    Raises:
+        ExpiredSnapshotError: what some of the snapshots changed is no longer known.
+        CatalogError: there is no such table or snapshot, or the table has a column with one of these names.
+    """
+    if not session.exists(table):
+        raise CatalogError(f"the lake has no table {table} yet:", "ingest a partition first.")
+    current = session.current_snapshot()
+    until = current if until is None else until
+    if since > until:
+        raise CatalogError(
+            f"the first snapshot, {since}, is after the last, {until}:",
+            f"the newest snapshot is {current}; begin at {until} or earlier.",
+        )
+    snapshots = changed_snapshots(session, table, since, until)
+    source = _Source(session, table, until)
+    return Changes(source.schema, source.changes(snapshots, partition))
+
+
+class _Source:
+    """The changes of a table, with the columns that it has in one snapshot."""
+
+    def __init__(self, session: LakeSession, table: TableName, until: int) -> None:
+        self._session = session
+        self._table = table
+        with translated(session.config):
+            described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(until)}) LIMIT 0")  # noqa: S608
+            self.types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
+            fields = list(described.to_arrow_table().schema)
+        taken = {name.lower() for name in self.types}.intersection(META_COLUMNS)
+        if taken:
+            raise CatalogError(
+                f"{table} has a column {min(taken)}, which is a name of the changes' own columns:", "rename it."
+            )
+        self.schema = pa.schema([*fields, *META_FIELDS])
+        self._names = names_at(session, table, until)
+
+    def changes(self, snapshots: list[ChangedSnapshot], partition: Partition | None) -> Iterator[pa.RecordBatch]:
+        """The changes of these snapshots, one snapshot after the other."""
+        prepare_spilling(self._session)
+        for snapshot in snapshots:
+            inserted, deleted = (
+                self._rows(kind, snapshot.snapshot_id, partition) if is_there else None
+                for kind, is_there in (("insertions", snapshot.inserted), ("deletions", snapshot.deleted))
+            )
+            query = difference(list(self.types), deleted, inserted)
+            with translated(self._session.config), self._session.connection.cursor() as cursor:
+                for batch in cursor.execute(query.sql, query.parameters).to_arrow_reader(BATCH_ROWS):
+                    if batch.num_rows:
+                        yield with_meta(batch, self.schema, snapshot)
+
+    def _rows(self, kind: str, snapshot: int, partition: Partition | None) -> Rows:
+        """The rows that a snapshot inserted or deleted, with the columns of the last snapshot."""
+        before = names_at(self._session, self._table, snapshot)
+        function = f"ducklake_table_{kind}(?, ?, ?, ?::BIGINT, ?::BIGINT)"
+        parameters: list[object] = [self._session.alias, self._table.schema, self._table.table, snapshot, snapshot]
+        with translated(self._session.config):
+            present = self._columns(function, parameters)
+        columns = ", ".join(self._column(name, before, present) for name in self.types)
+        sql = f"SELECT {columns} FROM {function}"  # noqa: S608 - quoted names
+        if partition is not None:
+            condition, more = where(partition)
+            sql, parameters = f"SELECT * FROM ({sql}) WHERE {condition}", [*parameters, *more]  # noqa: S608
+        return Rows(sql, parameters)
+
+    def _columns(self, function: str, parameters: list[object]) -> Mapping[str, str]:
+        """The types of the columns in a snapshot, by their names in lower case."""
+        result = self._session.connection.execute(f"SELECT * FROM {function} LIMIT 0", parameters)  # noqa: S608
+        return {name.lower(): str(kind) for name, kind, *_ in result.description or ()}
+
+    def _column(self, name: str, before: Mapping[int, str] | None, present: Mapping[str, str]) -> str:
+        """A column of the last snapshot from the rows of another one, where it may have another name or type."""
+        earlier: str | None = name
+        if before is not None and self._names is not None:
+            ids = {present_name.lower(): column_id for column_id, present_name in self._names.items()}
+            earlier = before.get(ids[name.lower()])
+        kind = self.types[name]
+        if earlier is None or earlier.lower() not in present:
+            return f"NULL::{kind} AS {identifier(name)}"
+        if earlier == name and present[earlier.lower()] == kind:
+            return identifier(name)  # DuckLake skips files by conditions on it
+        return f"CAST({identifier(earlier)} AS {kind}) AS {identifier(name)}"
+
+
+def with_meta(batch: pa.RecordBatch, schema: pa.Schema, snapshot: ChangedSnapshot) -> pa.RecordBatch:
+    """A batch of columns and `_change`, with the columns that say which commit it was."""
+    rows = batch.num_rows
+    constants = (snapshot.snapshot_id, snapshot.run_id, snapshot.committed_at)
+    arrays = [pa.repeat(pa.scalar(v, f.type), rows) for v, f in zip(constants, META_FIELDS[1:], strict=True)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)

@@ -1,0 +1,45 @@
+"""The difference of two sets of rows, as SQL: which rows were removed and which were added."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.duckdb_engine import identifier
+
+CHANGE = "_change"
+META_COLUMNS = (CHANGE, "_snapshot", "_run_id", "_committed_at")
+
+_COUNT = "_lake_assets_count"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A query of rows, with its parameters."""
+
+    sql: str
+    parameters: Sequence[object] = ()
+
+
+def difference(columns: Sequence[str], deleted: Rows | None, inserted: Rows | None) -> Rows:
+    """The query of the changes between two sets of rows: the columns, and the text `delete` or `insert`.
+
+    A row that both sets have is no change; of a row that they have several times, the surplus is. Deletes come first.
+    If one of the sets is known to be empty (None), the rows are streamed. Otherwise DuckDB aggregates them, and spills
+    to disk what exceeds its memory.
+    """
+    names = ", ".join(map(identifier, columns))
+    if deleted is None or inserted is None:
+        rows, change = (inserted, "insert") if inserted is not None else (deleted, "delete")
+        assert rows is not None, "one of the sets has rows"  # noqa: S101 - the callers' duty
+        return Rows(f"SELECT {names}, '{change}' AS {CHANGE} FROM ({rows.sql})", rows.parameters)  # noqa: S608 - quoted
+    both = (
+        f"SELECT {names}, -1 AS {_COUNT} FROM ({deleted.sql}) "  # noqa: S608 - quoted names
+        f"UNION ALL SELECT {names}, 1 AS {_COUNT} FROM ({inserted.sql})"
+    )
+    counts = f"SELECT {names}, sum({_COUNT})::BIGINT AS {_COUNT} FROM ({both}) GROUP BY {names}"  # noqa: S608
+    change = f"CASE WHEN {_COUNT} < 0 THEN 'delete' ELSE 'insert' END"
+    changes = (
+        f"SELECT {names}, {change} AS {CHANGE}, unnest(range(abs({_COUNT}))) "  # noqa: S608
+        f"FROM ({counts}) WHERE {_COUNT} <> 0"
+    )
+    sql = f"SELECT {names}, {CHANGE} FROM ({changes}) ORDER BY {CHANGE}"  # noqa: S608
+    return Rows(sql, [*deleted.parameters, *inserted.parameters])

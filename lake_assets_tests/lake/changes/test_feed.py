@@ -1,0 +1,197 @@
+"""The changes from history agree with the tables that a plain client sees before and after each snapshot."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets import read_changes
+from lake_assets.errors import CatalogError, ExpiredSnapshotError
+from lake_assets.maintenance.cleaning import expire_snapshots
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import NW, SW, World, sales
+
+META = ["_change", "_snapshot", "_run_id", "_committed_at"]
+
+
+def changes(world: World, since: int = 0, until: int | None = None, partition: str | None = None) -> pa.Table:
+    with read_changes(world.stream, since, until, partition=partition) as reader:
+        return reader.read_all()
+
+
+def totals(table: pa.Table) -> list[tuple[str, float]]:
+    return sorted(zip(table["_change"].to_pylist(), table["total"].to_pylist(), strict=True))
+
+
+def committed(world: World, text: str, *rows: float, name: str = "batch_1.parquet", **options: Any) -> int:
+    """Land and ingest; the snapshot."""
+    world.land(text, sales(*rows), name)
+    snapshot = world.ingest(text, **options).row.snapshot_id
+    assert snapshot is not None
+    return snapshot
+
+
+def as_written(world: World, sql: Sequence[str]) -> list[int]:
+    """What another client commits, a snapshot for each statement."""
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        for statement in sql:
+            client.execute(statement)
+    return [number for (number,) in world.query("SELECT snapshot_id FROM ducklake_snapshots('lake')")][-len(sql) :]
+
+
+def test_a_refresh_is_what_it_removed_and_added(world: World, spark: object) -> None:
+    assert spark
+    first = committed(world, NW, 1, 2)
+    committed(world, SW, 7)
+    last = committed(world, NW, 1, 3, 3)
+
+    table = changes(world)
+
+    assert table.column_names == ["id", "total", "region", "date", *META]
+    assert totals(changes(world, first, first)) == [("insert", 1), ("insert", 2)]
+    # The row (0, 1.0) is in the partition before and after, so it has not changed.
+    assert totals(changes(world, last)) == [("delete", 2), ("insert", 3), ("insert", 3)]
+    assert changes(world, last)["_change"].to_pylist() == ["delete", "insert", "insert"]
+    assert table["_snapshot"].to_pylist() == sorted(table["_snapshot"].to_pylist())
+    row = world.ledger(NW)[0]
+    assert set(changes(world, last)["_run_id"].to_pylist()) == {row.run_id}
+    ((moment,),) = world.query("SELECT snapshot_time FROM ducklake_snapshots('lake') WHERE snapshot_id = ?", last)
+    assert set(changes(world, last)["_committed_at"].to_pylist()) == {moment.astimezone(dt.UTC)}
+
+
+def test_the_changes_of_a_partition_are_its_own(local_world: World, spark: object) -> None:
+    assert spark
+    committed(local_world, NW, 1)
+    committed(local_world, SW, 7)
+
+    assert totals(changes(local_world, partition=SW)) == [("insert", 7)]
+
+
+def test_changes_lead_from_each_snapshot_to_the_next(world: World, spark: object) -> None:
+    """Other clients insert, delete, update and rewrite too; the sums agree at every snapshot."""
+    assert spark
+    first = committed(world, NW, 1, 2, 3)
+    committed(world, SW, 7, 7)
+    as_written(
+        world,
+        [
+            "DELETE FROM lake.sales WHERE total = 2",
+            "UPDATE lake.sales SET total = 30 WHERE total = 3",
+            "INSERT INTO lake.sales SELECT 9, 9.0, 'NW', DATE '2026-02-11' FROM range(3)",
+            "CALL ducklake_rewrite_data_files('lake', 'sales', delete_threshold => 0)",
+            "DELETE FROM lake.sales WHERE region = 'SW'",
+        ],
+    )
+    last = committed(world, NW, 1, 2, 4)
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for snapshot in range(first, last + 1):
+        for row in changes(world, snapshot, snapshot).select(["id", "total", "region", "date", "_change"]).to_pylist():
+            change = row.pop("_change")
+            seen[tuple(row.values())] += 1 if change == "insert" else -1
+        now = world.query(f"SELECT id, total, region, date FROM lake.sales AT (VERSION => {snapshot})")
+        assert +seen == Counter(now), snapshot
+        assert not -seen, snapshot
+
+
+def test_a_compaction_changes_nothing(local_world: World, spark: object) -> None:
+    assert spark
+    local_world.land(NW, sales(1), "a.parquet")
+    with_two = committed(local_world, NW, 2, name="b.parquet")
+    as_written(local_world, ["INSERT INTO lake.sales VALUES (5, 5.0, 'NW', DATE '2026-02-11')"] * 2)
+    before = local_world.query("SELECT max(snapshot_id) FROM ducklake_snapshots('lake')")[0][0]
+    (result,) = compact(local_world.stream, 2, local_world.sessions)
+    assert result.why is None
+    assert result.files_after == 1
+
+    assert before > with_two
+    assert changes(local_world, before + 1).num_rows == 0
+    assert local_world.totals() == [1, 2, 5, 5]
+
+
+def test_an_expired_snapshot_gives_one_clear_error(local_world: World, spark: object) -> None:
+    assert spark
+    committed(local_world, NW, 1)
+    committed(local_world, NW, 2)
+    with local_world.stream.lake.open() as lake:
+        *_, newest = expired = expire_snapshots(lake, dt.datetime.now(dt.UTC) + dt.timedelta(days=1))
+    last = committed(local_world, NW, 3)
+
+    assert len(expired) > 1
+    with pytest.raises(ExpiredSnapshotError, match=rf"snapshot {newest} has expired.*from snapshot 2 on.*begin at"):
+        changes(local_world, 2)
+    # What the oldest snapshot removed was in the expired one only.
+    with pytest.raises(ExpiredSnapshotError, match=f"begin at snapshot {newest + 2} or later"):
+        changes(local_world, newest + 1)
+    assert totals(changes(local_world, newest + 2)) == [("delete", 2), ("insert", 3)]
+    assert last >= newest + 2
+
+
+@pytest.mark.parametrize(("since", "until", "said"), [(900, None, "is after the last"), (1, 900, "no snapshot 900")])
+def test_a_snapshot_that_does_not_exist_is_named(
+    local_world: World, spark: object, since: int, until: int | None, said: str
+) -> None:
+    assert spark
+    committed(local_world, NW, 1)
+
+    with pytest.raises(CatalogError, match=said):
+        changes(local_world, since, until)
+
+
+def test_columns_are_those_of_the_last_snapshot(local_world: World, spark: object) -> None:
+    assert spark
+    committed(local_world, NW, 1)
+    as_written(
+        local_world,
+        [
+            "ALTER TABLE lake.sales RENAME COLUMN total TO amount",
+            "ALTER TABLE lake.sales ADD COLUMN more INTEGER",
+            "ALTER TABLE lake.sales ALTER COLUMN more SET DATA TYPE BIGINT",
+        ],
+    )
+
+    table = changes(local_world)
+
+    assert table.select(["id", "amount", "more"]).to_pylist() == [{"id": 0, "amount": 1.0, "more": None}]
+    assert table.schema.field("more").type == pa.int64()
+    assert changes(local_world, until=committed_before(table)).column_names[:2] == ["id", "total"]
+
+
+def committed_before(table: pa.Table) -> int:
+    return int(table["_snapshot"][0].as_py())
+
+
+def test_an_encrypted_lake_has_changes_too(local_world: World, spark: object) -> None:
+    assert spark
+    world = local_world
+    world.lake_options = ENCRYPTED
+    committed(world, NW, 1, 2)
+    last = committed(world, NW, 2)
+
+    assert totals(changes(world, last)) == [("delete", 1), ("delete", 2), ("insert", 2)]
+
+
+def test_a_column_with_a_name_of_the_changes_is_refused(local_world: World, spark: object) -> None:
+    assert spark
+    committed(local_world, NW, 1)
+    as_written(local_world, ["ALTER TABLE lake.sales ADD COLUMN _Change INTEGER"])
+
+    with pytest.raises(CatalogError, match="column _change"):
+        changes(local_world)
+
+
+def test_only_files_of_these_snapshots_are_read(local_world: World, spark: object) -> None:
+    assert spark
+    committed(local_world, SW, 7)
+    last = committed(local_world, NW, 1)
+    storage = local_world.config.lakes["test"].own_storage
+    for key in local_world.data_files():
+        if "region=SW" in key:
+            Path(storage.root, key).write_bytes(b"cannot be read")
+
+    assert totals(changes(local_world, last)) == [("insert", 1)]
