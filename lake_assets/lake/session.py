@@ -25,6 +25,7 @@ from lake_assets.lake.attach import (
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
 from lake_assets.lake.driver import Driver, driver_errors
 from lake_assets.lake.failures import catalog_location, is_locked, translated
 from lake_assets.lake.locks import alone, commit_lock
@@ -233,9 +234,9 @@ class DuckLake:
                 yield session
             except BaseException:
                 with suppress(duckdb.Error):  # the first error is raised
-                    self._close(session)
+                    self._close(session, read_only=read_only)
                 raise
-            self._close(session)
+            self._close(session, read_only=read_only)
 
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
@@ -250,10 +251,10 @@ class DuckLake:
             session.unknown_specification = spec.unknown(version)
         return session
 
-    def _close(self, session: LakeSession) -> None:
+    def _close(self, session: LakeSession, *, read_only: bool) -> None:
         session.driver.close()
-        if session.is_attached:
-            self._detach(session.engine)
+        if session.is_attached and not self.config.is_managed:
+            self._detach(session.engine, read_only=read_only)
 
     @contextmanager
     def open_if_exists(self) -> Iterator[LakeSession | None]:
@@ -282,13 +283,23 @@ class DuckLake:
             return (
                 nullcontext()
             )  # no lock file can be created there; `_execute_attach` retries while the catalog's file is locked
-        return commit_lock(self.config)
+        return self._recovered(catalog)
 
-    def _detach(self, engine: duckdb.DuckDBPyConnection) -> None:
-        if self.config.is_managed:
-            return
+    @contextmanager
+    def _recovered(self, catalog: DuckdbCatalog) -> Iterator[None]:
+        with commit_lock(self.config):
+            recover(catalog)
+            yield
+
+    def _detach(self, engine: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        catalog = self.config.catalog
         try:
-            engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
+            with (
+                checkpointed(catalog, engine) if isinstance(catalog, DuckdbCatalog) and not read_only else nullcontext()
+            ):
+                engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
+        except EngineLostError:
+            self._engine = None
         except duckdb.Error:
             self._engine = None  # the lake cannot be attached to this engine again
             raise
@@ -314,6 +325,8 @@ class DuckLake:
         with translated(self.config):
             for statement in secret_statements(self.config):
                 engine.execute(statement)
+            for setting in SETTINGS if isinstance(self.config.catalog, DuckdbCatalog) else ():
+                engine.execute(setting)
         return engine
 
     def _refuse_absent_file(self) -> None:

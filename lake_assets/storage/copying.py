@@ -115,7 +115,7 @@ def _copy_file(source: Store, original: Original, path: Path, *, may_link: bool)
         if not (may_link and _links(file, Path(source.root, original.key), path)):
             target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             try:
-                _fill(file, target, original.size)
+                fill(file, target, original.size)
             finally:
                 os.close(target)
         _refuse_changed(source, original, file)
@@ -123,7 +123,8 @@ def _copy_file(source: Store, original: Original, path: Path, *, may_link: bool)
         os.close(file)
 
 
-def _fill(file: int, target: int, size: int) -> None:
+def fill(file: int, target: int, size: int) -> None:
+    """Copy `size` bytes of an open file to an empty one, by reflink where the file system can."""
     with suppress(OSError):  # another file system, or one without reflinks
         fcntl.ioctl(target, _FICLONE, file)
         return

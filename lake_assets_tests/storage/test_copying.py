@@ -186,14 +186,14 @@ def test_a_file_that_changes_while_it_is_copied(
 ) -> None:
     landing, lake = folders
     original = land(landing)
-    fill = copying._fill
+    fill = copying.fill
 
     def fill_and_change(file: int, target: int, size: int) -> None:
         fill(file, target, size)
         with Path(landing.path, KEY).open("r+b") as other:
             other.write(b"changed")
 
-    monkeypatch.setattr(copying, "_fill", fill_and_change)
+    monkeypatch.setattr(copying, "fill", fill_and_change)
 
     with pytest.raises(SourceChangedError):
         copy_object(landing, original, lake, "copy.parquet")

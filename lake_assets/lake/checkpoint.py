@@ -1,0 +1,134 @@
+"""Checkpoints of a DuckDB-file catalog that a killed process cannot leave unreadable.
+
+DuckDB's file has two headers, and a checkpoint ends with writing one of them; until then its log (the file's name and
+`.wal`) has every commit since the last checkpoint. But DuckDB 1.5 writes the metadata of the new checkpoint into the
+block that has the metadata of the last one. If the process dies in that write, the block has neither, and DuckDB
+refuses the file for good ("computed checksum … does not match").
+
+So DuckDB makes no checkpoint by itself here. `checkpointed` copies the file first, and removes the copy at the end.
+If the headers of file and copy are equal when the lake is opened next, the checkpoint did not end: `recover` puts the
+copy back, and DuckDB applies the log to it.
+"""
+
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+import duckdb
+
+from lake_assets.config.catalogs import DuckdbCatalog
+from lake_assets.errors import CatalogError
+from lake_assets.lake.attach import ALIAS
+from lake_assets.lake.catalog import spec
+from lake_assets.storage.copying import fill
+
+_LOG = logging.getLogger(__name__)
+
+
+class EngineLostError(Exception):
+    """A checkpoint failed, and DuckDB closed the catalog."""
+
+
+HEADERS = slice(4096, 12288)  # bytes of the file; DuckDB's manual, internals: storage
+
+# For the engine that attaches the catalog: no checkpoint at DETACH or at the end, nor within a COMMIT.
+SETTINGS = (
+    "PRAGMA disable_checkpoint_on_shutdown",
+    "SET wal_autocheckpoint = '1TB'",
+)
+
+
+def copy_of(catalog: DuckdbCatalog) -> Path:
+    """The copy that exists while a checkpoint is made."""
+    return Path(f"{catalog.path}.checkpoint")
+
+
+@contextmanager
+def checkpointed(catalog: DuckdbCatalog, engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Move what the log has into the catalog's file; the block detaches the lake. Without a log, nothing is done.
+
+    The engine has no open transaction, and the caller holds the lake's lock. The commits are safe in the log, so a
+    failure is a warning: the next checkpoint moves them.
+
+    Raises:
+        EngineLostError: the checkpoint failed, for example because the disk is full. The engine is closed.
+    """
+    if not Path(f"{catalog.path}.wal").exists():
+        yield
+        return
+    # To close any descriptor of the file ends DuckDB's lock on it in this process, so it is closed last.
+    with Path(catalog.path).open("rb") as file:
+        try:
+            _copy(file.fileno(), copy_of(catalog))
+        except OSError as error:
+            _LOG.warning("The catalog %s keeps its log, because it cannot be copied: %s.", catalog.path, error.strerror)
+        else:
+            _checkpoint(catalog, engine)
+        yield
+
+
+def _checkpoint(catalog: DuckdbCatalog, engine: duckdb.DuckDBPyConnection) -> None:
+    try:
+        engine.execute(f"CHECKPOINT {spec.database(ALIAS, None)}")
+    except duckdb.Error as error:
+        _LOG.warning("The catalog %s keeps its log, because its checkpoint failed: %s", catalog.path, error)
+        engine.close()  # DuckDB refuses all other statements now, DETACH too
+        raise EngineLostError from error
+    copy_of(catalog).unlink(missing_ok=True)
+
+
+def recover(catalog: DuckdbCatalog) -> None:
+    """Undo the checkpoint in which a process died, under the lake's lock. No commit is lost.
+
+    Raises:
+        CatalogError: the file cannot be read or replaced.
+    """
+    copy = copy_of(catalog)
+    if not copy.exists():
+        return
+    try:
+        with Path(catalog.path).open("r+b") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return  # another client of DuckDB could open it
+            if _headers(file) == _headers_of(copy):
+                copy.replace(catalog.path)
+            else:
+                copy.unlink()
+    except FileNotFoundError:
+        return  # it has been moved away
+    except OSError as error:
+        raise CatalogError(
+            f"the catalog {catalog.path} cannot be recovered after an interrupted checkpoint: {error.strerror}:",
+            f"let this user write it and {copy}, and run it again.",
+        ) from error
+
+
+def _headers(file: IO[bytes]) -> bytes:
+    return file.read(HEADERS.stop)[HEADERS]
+
+
+def _headers_of(copy: Path) -> bytes:
+    with copy.open("rb") as file:
+        return _headers(file)
+
+
+def _copy(file: int, copy: Path) -> None:
+    """Copy an open file; the copy exists as a whole, and on the disk, or not at all."""
+    part = copy.with_name(f"{copy.name}.part")
+    status = os.fstat(file)
+    try:
+        with part.open("wb") as target:
+            os.fchmod(target.fileno(), status.st_mode & 0o777)
+            fill(file, target.fileno(), status.st_size)
+            os.fsync(target.fileno())
+        part.replace(copy)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        raise
