@@ -34,7 +34,7 @@ from lake_assets.layout.times import TIME_TYPES
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
-SchemaPolicy = Literal["strict", "evolve"]
+SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
 CopyPolicy = Literal["auto", "any", "always", "never"]
 Verify = Literal["footer", "pages"]
 
@@ -96,7 +96,8 @@ class Stream(Model):
     transform: Transform | None = Field(None, description="Transformation of the rows.")
     schema_policy: SchemaPolicy = Field(
         "strict",
-        description="New, wider and missing columns of landed files: `strict` refuses, `evolve` changes the table.",
+        description="New, wider and missing columns of landed files: `strict` refuses all, `evolve` changes the table, "
+        "`ignore_extra` leaves out new columns and refuses the others.",
     )
     on_empty: OnEmpty = Field(
         "fail", description="A source partition without rows: fail, keep the lake's partition, or clear it."
@@ -285,10 +286,10 @@ class Stream(Model):
         for name, key in _OF_WRITTEN_FILES.items():
             if name in self.model_fields_set:  # also with the default value
                 raise ValueError(f"{key} is for written files, and mode: index writes none: remove it")
-        if self.schema_policy == "evolve":
+        if self.schema_policy != "strict":
             raise ValueError(
-                "schema_policy: evolve is for tables that a refresh writes, and mode: index registers only files that "
-                "fit the table: remove it, or use mode: replace"
+                f"schema_policy: {self.schema_policy} is for tables that a refresh writes, and mode: index registers "
+                "only files that fit the table: remove it, or use mode: replace"
             )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")

@@ -26,17 +26,27 @@ def filled(schema: pa.Schema, others: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def with_values(schema: pa.Schema) -> pa.Schema:
-    """The schema without the columns that are NULL in all rows; unchanged if there are no others."""
-    fields = [field for field in schema if not t.is_null(field.type)]
+    """The schema without the columns, and fields of structs, that are NULL in all rows; not if there are no others."""
+    fields = [field.with_type(typed(field.type)) for field in schema if not t.is_null(field.type)]
     return pa.schema(fields) if fields else schema
+
+
+def typed(data_type: pa.DataType) -> pa.DataType:
+    """The type without fields of structs that are NULL in all rows, also in its parts; a struct keeps some field."""
+    if t.is_struct(data_type):
+        fields = [field.with_type(typed(field.type)) for field in data_type if not t.is_null(field.type)]
+        return pa.struct(fields) if fields else data_type
+    if t.is_map(data_type):
+        return pa.map_(typed(data_type.key_type), typed(data_type.item_type))
+    return pa.list_(typed(data_type.value_type)) if is_list(data_type) else data_type
 
 
 def _filled(known: pa.DataType, other: pa.DataType) -> pa.DataType:
     if t.is_null(known):
         return other
     if t.is_struct(known) and t.is_struct(other):
-        types = {field.name: field.type for field in other}
-        return pa.struct([f.with_type(_filled(f.type, types.get(f.name, f.type))) for f in known])
+        types = {field.name.lower(): field.type for field in other}
+        return pa.struct([f.with_type(_filled(f.type, types.get(f.name.lower(), f.type))) for f in known])
     if t.is_map(known) and t.is_map(other):
         return pa.map_(_filled(known.key_type, other.key_type), _filled(known.item_type, other.item_type))
     if _has_null(known) and is_list(other):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lake_assets.config.storages import AnyStorage
-from lake_assets.config.streams import Compression
+from lake_assets.config.streams import Compression, SchemaPolicy
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import new_name
@@ -75,7 +75,7 @@ class Job:
     compression: Compression
     target_file_size: int  # bytes
     partitions: tuple[PartitionJob, ...]
-    evolves: bool = False  # a missing column is NULL; a new or wider one is a `SchemaDriftError`
+    policy: SchemaPolicy = "strict"  # for columns that are not the schema's, as the `Fitter` applies it
     key: StagingKey | None = None  # of staged files; None for data files of the table
     paths: PathColumns | None = None  # columns to take from the objects' paths
     derived: tuple[Derived, ...] = ()  # partition columns that are made of another column of the objects

@@ -15,15 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
+from lake_assets.config.streams import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.parquet.casts import cast
 from lake_assets.parquet.derived_columns import made_of
-from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, is_list, leaves, too_early
+from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, leaves, too_early
+from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits
 
-_STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
-_BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
 _NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
 
 # The types, besides texts, of a column of the files whose values select the rows of a partition column.
@@ -47,13 +48,14 @@ class Fitter:
         target: the schema of a data file, without partition columns.
         partition: the partition of the rows.
         origin: the object or result with the rows, for errors.
-        evolves: fill a missing column with NULL, and raise `SchemaDriftError` for unknown and wider ones.
+        policy: `evolve` fills missing columns and fields of structs with NULL, and raises `SchemaDriftError` for
+            unknown and wider ones; `ignore_extra` leaves out unknown ones; `strict` refuses all of them.
         selects: keep only the rows with the partition's values, by the partition columns in the rows.
         derived: the partition columns that are derived from another column of the rows. By the derived value, each row
             is checked, or with `selects` kept or dropped.
 
     Raises:
-        SchemaDriftError: `evolves` is set, and the table lacks a column or has a narrower one.
+        SchemaDriftError: the policy is `evolve`, and the table lacks a column or a field, or has a narrower one.
         SchemaError: a column is missing, unknown, or of a type that does not fit the table.
     """
 
@@ -64,7 +66,7 @@ class Fitter:
         partition: Partition,
         origin: str,
         *,
-        evolves: bool = False,
+        policy: SchemaPolicy = "strict",
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
@@ -84,23 +86,9 @@ class Fitter:
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
-        missing = [name for name in target.names if name.lower() not in by_name]
-        unknown = [name for key, name in by_name.items() if key not in columns and key not in _lowered(target)]
-        if evolves:
-            missing, unknown = [], [name for name in unknown if not t.is_null(source.field(name).type)]
-        narrow = [f for f in target if f.name.lower() in by_name and not widens(_type(source, by_name, f), f.type)]
-        if evolves and (unknown or narrow):
-            raise SchemaDriftError(
-                f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
-            )
-        if missing or unknown:
-            raise SchemaError(
-                f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
-                "land it again with the table's columns, add or remove the column in a transform, or set "
-                "schema_policy: evolve, with which the table gains new columns and missing ones are NULL.",
-            )
-        for field in narrow:
-            raise refused(field.name, origin, _type(source, by_name, field), field.type)
+        given = [field for field in source if field.name.lower() not in columns]
+        if found := list(misfits(given, target, policy)):
+            raise _misfitting(found, source, origin, policy)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without partition columns."""
@@ -146,7 +134,7 @@ class Fitter:
                 arrays.append(values)
                 continue
             try:
-                arrays.append(_cast(values, field.type))
+                arrays.append(cast(values, field.type))
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
@@ -193,7 +181,7 @@ class Fitter:
             array = batch.column(name)
             wrong = is_other(array, column, value)
             if pc.any(wrong).as_py():
-                text = _cast(array.filter(wrong)[:1], pa.string())[0].as_py()
+                text = cast(array.filter(wrong)[:1], pa.string())[0].as_py()
                 hint = "land the row in its own partition, or correct the transform."
                 if column.type in TIME_TYPES and str(text).startswith(str(value)):
                     hint = f"if the path holds a part of it, give the partition column another name and from: {name}."
@@ -209,87 +197,6 @@ def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
     return pa.scalar(
         value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
     )
-
-
-def widens(source: pa.DataType, target: pa.DataType) -> bool:
-    """Whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
-    if source.equals(target) or t.is_null(source):
-        return True
-    if isinstance(source, pa.BaseExtensionType) and not isinstance(target, pa.BaseExtensionType):
-        return widens(source.storage_type, target)
-    if t.is_dictionary(source):
-        return widens(source.value_type, target)
-    if t.is_integer(source) and t.is_integer(target):
-        return _integer_widens(source, target)
-    if t.is_floating(source) and t.is_floating(target):
-        return bool(source.bit_width <= target.bit_width)
-    if t.is_decimal(source) and t.is_decimal(target):
-        digits = target.precision - target.scale >= source.precision - source.scale
-        return bool(digits and target.scale >= source.scale)
-    if t.is_timestamp(source) and t.is_timestamp(target):
-        return (source.tz is None) == (target.tz is None)
-    if t.is_struct(source) and t.is_struct(target):
-        fields = {field.name: field.type for field in source}
-        return set(fields) == {f.name for f in target} and all(widens(fields[f.name], f.type) for f in target)
-    if t.is_map(source) and t.is_map(target):
-        return widens(source.key_type, target.key_type) and widens(source.item_type, target.item_type)
-    if is_list(source) and is_list(target):
-        return widens(source.value_type, target.value_type)
-    return (
-        _both(source, target, _STRING_KINDS)
-        or _both(source, target, _BINARY_KINDS)
-        or (t.is_date(source) and t.is_date(target))
-        or (t.is_time(source) and t.is_time(target))
-    )
-
-
-def wider(known: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type that holds the values of both, if DuckLake can change a column of the known type to it; else None.
-
-    DuckLake widens integers, floats, and decimals of the same scale.
-    """
-    numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
-        t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
-    )
-    if widens(other, known):
-        return known
-    return other if widens(known, other) and (numbers or t.is_null(known)) else None
-
-
-def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """One schema with the columns of all, in the order in which they first occur.
-
-    Args:
-        schemas: the schemas, each with its origin for errors.
-
-    Raises:
-        SchemaError: two schemas have the same column, and neither type holds the values of the other.
-    """
-    columns: dict[str, pa.Field] = {}
-    for origin, schema in schemas:
-        for field in schema:
-            known = columns.setdefault(field.name.lower(), field)
-            data_type = wider(known.type, field.type)
-            if data_type is None:
-                raise refused(field.name, origin, field.type, known.type, "that of another object")
-            columns[field.name.lower()] = known.with_type(data_type)
-    return pa.schema(list(columns.values()))
-
-
-def refused(name: str, origin: str, given: pa.DataType, known: pa.DataType, whose: str = "the table's") -> SchemaError:
-    """The error for a column whose type does not fit the known type."""
-    return SchemaError(
-        f"column {name!r} of {origin} is {given}, and {whose} is {known}, which cannot hold all of it:",
-        _hint(given, known),
-    )
-
-
-def _hint(given: pa.DataType, known: pa.DataType) -> str:
-    if wider(known, given) is not None:
-        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
-    # DuckLake has this type for a column that was NULL in all rows when its table was created.
-    empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
-    return f"cast it in a transform, or change the table's column.{empty if known.equals(pa.int32()) else ''}"
 
 
 def _chosen(
@@ -315,7 +222,7 @@ def _chosen(
             continue
         given = source.field(name).type
         data_type = given.value_type if t.is_dictionary(given) else given
-        if not any(is_kind(data_type) for is_kind in (t.is_null, *_STRING_KINDS, *_CHOOSING[column.type])):
+        if not any(is_kind(data_type) for is_kind in (t.is_null, *STRING_KINDS, *_CHOOSING[column.type])):
             raise SchemaError(
                 f"column {name!r} of {origin} is {given}, and cannot hold a partition of type {column.type}:",
                 "correct the type of this partition column in the config, or land the column as text.",
@@ -332,36 +239,15 @@ def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) ->
         # A date may be a timestamp at midnight and a number may be a float, with other texts.
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
             return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
-    return pc.fill_null(pc.not_equal(_cast(array, pa.string()), pa.scalar(str(value))), True)
+    return pc.fill_null(pc.not_equal(cast(array, pa.string()), pa.scalar(str(value))), True)
 
 
 def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Cast values to a type; refuses a timestamp with a time of day, which the cast would drop."""
-    values = _cast(array, data_type)
+    values = cast(array, data_type)
     if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
         raise pa.ArrowInvalid("a time of day")
     return values
-
-
-def _type(source: pa.Schema, by_name: Mapping[str, str], field: pa.Field) -> pa.DataType:
-    return source.field(by_name[field.name.lower()]).type
-
-
-def _integer_widens(source: pa.DataType, target: pa.DataType) -> bool:
-    signed = t.is_signed_integer(source)
-    if signed == t.is_signed_integer(target):
-        return bool(source.bit_width <= target.bit_width)
-    return bool(not signed and source.bit_width < target.bit_width)
-
-
-def _both(source: pa.DataType, target: pa.DataType, kinds: Sequence[object]) -> bool:
-    return all(any(is_kind(data_type) for is_kind in kinds) for data_type in (source, target))  # type: ignore[operator]
-
-
-def _cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
-        array = array.storage
-    return array if array.type.equals(data_type) else array.cast(data_type)
 
 
 def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
@@ -376,8 +262,21 @@ def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:
     return by_name
 
 
-def _lowered(schema: pa.Schema) -> set[str]:
-    return {name.lower() for name in schema.names}
+def _misfitting(found: Sequence[Misfit], source: pa.Schema, origin: str, policy: SchemaPolicy) -> SchemaError:
+    """The error for columns of a file or a result that do not fit the table."""
+    if policy == "evolve":
+        return SchemaDriftError(
+            f"the columns of {origin} are not yet those of the table:", "run it again.", [(origin, source)]
+        )
+    missing = [misfit.name for misfit in found if misfit.given is None]
+    unknown = [misfit.name for misfit in found if misfit.known is None]
+    if missing or unknown:
+        return SchemaError(
+            f"{origin} does not fit the table: {_named('it lacks', missing, 'it has', unknown)}:",
+            "land it again with the table's columns, add or remove the column in a transform, or set "
+            "schema_policy: evolve, with which the table gains new columns and missing ones are NULL.",
+        )
+    return found[0].refused(origin)
 
 
 def _named(lacks: str, missing: list[str], has: str, unknown: list[str]) -> str:

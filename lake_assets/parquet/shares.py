@@ -53,7 +53,7 @@ class Reader:
         If the job selects rows, row groups whose statistics exclude the partition are not read.
 
         Raises:
-            SchemaDriftError: if the job evolves the table, an object has columns that the schema lacks, or wider ones.
+            SchemaDriftError: by the policy `evolve`, an object has columns that the schema lacks, or wider ones.
                 The error has all such objects among the shares, so that the table is changed once.
             SourceError: an object is not a Parquet file, or is damaged; the message names it.
             SchemaError: an object's columns or values do not fit.
@@ -122,7 +122,7 @@ class Reader:
             return known[2].of(origin)
         job = self._job
         fitter = Fitter(
-            source, self._schema, partition, origin, evolves=job.evolves, selects=job.selects, derived=job.derived
+            source, self._schema, partition, origin, policy=job.policy, selects=job.selects, derived=job.derived
         )
         self._fitter = source, partition, fitter
         return fitter

@@ -38,7 +38,7 @@ def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
     schema = result_schema(frame)
 
     def fitted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fitter = Fitter(schema, job.schema, partition.partition, RESULT, evolves=job.evolves)
+        fitter = Fitter(schema, job.schema, partition.partition, RESULT, policy=job.policy)
         columns = [*fitter.columns, *fitter.partition_columns]
         for batch in batches:
             yield fitter.fit(batch.rename_columns(names).select(columns))

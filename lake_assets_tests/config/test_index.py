@@ -36,6 +36,7 @@ def config(lake: dict[str, Any] | None = None, **stream: Any) -> LakeConfig:
         ({"target_file_size": "256MiB"}, "target_file_size is for written files"),
         ({"on_empty": "clear"}, "only adds files"),
         ({"schema_policy": "evolve"}, "schema_policy: evolve is for tables that a refresh writes"),
+        ({"schema_policy": "ignore_extra"}, "schema_policy: ignore_extra is for tables that a refresh writes"),
         ({"mode": "replace", "checks": {"blocking": ["indexed_objects"]}}, "which is a check of mode: index: remove"),
         ({"mode": "replace", "owns_source": True}, "owns_source is for mode: index"),
         ({"source": "gs://landing"}, "accesses Google Cloud Storage with an HMAC key"),

@@ -7,7 +7,8 @@ import pytest
 from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType
 from lake_assets.parquet.leaves import filterable
-from lake_assets.parquet.schema_fit import Fitter, widens
+from lake_assets.parquet.schema_fit import Fitter
+from lake_assets.parquet.type_fit import widens
 
 NW = Partition.of(
     (PartitionColumn("region", "string"), PartitionColumn("date", "date")), {"region": "NW", "date": "2026-02-11"}
@@ -64,8 +65,6 @@ def test_a_type_that_the_target_can_hold_fits(source: pa.DataType, target: pa.Da
         (pa.timestamp("us"), pa.timestamp("us", "UTC")),
         (pa.timestamp("us", "UTC"), pa.timestamp("us")),
         (pa.date32(), pa.timestamp("us")),
-        (pa.struct([("a", pa.int8()), ("b", pa.int8())]), pa.struct([("a", pa.int8())])),
-        (pa.list_(pa.int64()), pa.list_(pa.int32())),
     ],
     ids=str,
 )
@@ -74,6 +73,59 @@ def test_a_type_that_the_target_cannot_hold_is_refused_by_column(source: pa.Data
 
     with pytest.raises(SchemaError, match="column 'x' of the object x"):
         fit(batch, pa.schema([("x", target)]))
+
+
+INNER = pa.struct([("n", pa.int32())])
+NESTED = pa.struct([("x", pa.int8()), ("deep", pa.list_(pa.map_(pa.string(), INNER)))])
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        (pa.list_(pa.int64()), pa.list_(pa.int32()), "field 'c.element' of the object x is int64, and the table's is"),
+        (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int8()), "field 'c.value' of the object x is int64"),
+        (pa.map_(pa.string(), INNER), pa.map_(pa.int8(), INNER), "field 'c.key' of the object x is string"),
+        (NESTED, pa.struct([("x", pa.int8())]), "the object x does not fit the table: it has 'c.deep':"),
+        (pa.struct([("x", pa.int8())]), NESTED, "the object x does not fit the table: it lacks 'c.deep':"),
+        (
+            pa.struct([("x", pa.int8()), ("deep", pa.list_(pa.map_(pa.string(), pa.struct([("m", pa.int32())]))))]),
+            NESTED,
+            "it lacks 'c.deep.element.value.n' and it has 'c.deep.element.value.m':",
+        ),
+        (pa.struct([("n", pa.int32()), ("N", pa.int32())]), INNER, "it has 'c.N':"),
+        (pa.int32(), INNER, "column 'c' of the object x is int32, and the table's is struct"),
+    ],
+    ids=str,
+)
+def test_a_part_of_a_column_that_does_not_fit_is_named(source: pa.DataType, target: pa.DataType, message: str) -> None:
+    batch = pa.RecordBatch.from_arrays([pa.nulls(2, source)], ["C"])
+
+    with pytest.raises(SchemaError, match=message):
+        fit(batch, pa.schema([("c", target)]))
+
+
+def test_fields_that_only_the_table_has_are_null_while_it_evolves() -> None:
+    rows = [{"X": 1}, {"X": None}, None]
+    batch = pa.record_batch({"c": pa.array(rows, pa.struct([("X", pa.int8())]))})
+    fitter = Fitter(batch.schema, pa.schema([("c", NESTED)]), NW, "the object x", policy="evolve")
+
+    assert fitter.fit(batch).column("c").to_pylist() == [{"x": 1, "deep": None}, {"x": None, "deep": None}, None]
+
+
+def test_columns_and_fields_that_the_table_lacks_are_left_out_if_the_policy_says_so() -> None:
+    rows = [{"c": [{"n": 1, "more": "a"}, None], "more": 1}, {"c": None, "more": 2}]
+    data_type = pa.list_(pa.struct([("more", pa.string()), ("n", pa.int8())]))
+    batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([("more", pa.int8()), ("c", data_type)]))
+    target = pa.schema([("c", pa.list_(INNER))])
+    fitter = Fitter(batch.schema, target, NW, "the object x", policy="ignore_extra")
+
+    assert fitter.columns == ["c"]
+    assert fitter.fit(batch.select(["c"])).to_pylist() == [{"c": [{"n": 1}, None]}, {"c": None}]
+    others = {pa.struct([("m", INNER)]): "it lacks 'c.element.n'", pa.string(): "field 'c.element' of"}
+    for other, message in others.items():
+        source = pa.schema([("c", pa.list_(other))])
+        with pytest.raises(SchemaError, match=message):
+            Fitter(source, target, NW, "the object x", policy="ignore_extra")
 
 
 def test_columns_are_matched_by_name_not_by_position() -> None:

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lake_assets.config.storages import LocalStorage
+from lake_assets.config.streams import SchemaPolicy
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import shares as module
@@ -45,16 +46,16 @@ def land(folder: Path, number: int, kind: str) -> None:
         file.write_bytes(body)
 
 
-def reader_of(folder: Path, threads: int, *, evolves: bool = False) -> tuple[Reader, list[Share]]:
+def reader_of(folder: Path, threads: int, *, policy: SchemaPolicy = "strict") -> tuple[Reader, list[Share]]:
     storage = LocalStorage(path=str(folder))
-    job = Job("run", storage, storage, SCHEMA, "none", 1, (), evolves=evolves)
+    job = Job("run", storage, storage, SCHEMA, "none", 1, (), policy=policy)
     shares = [Share(obj.key, obj.etag, obj.size) for obj in Store(storage).list()]
     return Reader(job, SCHEMA, threads=threads), shares
 
 
-def outcome(folder: Path, threads: int, *, evolves: bool) -> object:
+def outcome(folder: Path, threads: int, *, policy: SchemaPolicy) -> object:
     """The rows, and the error that ended them."""
-    reader, shares = reader_of(folder, threads, evolves=evolves)
+    reader, shares = reader_of(folder, threads, policy=policy)
     rows: list[object] = []
     try:
         for batch in reader.read(shares, PARTITION):
@@ -66,15 +67,15 @@ def outcome(folder: Path, threads: int, *, evolves: bool) -> object:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(("same", *KINDS)), max_size=20), st.booleans())
+@given(st.lists(st.sampled_from(("same", *KINDS)), max_size=20), st.sampled_from(["strict", "evolve"]))
 def test_rows_and_the_first_error_are_those_of_one_thread(
-    tmp_path_factory: pytest.TempPathFactory, kinds: Sequence[str], evolves: bool
+    tmp_path_factory: pytest.TempPathFactory, kinds: Sequence[str], policy: SchemaPolicy
 ) -> None:
     folder = tmp_path_factory.mktemp("landed")
     for number, kind in enumerate(kinds):
         land(folder, number, kind)
 
-    assert outcome(folder, 4, evolves=evolves) == outcome(folder, 1, evolves=evolves)
+    assert outcome(folder, 4, policy=policy) == outcome(folder, 1, policy=policy)
 
 
 @pytest.mark.parametrize(("threads", "limit", "elsewhere"), [(1, 10, False), (2, 10, True), (2, 1, False)])

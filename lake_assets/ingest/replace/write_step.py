@@ -26,7 +26,8 @@ from lake_assets.parquet.empty_columns import filled, with_values, without_value
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.parquet.read import read_schema, read_schemas
-from lake_assets.parquet.schema_fit import Fitter, united
+from lake_assets.parquet.schema_fit import Fitter
+from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.pass_through import pass_through
 from lake_assets.spark.transform import RESULT, apply_transform, result_schema, source_frame, transformed
@@ -173,17 +174,22 @@ class Writer:
         if self.schema is None:
             self._create_table(schema, RESULT)
         job = self._job([run])
-        if job.evolves:
-            Fitter(schema, job.schema, run.partition, RESULT, evolves=True)  # refuses the schema before Spark runs
+        if job.policy == "evolve":
+            Fitter(schema, job.schema, run.partition, RESULT, policy="evolve")  # refuses the schema before Spark runs
         return transformed(job, result, transform)
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
-        """The input columns of a transform, without the partition columns: of the first object, or of all."""
+        """The input columns of a transform, without the partition columns.
+
+        They are those of the first object; while the table evolves those of any object, and with `ignore_extra` those
+        that all objects have.
+        """
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
         keys = [obj.key for obj in run.manifest.objects]
         schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
-        return united([(origin, self._without_partition(schema)) for origin, schema in schemas])
+        columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]
+        return united(columns) if self.stream.config.schema_policy == "evolve" else shared(columns)
 
     def _without_partition(self, schema: pa.Schema) -> pa.Schema:
         names = {column.name.lower() for column in self.stream.config.columns}
@@ -220,7 +226,7 @@ class Writer:
             schema=self.schema,
             compression=config.compression,
             target_file_size=config.target_file_size,
-            evolves=config.schema_policy == "evolve",
+            policy=config.schema_policy,
             partitions=tuple(
                 PartitionJob(
                     run.partition,

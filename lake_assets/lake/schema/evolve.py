@@ -1,14 +1,15 @@
-"""The evolution of a table: added columns and wider numbers. Columns are never removed.
+"""The evolution of a table: added columns and fields, and wider numbers, at any depth. Nothing is ever removed.
 
 A change is a separate snapshot before the data files that need it are written. Earlier rows have NULL in an added
-column, and readers of an earlier snapshot see the earlier columns.
+column or field, and readers of an earlier snapshot see the earlier columns.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from pyarrow import types as t
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.retry import under_lock
@@ -16,34 +17,30 @@ from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.schema.types import check_columns, sql_type
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
 from lake_assets.layout.partition import PartitionColumn
-from lake_assets.parquet.schema_fit import refused, widens, wider
+from lake_assets.parquet.empty_columns import typed
+from lake_assets.parquet.leaves import is_list
+from lake_assets.parquet.type_fit import widened
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnChange:
-    """A change of one column."""
+    """A change of one column, or of one part of a nested column."""
 
-    column: str  # its name in the table; in the files if it is new
+    path: tuple[str, ...]  # its name, after those of the columns around it; of the table, or of the files if it is new
     type: str  # its new DuckLake type
     before: str | None  # its earlier type; None if it is new
 
     def __str__(self) -> str:
+        name = f"{'column' if len(self.path) == 1 else 'field'} {'.'.join(self.path)}"
         if self.before is None:
-            return f"added column {self.column} {self.type}"
-        return f"widened column {self.column} from {self.before} to {self.type}"
-
-    def statement(self, table: TableName) -> str:
-        """The SQL that makes the change."""
-        column = identifier(self.column)
-        if self.before is None:
-            return f"ALTER TABLE {table.sql} ADD COLUMN {column} {self.type}"
-        return f"ALTER TABLE {table.sql} ALTER COLUMN {column} SET DATA TYPE {self.type}"
+            return f"added {name} {self.type}"
+        return f"widened {name} from {self.before} to {self.type}"
 
 
-def column_changes(
+def evolved(
     schema: pa.Schema, landed: Sequence[tuple[str, pa.Schema]], partition_columns: Sequence[PartitionColumn]
-) -> list[ColumnChange]:
-    """The changes after which a table can hold the rows of the landed schemas.
+) -> pa.Schema:
+    """The columns with which a table can hold the rows of the landed schemas; those of the table come first.
 
     Args:
         schema: of the table, without its partition columns.
@@ -55,32 +52,66 @@ def column_changes(
             cannot hold.
     """
     by_path = {column.name.lower() for column in partition_columns}
-    before = {field.name.lower(): field for field in schema}
-    after = dict(before)
+    columns = {field.name.lower(): field for field in schema}
     for origin, given in landed:
         check_columns(given, origin)
         for field in given:
             key = field.name.lower()
-            if key in by_path or (key not in after and pa.types.is_null(field.type)):
+            if key in by_path or (key not in columns and t.is_null(field.type)):
                 continue  # a column without a value has no type yet
-            known = after.setdefault(key, _plain(field))
-            if widens(field.type, known.type):
-                continue
-            data_type = wider(known.type, field.type)
-            if data_type is None:
-                raise refused(field.name, origin, field.type, known.type)
-            after[key] = known.with_type(data_type)
-    changes = []
-    for key, field in after.items():
-        known_type = before[key].type if key in before else None
-        if known_type is None or not known_type.equals(field.type):
-            was = None if known_type is None else sql_type(known_type, field.name)
-            changes.append(ColumnChange(field.name, sql_type(field.type, field.name), was))
-    return changes
+            known = columns.setdefault(key, _plain(field))
+            columns[key] = widened(known, field, origin, with_empty=False)
+    return pa.schema(list(columns.values()))
+
+
+def column_changes(before: pa.Schema, after: pa.Schema) -> list[ColumnChange]:
+    """What differs between a table's columns and those that `evolved` gives."""
+    return list(_changes(before, after, ()))
+
+
+def _changes(before: Iterable[pa.Field], after: Iterable[pa.Field], path: tuple[str, ...]) -> Iterator[ColumnChange]:
+    known = {field.name: field.type for field in before}
+    for field in after:
+        here = (*path, field.name)
+        if field.name not in known:
+            yield ColumnChange(here, sql_type(field.type, here[0]), None)
+        else:
+            yield from _changes_of_type(known[field.name], field.type, here)
+
+
+def _changes_of_type(before: pa.DataType, after: pa.DataType, path: tuple[str, ...]) -> Iterator[ColumnChange]:
+    if t.is_struct(before):
+        yield from _changes(before, after, path)
+    elif t.is_map(before):
+        yield from _changes_of_type(before.key_type, after.key_type, (*path, "key"))
+        yield from _changes_of_type(before.item_type, after.item_type, (*path, "value"))
+    elif is_list(before):
+        yield from _changes_of_type(before.value_type, after.value_type, (*path, "element"))
+    elif not before.equals(after):
+        yield ColumnChange(path, sql_type(after, path[0]), sql_type(before, path[0]))
+
+
+def statements(table: TableName, before: pa.Schema, after: pa.Schema) -> list[str]:
+    """The SQL that changes the columns of a table.
+
+    A nested column gets its whole new type: DuckLake then adds the fields that are new and widens those that are wider,
+    at any depth. DuckDB's parser does not accept, or misreads, the path of a part there.
+    """
+    known = {field.name: field.type for field in before}
+    result = []
+    for field in after:
+        column, sql = identifier(field.name), sql_type(field.type, field.name)
+        if field.name not in known:
+            result.append(f"ALTER TABLE {table.sql} ADD COLUMN {column} {sql}")
+        elif not known[field.name].equals(field.type):
+            result.append(f"ALTER TABLE {table.sql} ALTER COLUMN {column} SET DATA TYPE {sql}")
+    return result
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+    """A new column with a type of its own, without fields that have no type yet."""
+    data_type = field.type.value_type if t.is_dictionary(field.type) else field.type
+    return field.with_type(typed(data_type))
 
 
 def evolve_table(
@@ -94,10 +125,10 @@ def evolve_table(
 
     If two runs add the same column, the second one finds the column and changes nothing.
 
-    The snapshot's message has the run's id. The other arguments are those of `column_changes`.
+    The snapshot's message has the run's id. The other arguments are those of `evolved`.
 
     Raises:
-        SchemaError: as `column_changes`; nothing has changed.
+        SchemaError: as `evolved`; nothing has changed.
         CommitConflictError: other writers won `commit_retries` times.
         CatalogError: the catalog refuses; nothing has changed.
     """
@@ -106,18 +137,19 @@ def evolve_table(
         # A conflict must end the try: DuckLake's own retry would use the columns that were read before.
         session.rows("SET ducklake_max_retry_count = 0")
         with session.transaction():
-            changes = column_changes(data_schema(session, table, partition_columns), landed, partition_columns)
-            _apply(session, table, changes, run_id)
+            before = data_schema(session, table, partition_columns)
+            after = evolved(before, landed, partition_columns)
+            changes = column_changes(before, after)
+            if changes:
+                for statement in statements(table, before, after):
+                    session.rows(statement)
+                _sign(session, table, changes, run_id)
         return changes
 
     return under_lock(session, change, f"the change of the columns of {table}")
 
 
-def _apply(session: LakeSession, table: TableName, changes: Sequence[ColumnChange], run_id: str) -> None:
-    if not changes:
-        return
-    for change in changes:
-        session.rows(change.statement(table))
+def _sign(session: LakeSession, table: TableName, changes: Sequence[ColumnChange], run_id: str) -> None:
     texts = [str(change) for change in changes]
     extra_info = json.dumps({"run_id": run_id, "changes": texts})
     session.sign(AUTHOR, f"{table}: {', '.join(texts)} by run {run_id}", extra_info)

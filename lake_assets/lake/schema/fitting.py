@@ -18,7 +18,8 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
-from lake_assets.parquet.schema_fit import Fitter, widens
+from lake_assets.parquet.schema_fit import Fitter
+from lake_assets.parquet.type_fit import widens
 from lake_assets.storage.store import LandedObject
 
 _ROWS = 131_072  # of a batch

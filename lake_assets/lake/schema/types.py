@@ -166,7 +166,9 @@ def is_read_as(source: pa.DataType, target: pa.DataType) -> bool:
     if t.is_map(source):
         return is_read_as(source.key_type, target.key_type) and is_read_as(source.item_type, target.item_type)
     if t.is_struct(source):
-        return all(is_read_as(source.field(field.name).type, field.type) for field in target)
+        # DuckLake finds the fields of a struct by their exact names.
+        types = {field.name: field.type for field in source}
+        return all(field.name in types and is_read_as(types[field.name], field.type) for field in target)
     if is_list(source):
         return is_read_as(source.value_type, target.value_type)
     return True

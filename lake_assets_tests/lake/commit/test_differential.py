@@ -246,3 +246,34 @@ def test_columns_that_were_added_or_widened(twins: Twins) -> None:
     for condition, count in conditions.items():
         for twin in twins:
             assert twin.query(f"SELECT count(*) FROM lake.t WHERE {condition}") == [(count,)], condition
+
+
+def test_nested_columns_that_gained_fields_and_became_wider(twins: Twins) -> None:
+    """Earlier files lack the fields, and have narrower types, at any depth."""
+    wide = {
+        "shape": "STRUCT(x BIGINT, deep STRUCT(y DOUBLE[], z VARCHAR), more STRUCT(day DATE)[])",
+        "counts": "MAP(VARCHAR, STRUCT(n BIGINT, share FLOAT))",
+    }
+    for twin in twins:
+        twin.replace(SW, [row(1), row(50)], strategy=replace_by_extension)
+        for column, kind in wide.items():
+            twin.execute(f"ALTER TABLE lake.t ALTER COLUMN {column} SET DATA TYPE {kind}")
+        twin.replace(NW, [row(7)], strategy=replace_by_extension)
+
+    def grown(n: int) -> dict[str, Any]:
+        return row(n) | {
+            "shape": {"x": 2**40 + n, "deep": {"y": [0.5], "z": f"z{n}"}, "more": [{"day": row(n)["day"]}, None]},
+            "counts": [("a", {"n": n, "share": n / 4})],
+        }
+
+    both(twins, NW, [grown(2), grown(3)], [row(4), NOTHING])
+    both(twins, "region=NE,date=2026-02-11", [row(5)])
+    agree(twins)
+    conditions = {
+        "shape.x = 50": 1, f"shape.x > {2**40}": 2, "shape.deep.z = 'z3'": 1, "shape.deep.z IS NULL": 5,
+        "shape.more IS NULL": 5, "shape.more[1].day = DATE '2026-01-04'": 1, "counts['a'].share = 0.5": 1,
+        "counts['k50'].n = 50": 1,
+    }  # fmt: skip
+    with twins[0].client() as client:
+        for condition, count in conditions.items():
+            assert client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall() == [(count,)], condition

@@ -10,11 +10,11 @@ import pytest
 
 from lake_assets.config.models import Lake
 from lake_assets.errors import SchemaError
-from lake_assets.lake.schema.evolve import column_changes, evolve_table
+from lake_assets.lake.schema.evolve import column_changes, evolve_table, evolved, statements
 from lake_assets.lake.schema.tables import create_table, data_schema
 from lake_assets.lake.session import DuckLake, TableName
 from lake_assets.layout.partition import PartitionColumn
-from lake_assets.parquet.schema_fit import united
+from lake_assets.parquet.type_fit import united
 from lake_assets_tests.world_fixtures import database_on
 
 REGION = (PartitionColumn("region", "string"),)
@@ -22,9 +22,9 @@ TABLE = TableName("main", "t")
 SCHEMA = pa.schema([("id", pa.int32()), ("total", pa.float32()), ("text", pa.string())])
 
 
-def changes(*found: dict[str, pa.DataType]) -> list[str]:
+def changes(*found: dict[str, pa.DataType], schema: pa.Schema = SCHEMA) -> list[str]:
     given = [(f"object {number}", pa.schema(list(columns.items()))) for number, columns in enumerate(found)]
-    return [str(change) for change in column_changes(SCHEMA, given, REGION)]
+    return [str(change) for change in column_changes(schema, evolved(schema, given, REGION))]
 
 
 def test_columns_that_fit_change_nothing() -> None:
@@ -36,6 +36,63 @@ def test_the_widest_type_is_chosen_and_each_column_changes_once() -> None:
         "widened column id from INTEGER to BIGINT",
         "added column n BIGINT",
     ]
+
+
+POINT = pa.struct([("x", pa.int32()), ("tags", pa.list_(pa.string()))])
+NESTED = pa.schema([("p", POINT), ("l", pa.list_(POINT)), ("m", pa.map_(pa.int32(), POINT))])
+
+
+def test_parts_of_nested_columns_are_added_and_widened_at_any_depth() -> None:
+    wide = pa.struct([("X", pa.int64()), ("y", pa.float32())])
+
+    assert changes({"p": wide, "l": pa.list_(wide)}, {"m": pa.map_(pa.int64(), wide)}, schema=NESTED) == [
+        "widened field p.x from INTEGER to BIGINT",
+        "added field p.y FLOAT",
+        "widened field l.element.x from INTEGER to BIGINT",
+        "added field l.element.y FLOAT",
+        "widened field m.key from INTEGER to BIGINT",
+        "widened field m.value.x from INTEGER to BIGINT",
+        "added field m.value.y FLOAT",
+    ]
+
+
+def test_a_nested_column_gets_its_whole_new_type() -> None:
+    wide = pa.struct([("X", pa.int64()), ('a "b"', pa.struct([("c", pa.date32())]))])
+    after = evolved(NESTED, [("x", pa.schema([("l", pa.large_list(wide)), ("n", wide)]))], REGION)
+
+    merged = 'STRUCT("x" BIGINT, "tags" VARCHAR[], "a ""b""" STRUCT("c" DATE))'
+    assert statements(TABLE, NESTED, after) == [
+        f'ALTER TABLE {TABLE.sql} ALTER COLUMN "l" SET DATA TYPE {merged}[]',
+        f'ALTER TABLE {TABLE.sql} ADD COLUMN "n" STRUCT("X" BIGINT, "a ""b""" STRUCT("c" DATE))',
+    ]
+
+
+def test_fields_without_a_value_are_added_when_they_have_a_type() -> None:
+    empty = pa.struct([("x", pa.int32()), ("new", pa.null())])
+
+    assert changes({"p": empty, "more": pa.struct([("a", pa.int8()), ("b", pa.null())])}, schema=NESTED) == [
+        'added column more STRUCT("a" TINYINT)'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ({"p": pa.struct([("x", pa.string())])}, "field 'p.x' of object 0 is string, and the table's is int32"),
+        (
+            {"l": pa.list_(pa.struct([("new", pa.int8()), ("tags", pa.int8())]))},
+            "field 'l.element.tags' of object 0",
+        ),
+        ({"m": pa.map_(pa.int32(), pa.struct([("tags", pa.list_(pa.int8()))]))}, "field 'm.value.tags.element' of"),
+        ({"p": pa.list_(POINT)}, "column 'p' of object 0 is list"),
+        ({"p": pa.struct([("a", pa.int8()), ("A", pa.int8())])}, "in its column 'p' the fields 'a' and 'A'"),
+        ({"p": pa.struct([("a", pa.duration("s"))])}, "column 'p' has the type duration"),
+    ],
+    ids=str,
+)
+def test_a_part_that_cannot_be_widened_is_refused_by_name(column: dict[str, pa.DataType], message: str) -> None:
+    with pytest.raises(SchemaError, match=message):
+        changes(column, schema=NESTED)
 
 
 def test_a_column_of_categories_has_the_type_of_its_values() -> None:

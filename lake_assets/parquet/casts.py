@@ -1,0 +1,69 @@
+"""Casts of columns to types that hold their values, at any depth of nested types.
+
+Arrow matches the fields of structs by their exact names, and silently drops the values of others.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from lake_assets.parquet.leaves import is_list
+
+
+def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """The values as another type. Fields that only the new type has are NULL, and those that it lacks are dropped.
+
+    Fields of structs are matched by name; upper and lower case are the same.
+
+    Raises:
+        ArrowInvalid: the type cannot hold a value.
+    """
+    if isinstance(array, pa.ExtensionArray) and not isinstance(data_type, pa.BaseExtensionType):
+        array = array.storage
+    if array.type.equals(data_type):
+        return array
+    if t.is_null(array.type) or _has_same_fields(array.type, data_type):
+        return array.cast(data_type)
+    if t.is_dictionary(array.type):
+        return cast(array.dictionary_decode(), data_type)
+    if t.is_struct(data_type):
+        return _struct(array, data_type)
+    if t.is_map(data_type):
+        entry = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
+        entries = array.cast(pa.list_(entry))
+        keys, items = entries.flatten().flatten()
+        parts = (cast(keys, data_type.key_type), cast(items, data_type.item_type))
+        return pa.MapArray.from_arrays(_offsets(entries), *parts, mask=array.is_null()).cast(data_type)
+    values = cast(array.flatten(), data_type.value_type)
+    return pa.ListArray.from_arrays(_offsets(array), values, mask=array.is_null()).cast(data_type)
+
+
+def _struct(array: pa.StructArray, data_type: pa.StructType) -> pa.StructArray:
+    # A field of a struct that is NULL is NULL here, whatever it has stored.
+    known = dict(zip((field.name.lower() for field in array.type), array.flatten(), strict=True))
+    parts = [
+        cast(known[field.name.lower()], field.type) if field.name.lower() in known else pa.nulls(len(array), field.type)
+        for field in data_type
+    ]
+    return pa.StructArray.from_arrays(parts, fields=list(data_type), mask=array.is_null())
+
+
+def _offsets(lists: pa.Array) -> pa.Int32Array:
+    """Where each list begins and ends in the flattened values; a list that is NULL has none."""
+    lengths = pc.cast(pc.fill_null(pc.list_value_length(lists), 0), pa.int32())
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum_checked(lengths)])
+
+
+def _has_same_fields(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether all structs of two types have the same fields in the same order."""
+    if t.is_struct(given) and t.is_struct(wanted):
+        return [f.name for f in given] == [f.name for f in wanted] and all(
+            _has_same_fields(mine.type, other.type) for mine, other in zip(given, wanted, strict=True)
+        )
+    if t.is_map(given) and t.is_map(wanted):
+        return _has_same_fields(given.key_type, wanted.key_type) and _has_same_fields(given.item_type, wanted.item_type)
+    if is_list(given) and is_list(wanted):
+        return _has_same_fields(given.value_type, wanted.value_type)
+    if t.is_dictionary(given):
+        return _has_same_fields(given.value_type, wanted)
+    return True

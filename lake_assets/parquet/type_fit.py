@@ -1,0 +1,236 @@
+"""Which types hold the values of which others, column by column and at any depth of nested types.
+
+Columns and fields of structs are matched by name; upper and lower case are the same, as in SQL.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as t
+
+from lake_assets.config.streams import SchemaPolicy
+from lake_assets.errors import SchemaError
+from lake_assets.parquet.leaves import is_list
+
+STRING_KINDS = (t.is_string, t.is_large_string, t.is_string_view)
+_BINARY_KINDS = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A column, or a part of a nested one, whose values the known columns do not hold."""
+
+    path: tuple[str, ...]  # its name, with the names of the columns around it; `element`, `key` and `value` are parts
+    given: pa.DataType | None  # None: it is missing
+    known: pa.DataType | None  # None: it is unknown
+
+    @property
+    def name(self) -> str:
+        """Its name with those around it: `shape.corner.x`, `tags.element`, `counts.value.n`."""
+        return ".".join(self.path)
+
+    def refused(self, origin: str, whose: str = "the table's") -> SchemaError:
+        """The error for a column or a field whose type does not fit the known type."""
+        assert self.given is not None  # noqa: S101 - the caller checks
+        assert self.known is not None  # noqa: S101 - the caller checks
+        return SchemaError(
+            f"{'column' if len(self.path) == 1 else 'field'} {self.name!r} of {origin} is {self.given}, and {whose} is "
+            f"{self.known}, which cannot hold all of it:",
+            _hint(self.given, self.known),
+        )
+
+
+def misfits(
+    given: Iterable[pa.Field],
+    known: Iterable[pa.Field],
+    policy: SchemaPolicy = "strict",
+    path: tuple[str, ...] = (),
+) -> Iterator[Misfit]:
+    """The columns, or fields of a struct, that do not fit the known ones by the policy, in the order of these.
+
+    Args:
+        given: the columns of a file, or the fields of its struct.
+        known: those of the table.
+        policy: with `evolve` missing ones fit, and new ones without a value; with `ignore_extra` new ones fit.
+        path: the names of the columns around them.
+    """
+    by_name: dict[str, pa.Field] = {}
+    for field in given:
+        if field.name.lower() in by_name:  # one of both would be lost
+            yield Misfit((*path, field.name), field.type, None)
+        by_name.setdefault(field.name.lower(), field)
+    for field in known:
+        found = by_name.pop(field.name.lower(), None)
+        if found is not None:
+            yield from _parts(found.type, field.type, policy, (*path, field.name))
+        elif policy != "evolve":
+            yield Misfit((*path, field.name), None, field.type)
+    for field in by_name.values():
+        if policy == "strict" or (policy == "evolve" and not t.is_null(field.type)):
+            yield Misfit((*path, field.name), field.type, None)
+
+
+def _parts(given: pa.DataType, known: pa.DataType, policy: SchemaPolicy, path: tuple[str, ...]) -> Iterator[Misfit]:
+    """The misfits of one column and of its parts."""
+    given = _plain(given, known)
+    if given.equals(known) or t.is_null(given):
+        return
+    if t.is_struct(given) and t.is_struct(known):
+        yield from misfits(given, known, policy, path)
+    elif t.is_map(given) and t.is_map(known):
+        yield from _parts(given.key_type, known.key_type, policy, (*path, "key"))
+        yield from _parts(given.item_type, known.item_type, policy, (*path, "value"))
+    elif is_list(given) and is_list(known):
+        yield from _parts(given.value_type, known.value_type, policy, (*path, "element"))
+    elif not _holds(known, given):
+        yield Misfit(path, given, known)
+
+
+def widens(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether the target type can hold all values of the source type (of timestamps, those in its unit)."""
+    return not any(_parts(source, target, "strict", ()))
+
+
+def wider(known: pa.DataType, other: pa.DataType, *, with_empty: bool = True) -> pa.DataType | None:
+    """The type that holds the values of both, if DuckLake can change a column of the known type to it; else None.
+
+    DuckLake widens integers, floats, and decimals of the same scale, adds fields to structs, and does both at any depth
+    of lists, maps and structs.
+
+    Args:
+        known: the type of the column; its fields keep their names and their order.
+        other: the type to hold too.
+        with_empty: add fields that are NULL in all rows of a file, so that their type is unknown.
+    """
+    other = _plain(other, known)
+    if t.is_null(known):
+        return other
+    if t.is_struct(known) and t.is_struct(other):
+        fields = {field.name.lower(): field for field in known}
+        for field in other:
+            if (mine := fields.get(field.name.lower())) is None:
+                if with_empty or not t.is_null(field.type):
+                    fields[field.name.lower()] = pa.field(field.name, field.type)
+                continue
+            data_type = wider(mine.type, field.type, with_empty=with_empty)
+            if data_type is None:
+                return None
+            fields[field.name.lower()] = mine.with_type(data_type)
+        return pa.struct(list(fields.values()))
+    if t.is_map(known) and t.is_map(other):
+        key = wider(known.key_type, other.key_type, with_empty=with_empty)
+        item = wider(known.item_type, other.item_type, with_empty=with_empty)
+        return None if key is None or item is None else pa.map_(key, item)
+    if is_list(known) and is_list(other):
+        value = wider(known.value_type, other.value_type, with_empty=with_empty)
+        return None if value is None else pa.list_(value)
+    if widens(other, known):
+        return known
+    numbers = any(is_kind(known) and is_kind(other) for is_kind in (t.is_integer, t.is_floating)) or (
+        t.is_decimal(known) and t.is_decimal(other) and known.scale == other.scale
+    )
+    return other if numbers and widens(known, other) else None
+
+
+def widened(known: pa.Field, given: pa.Field, origin: str, whose: str = "the table's", **options: bool) -> pa.Field:
+    """The known column with the type that holds the values of both, as `wider` finds it.
+
+    Raises:
+        SchemaError: there is no such type; the error names the first part of the column that does not fit.
+    """
+    data_type = wider(known.type, given.type, **options)
+    if data_type is None:
+        found = _parts(given.type, known.type, "evolve", (known.name,))
+        raise next(
+            misfit
+            for misfit in found
+            if misfit.given is not None and misfit.known is not None and wider(misfit.known, misfit.given) is None
+        ).refused(origin, whose)
+    return known.with_type(data_type)
+
+
+def united(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """One schema with the columns of all, in the order in which they first occur.
+
+    Args:
+        schemas: the schemas, each with its origin for errors.
+
+    Raises:
+        SchemaError: two schemas have the same column, and neither type holds the values of the other.
+    """
+    columns: dict[str, pa.Field] = {}
+    for origin, schema in schemas:
+        for field in schema:
+            known = columns.setdefault(field.name.lower(), field)
+            columns[field.name.lower()] = widened(known, field, origin, "that of another object")
+    return pa.schema(list(columns.values()))
+
+
+def shared(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The columns, and fields of structs, that all schemas have, as `united` finds them; raises as that."""
+    columns = united(schemas)
+    for _, schema in schemas:
+        columns = pa.schema(_shared(columns, schema))
+    return columns
+
+
+def _shared(fields: Iterable[pa.Field], others: Iterable[pa.Field]) -> list[pa.Field]:
+    types = {field.name.lower(): field.type for field in others}
+    return [f.with_type(_shared_type(f.type, types[f.name.lower()])) for f in fields if f.name.lower() in types]
+
+
+def _shared_type(data_type: pa.DataType, other: pa.DataType) -> pa.DataType:
+    if t.is_struct(data_type) and t.is_struct(other):
+        return pa.struct(_shared(data_type, other))
+    if t.is_map(data_type) and t.is_map(other):
+        key = _shared_type(data_type.key_type, other.key_type)
+        return pa.map_(key, _shared_type(data_type.item_type, other.item_type))
+    if is_list(data_type) and is_list(other):
+        return pa.list_(_shared_type(data_type.value_type, other.value_type))
+    return data_type
+
+
+def _hint(given: pa.DataType, known: pa.DataType) -> str:
+    if wider(known, given) is not None:
+        return "set schema_policy: evolve, which widens the table's column, or cast it in a transform."
+    # DuckLake has this type for a column that was NULL in all rows when its table was created.
+    empty = " If the column had no values until now, drop it from the table: schema_policy: evolve adds it again."
+    return f"cast it in a transform, or change the table's column.{empty if known.equals(pa.int32()) else ''}"
+
+
+def _plain(given: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary, or of an extension type that the known type is not."""
+    if isinstance(given, pa.BaseExtensionType) and not isinstance(known, pa.BaseExtensionType):
+        return _plain(given.storage_type, known)
+    return _plain(given.value_type, known) if t.is_dictionary(given) and not given.equals(known) else given
+
+
+def _holds(target: pa.DataType, source: pa.DataType) -> bool:
+    """Whether a type that is not nested holds all values of another one."""
+    if t.is_integer(source) and t.is_integer(target):
+        return _holds_integers(target, source)
+    if t.is_floating(source) and t.is_floating(target):
+        return bool(source.bit_width <= target.bit_width)
+    if t.is_decimal(source) and t.is_decimal(target):
+        digits = target.precision - target.scale >= source.precision - source.scale
+        return bool(digits and target.scale >= source.scale)
+    if t.is_timestamp(source) and t.is_timestamp(target):
+        return (source.tz is None) == (target.tz is None)
+    return (
+        _both(source, target, STRING_KINDS)
+        or _both(source, target, _BINARY_KINDS)
+        or (t.is_date(source) and t.is_date(target))
+        or (t.is_time(source) and t.is_time(target))
+    )
+
+
+def _holds_integers(target: pa.DataType, source: pa.DataType) -> bool:
+    signed = t.is_signed_integer(source)
+    if signed == t.is_signed_integer(target):
+        return bool(source.bit_width <= target.bit_width)
+    return bool(not signed and source.bit_width < target.bit_width)
+
+
+def _both(source: pa.DataType, target: pa.DataType, kinds: Sequence[object]) -> bool:
+    return all(any(is_kind(data_type) for is_kind in kinds) for data_type in (source, target))  # type: ignore[operator]

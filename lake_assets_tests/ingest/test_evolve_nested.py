@@ -1,0 +1,279 @@
+"""A table whose nested columns evolve: structs gain fields, and parts become wider, at any depth."""
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.checks.run import run_check, scope_of_run
+from lake_assets.errors import SchemaError
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.world import NW, SW, World
+
+CATALOGS = pytest.mark.parametrize(
+    "world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True, ids="-".join
+)
+POINT = pa.struct([("x", pa.int32()), ("deep", pa.struct([("f", pa.float32())]))])
+OLD = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("p", POINT),
+        ("l", pa.list_(POINT)),
+        ("m", pa.map_(pa.string(), pa.list_(POINT))),
+        ("n", pa.list_(pa.int32())),
+        ("k", pa.map_(pa.int32(), pa.int32())),
+    ]
+)
+LARGE = pa.struct(
+    [
+        ("new", pa.list_(pa.struct([("day", pa.date32())]))),
+        ("deep", pa.struct([("s", pa.string()), ("F", pa.float64())])),
+        ("X", pa.int64()),
+    ]
+)
+NEW = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("p", LARGE),
+        ("l", pa.large_list(LARGE)),
+        ("m", pa.map_(pa.string(), pa.list_(LARGE))),
+        ("n", pa.list_(pa.int64())),
+        ("k", pa.map_(pa.int64(), pa.int64())),
+    ]
+)
+CHANGES = [
+    "widened field {}.x from INTEGER to BIGINT",
+    "widened field {}.deep.f from FLOAT to DOUBLE",
+    "added field {}.deep.s VARCHAR",
+    'added field {}.new STRUCT("day" DATE)[]',
+]
+
+
+def point(x: int | None, f: float | None) -> dict[str, Any]:
+    return {"x": x, "deep": {"f": f}}
+
+
+def large(x: int, f: float, s: str, day: dt.date) -> dict[str, Any]:
+    return {"X": x, "deep": {"F": f, "s": s}, "new": [{"day": day}, None]}
+
+
+def read(row: Any) -> Any:
+    """A struct as a reader of the evolved table sees it."""
+    if row is None:
+        return None
+    deep = row["deep"] and {"f": row["deep"].get("f", row["deep"].get("F")), "s": row["deep"].get("s")}
+    return {"x": row.get("x", row.get("X")), "deep": deep, "new": row.get("new")}
+
+
+def seen(row: dict[str, Any]) -> tuple[Any, ...]:
+    """A row as a reader of the evolved table sees it."""
+    points = None if row["l"] is None else [read(item) for item in row["l"]]
+    of_maps = None if row["m"] is None else {k: None if v is None else [read(i) for i in v] for k, v in row["m"]}
+    return row["id"], read(row["p"]), points, of_maps, row["n"], None if row["k"] is None else dict(row["k"])
+
+
+SMALL_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 1,
+        "p": point(1, 0.5),
+        "l": [point(2, None), None],
+        "m": [("a", [point(3, 1.5), None]), ("b", None)],
+        "n": [1, None, -(2**31)],
+        "k": [(1, 2), (2, None)],
+    },
+    {"id": 2, "p": {"x": None, "deep": None}, "l": [], "m": [], "n": [], "k": []},
+    {"id": 3, **dict.fromkeys(OLD.names[1:])},
+]
+DAY = dt.date(2026, 2, 11)
+LARGE_ROWS: list[dict[str, Any]] = [
+    {
+        "id": 4,
+        "p": large(2**40, 1e300, "p", DAY),
+        "l": [None, large(2**41, 0.1, "l", DAY)],
+        "m": [("z", [None, large(2**42, -1e300, "m", DAY)])],
+        "n": [2**43],
+        "k": [(2**44, 2**45)],
+    },
+    {"id": 5, **dict.fromkeys(OLD.names[1:])},
+]
+COLUMNS = "id, p, l, m, n, k"
+SMALL = pa.Table.from_pylist(SMALL_ROWS, OLD)
+
+
+def rows(world: World, at: str = "") -> list[tuple[Any, ...]]:
+    return world.query(f"SELECT {COLUMNS} FROM lake.sales {at} ORDER BY id")
+
+
+@pytest.fixture
+def evolving(local_world: World) -> World:
+    local_world.options = {"schema_policy": "evolve"}
+    return local_world
+
+
+OF_LISTS = {
+    "l[2].x > 2": [4],
+    "n[1] = 1": [1],
+    f"n[1] >= {2**40}": [4],
+    "m['a'][1].x = 3": [1],
+    "m['z'][2].deep.s = 'm'": [4],
+    "k[1] = 2": [1],
+}
+
+
+def check_values(world: World) -> None:
+    """Values of files from before and from after the change, and conditions on their parts."""
+    assert rows(world) == [seen(row) for row in (*SMALL_ROWS, *LARGE_ROWS)]
+    for condition, ids in {
+        "p.x = 1": [1],
+        f"p.x = {2**40}": [4],
+        "p.x > 0": [1, 4],
+        "p.x IS NULL": [2, 3, 5],
+        "p.deep.f = 0.5": [1],
+        "p.deep.f > 1": [4],
+        "p.deep.s = 'p'": [4],
+        "p.deep.s IS NULL": [1, 2, 3, 5],
+        "p.deep.s >= 'a'": [4],
+        "p.new IS NULL": [1, 2, 3, 5],
+        # Of its own files DuckLake counts NULL elements as rows, and then ignores the bounds of others.
+        **({} if world.config.lakes["test"].inserts_only else OF_LISTS),
+    }.items():
+        found = world.query(f"SELECT id FROM lake.sales WHERE {condition} ORDER BY id")
+        assert [number for (number,) in found] == ids, condition
+
+
+def check_evolution(world: World) -> None:
+    world.options = {"schema_policy": "evolve"}
+    world.land(NW, SMALL)
+    before = world.ingest(NW).row.snapshot_id
+    earlier = rows(world)
+    world.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+
+    result = world.ingest(SW)
+
+    assert [str(change) for change in result.changes] == [
+        *[change.format(name) for name in ("p", "l.element", "m.value.element") for change in CHANGES],
+        "widened field n.element from INTEGER to BIGINT",
+        "widened field k.key from INTEGER to BIGINT",
+        "widened field k.value from INTEGER to BIGINT",
+    ]
+    check_values(world)
+    assert rows(world, f"AT (VERSION => {before})") == earlier
+    assert [row[1] for row in earlier] == [point(1, 0.5), {"x": None, "deep": None}, None]
+
+    world.land(NW, SMALL, "again.parquet")  # the earlier form, into the table as it is now
+    world.unland(NW)
+    assert world.ingest(NW).changes == ()
+    check_values(world)
+
+
+@CATALOGS
+def test_nested_columns_follow_the_files(world: World) -> None:
+    check_evolution(world)
+
+
+@pytest.mark.parametrize("attached", [{"encrypted": True}, {}], ids=["insert", "extension"])
+def test_nested_columns_follow_the_files_by_each_strategy(
+    local_world: World, attached: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By INSERT in an encrypted lake, and by the extension in another one."""
+    monkeypatch.setattr("lake_assets.lake.commit.strategy.STRATEGIES", (replace_by_extension,))
+    local_world.lake_options = {"attach_options": attached}
+    check_evolution(local_world)
+
+
+def test_missing_fields_are_null_and_new_ones_come_from_all_objects(evolving: World) -> None:
+    evolving.land(NW, pa.table({"p": [{"x": 1}], "q": [[{"a": 1}]]}), "1.parquet")
+    evolving.land(NW, pa.table({"p": [{"y": "new"}], "q": [[{"b": 1.5}, {"b": None}]]}), "2.parquet")
+    evolving.land(NW, pa.table({"p": pa.array([{"X": 2, "z": None}])}), "3.parquet")
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == ["added field p.y VARCHAR", "added field q.element.b DOUBLE"]
+    assert evolving.query("SELECT p, q FROM lake.sales ORDER BY p.x") == [
+        ({"x": 1, "y": None}, [{"a": 1, "b": None}]),
+        ({"x": 2, "y": None}, None),
+        ({"x": None, "y": "new"}, [{"a": None, "b": 1.5}, {"a": None, "b": None}]),
+    ]
+
+
+def test_a_field_without_a_value_is_added_with_the_type_of_its_first_value(evolving: World) -> None:
+    evolving.land(NW, pa.table({"p": [{"x": 1, "y": None}]}))
+    evolving.ingest(NW)
+    assert evolving.query("SELECT p FROM lake.sales") == [({"x": 1},)]
+    evolving.land(SW, pa.table({"p": [{"x": None, "y": "text"}]}))
+
+    assert [str(change) for change in evolving.ingest(SW).changes] == ["added field p.y VARCHAR"]
+    assert evolving.query("SELECT p FROM lake.sales ORDER BY p.x") == [
+        ({"x": 1, "y": None},),
+        ({"x": None, "y": "text"},),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ([{"x": "text"}], "field 'p.x' of the object .* is string, and the table's is int64"),
+        ([{"x": 1, "y": [{"z": "text"}]}], "field 'p.y.element.z' of the object .* is string"),
+        ([{"x": 1, "y": [1]}], "field 'p.y.element' of the object .* is int64, and the table's is struct"),
+        ([[{"x": 1}]], "column 'p' of the object .* is list"),
+        (pa.array([{"new": 1}], pa.struct([("new", pa.duration("s"))])), "column 'p' has the type duration"),
+    ],
+    ids=str,
+)
+def test_a_field_that_does_not_fit_is_named_and_nothing_changes(evolving: World, column: Any, message: str) -> None:
+    evolving.land(NW, pa.table({"p": [{"x": 1, "y": [{"z": 1}]}]}))
+    evolving.ingest(NW)
+    before = evolving.query("SELECT p, region FROM lake.sales"), evolving.query("DESCRIBE lake.sales")
+    evolving.land(NW, pa.table({"p": column}))
+
+    with pytest.raises(SchemaError, match=message):
+        evolving.ingest(NW)
+
+    assert (evolving.query("SELECT p, region FROM lake.sales"), evolving.query("DESCRIBE lake.sales")) == before
+
+
+def test_a_transform_reads_the_fields_of_all_objects_and_may_return_more(evolving: World) -> None:
+    sql = "SELECT named_struct('x', p.x) AS p FROM source"
+    evolving.options |= {"transform": {"sql": sql}}
+    evolving.land(NW, pa.table({"p": [{"x": 1, "y": "a"}]}), "1.parquet")
+    evolving.ingest(NW)
+    evolving.options |= {"transform": {"sql": "SELECT named_struct('x', p.x, 'z', array(p.z)) AS p FROM source"}}
+    evolving.land(NW, pa.table({"p": [{"x": 2, "z": 2**40}]}), "2.parquet")
+
+    result = evolving.ingest(NW)
+
+    assert [str(change) for change in result.changes] == ["added field p.z BIGINT[]"]
+    found = evolving.query("SELECT p FROM lake.sales ORDER BY p.x")
+    assert found == [({"x": 1, "z": [None]},), ({"x": 2, "z": [2**40]},)]
+
+
+def test_a_partition_that_was_evolved_is_compacted(evolving: World) -> None:
+    evolving.land(NW, SMALL)
+    evolving.ingest(NW)
+    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    evolving.ingest(SW)
+    with evolving.stream.lake.open() as lake:  # another client adds a file
+        lake.rows("INSERT INTO lake.sales SELECT * FROM lake.sales WHERE region = 'SW' AND id = 5")
+
+    (done,) = compact(evolving.stream, 2, evolving.sessions)
+
+    assert (done.files_before, done.files_after, done.why) == (2, 1, None)
+    with evolving.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE id = 5")
+    evolving.land(SW, pa.Table.from_pylist(LARGE_ROWS, NEW), "again.parquet")
+    evolving.unland(SW)
+    evolving.ingest(SW, force=True)
+    check_values(evolving)
+
+
+def test_the_check_of_the_columns_names_a_nested_change(evolving: World) -> None:
+    evolving.land(NW, pa.table({"p": [{"x": 1}]}))
+    evolving.ingest(NW)
+    evolving.land(NW, pa.table({"p": [{"x": 1, "y": 2}]}))
+    result = evolving.ingest(NW)
+
+    found = run_check(evolving.stream, "schema", scope_of_run(evolving.stream, result.row.run_id))
+
+    assert "p was STRUCT(x BIGINT) and is STRUCT(x BIGINT, y BIGINT)" in found.description
