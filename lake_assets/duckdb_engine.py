@@ -6,6 +6,7 @@ by DuckDB, from its repository, where it is missing.
 """
 
 import importlib.util
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,8 +17,9 @@ from typing import Literal
 import duckdb
 
 from lake_assets.errors import CatalogError
+from lake_assets.retrying import doublings
 
-_TRIES = 6  # of a request to an object store
+_FIRST_PAUSE = 0.25  # seconds between two requests to an object store
 _REPOSITORY = ""  # `FROM …` of INSTALL; empty: the repository of DuckDB's core extensions
 
 # Extension files whose signature DuckDB has verified in this process: path, inode, size, time of the last change.
@@ -104,7 +106,26 @@ def _identity(file: Path) -> tuple[Path, int, int, int]:
     return file, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """How patient an engine is with object stores. DuckDB doubles its pauses itself.
+
+    Attributes:
+        patience: seconds that a store may be away without an error.
+        timeout: seconds until a request without an answer counts as failed.
+    """
+
+    patience: float = 4
+    timeout: float = 60
+
+
+def _http_retries(patience: float) -> int:
+    """DuckDB makes no pause before the first of these retries, so there is one more of them."""
+    pauses = doublings(_FIRST_PAUSE, patience)
+    return pauses + 1 if pauses else 0
+
+
+def open_engine(extensions: Sequence[str], http: HttpLimits = HttpLimits()) -> duckdb.DuckDBPyConnection:
     """A new in-memory engine with these extensions, which reads no Python variables.
 
     It has one thread. Nearly all statements are small queries of a catalog, for each of which DuckLake runs a dozen
@@ -136,9 +157,15 @@ def open_engine(extensions: Sequence[str]) -> duckdb.DuckDBPyConnection:
         connection.execute("SET allow_unsigned_extensions = false")  # DuckDB lets nobody turn it on again
     _verified.update(_identity(file) for name, file in files.items() if name not in _LOADERS)
     if "httpfs" in extensions:
-        # DuckDB retries after 0.25, 0.5, 1, 2 and 4 seconds, while a store is unreachable.
-        for setting in (f"http_retries = {_TRIES}", "http_retry_wait_ms = 250", "http_retry_backoff = 2"):
-            connection.execute(f"SET GLOBAL {setting}")  # without GLOBAL, cursors would not have it
+        # By default DuckDB retries after 0.25, 0.5, 1, 2 and 4 seconds, while a store is unreachable.
+        settings = {
+            "http_retries": _http_retries(http.patience),
+            "http_retry_wait_ms": round(_FIRST_PAUSE * 1000),
+            "http_retry_backoff": 2,
+            "http_timeout": math.ceil(http.timeout),
+        }
+        for name, value in settings.items():
+            connection.execute(f"SET GLOBAL {name} = {value}")  # without GLOBAL, cursors would not have it
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET threads = 1")
     return connection

@@ -1,5 +1,6 @@
 """Retries and polling: the errors that are retried, the limits, and the pauses between calls."""
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ def pause_around(first: float, longest: float) -> Pause:
     return wait_exponential(multiplier=first / 2, max=longest / 2) + wait_random_exponential(
         multiplier=first / 2, max=longest / 2
     )
+
+
+def doublings(first: float, total: float) -> int:
+    """The fewest pauses, the first of `first` seconds and each twice as long as the last one, that add up to `total`.
+
+    Some clients only take a number of pauses that they double themselves.
+    """
+    return math.ceil(math.log2(total / first + 1)) if total > 0 else 0
 
 
 def retry(

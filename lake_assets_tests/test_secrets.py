@@ -32,6 +32,7 @@ from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.read import read_schema
 from lake_assets.parquet.write import write_files
+from lake_assets.retrying import Limit
 from lake_assets.storage import clients
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import open_stream
@@ -85,8 +86,9 @@ LAKES = {
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is waited for. MotherDuck's extension asks its maker's server when it is loaded, so it is left out."""
     monkeypatch.setenv("MOTHERDUCK_TOKEN", plant("motherduck"))
-    monkeypatch.setattr(clients, "_RETRY", {"max_retries": 0})
-    monkeypatch.setattr("lake_assets.duckdb_engine._TRIES", 0)
+    monkeypatch.setattr(clients, "_retry_config", lambda _: {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.storage.store.retries", lambda _: Limit(retries=0))
+    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
     monkeypatch.setattr(ducklake, "extensions", lambda c: tuple(n for n in extensions(c) if n != "motherduck"))
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lake_assets.retrying import Limit
 from lake_assets_tests.world import World
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ def local_world(tmp_path: Path, sessions: Callable[[], "SparkSession"]) -> World
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients of storages try once, where a test is not about their own patience with a server that is away."""
-    monkeypatch.setattr("lake_assets.storage.clients._RETRY", {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.storage.clients._retry_config", lambda _: {"max_retries": 0})
+    monkeypatch.setattr("lake_assets.storage.store.retries", lambda _: Limit(retries=0))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ByteSize, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from lake_assets.config import fields, landing, layouts, partition_fields, schedules, storages
+from lake_assets.config import bucket_requests, fields, landing, layouts, partition_fields, schedules, storages
 
 _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Identifier, "identifier"),
@@ -19,7 +19,7 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (fields.KeyPrefix, "asset key prefix"),
     (fields.Texts, "mapping of text"),
     (landing.Bytes, "size"),
-    (landing.PartSize, "size"),
+    (bucket_requests.PartSize, "size"),
     (landing.ColumnType, "column type"),
     (partition_fields.LayoutColumn, "column of the layout"),
     (schedules.Cron, "cron schedule"),

@@ -114,6 +114,7 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "sink_mode": "write mode: replace for whole partitions, mode: index for files that are only added",
         "source_code": "no Python is needed, so remove it",
         "source_glob": "write it as source of the stream",
+        "storage_retries": "write requests: {retries: …} below storage of the lake",
         "stream_name": "a stream's name is its key below streams, so remove it",
         "sync_mode": "a refresh reads all landed files of a partition, so remove it",
     }

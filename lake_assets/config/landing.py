@@ -8,7 +8,8 @@ from typing import Annotated
 import pyarrow as pa
 from pydantic import AfterValidator, ByteSize, Field, field_validator
 
-from lake_assets.config.fields import FolderPath, Identifier, size_between
+from lake_assets.config.bucket_requests import PartSize
+from lake_assets.config.fields import FolderPath, Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Cron
 from lake_assets.config.storages import Storage
@@ -66,10 +67,6 @@ def _positive(size: ByteSize) -> ByteSize:
 
 ColumnType = Annotated[str, AfterValidator(_check_type)]
 Bytes = Annotated[ByteSize, AfterValidator(_positive)]
-# The limits of S3, https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
-PartSize = Annotated[
-    ByteSize, AfterValidator(size_between(5 * 2**20, 5 * 2**30, "5 MiB to 5 GiB, the sizes of a part"))
-]
 
 
 class Batch(Model):
@@ -102,10 +99,13 @@ class Landing(Model):
         (), max_length=100, description="Storages that get every batch; the stream's source when empty."
     )
     max_in_flight: int = Field(4, ge=1, le=256, description="Concurrent uploads to an output.")
-    multipart_threshold: PartSize = Field(
-        default="5MiB", validate_default=True, description="Files of this size and larger are uploaded in parts."
+    multipart_threshold: PartSize | None = Field(
+        None,
+        description="Larger files are uploaded in parts; when absent, that of each output's `requests`, else 5 MiB.",
     )
-    retries: int = Field(4, ge=0, le=100, description="Retries of an upload after a transient error.")
+    retries: int = Field(
+        4, ge=0, le=100, description="Retries of a whole upload, each with the retries of the output's `requests`."
+    )
     buffer: Buffer | None = Field(None, description="Folder that keeps each batch until all outputs have it.")
     node: str | None = Field(
         None, pattern=r"^[A-Za-z0-9][A-Za-z0-9.\-]{0,62}$", description="In file names; the host's name when absent."

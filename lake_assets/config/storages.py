@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from lake_assets.config.azure import AzureAccess, parse_connection_string
+from lake_assets.config.bucket_requests import RequestedStorage
 from lake_assets.config.fields import FolderPath
 from lake_assets.config.model import Model
 
@@ -95,7 +96,7 @@ class TemporaryKeys(Keys):
         return self
 
 
-class KeyedStorage(Keys):
+class KeyedStorage(RequestedStorage, Keys):
     """A storage with the keys of S3's protocol."""
 
     prefix: Prefix = ""
@@ -186,7 +187,7 @@ class GcsStorage(KeyedStorage):
         return _uri("gs", self.bucket, self.prefix)
 
 
-class AzureStorage(Model):
+class AzureStorage(RequestedStorage):
     """A container of Azure Blob Storage or Data Lake Storage.
 
     Its URIs are `az://container/prefix`, for the Blob endpoint, which serves every account. The config also accepts
@@ -253,7 +254,7 @@ def _plain_url(url: str) -> str:
     return url.rstrip("/")
 
 
-class WebStorage(Model):
+class WebStorage(RequestedStorage):
     """A folder of public files on a web server, as a landing zone. A web server cannot be listed."""
 
     type: Literal["web"] = "web"

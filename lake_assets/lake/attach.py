@@ -24,7 +24,7 @@ from lake_assets.config.storages import (
     R2Storage,
     S3Storage,
 )
-from lake_assets.duckdb_engine import identifier, literal
+from lake_assets.duckdb_engine import HttpLimits, identifier, literal
 from lake_assets.errors import ConfigError
 from lake_assets.lake.catalog import spec
 
@@ -57,6 +57,14 @@ def extensions(lake: Lake) -> tuple[str, ...]:
         needed.append("httpfs")  # contains DuckDB's cryptography
     chain = ["aws"] if any(_uses_chain(storage) for storage in lake.storages) else []
     return tuple(dict.fromkeys(("ducklake", *_EXTENSIONS[type(lake.catalog)], *needed, *chain)))
+
+
+def http_limits(lake: Lake) -> HttpLimits:
+    """How patient DuckDB is with this lake's storages; it has one setting for all of them."""
+    asked = [storage.requests for storage in lake.storages if not isinstance(storage, LocalStorage)]
+    if not asked:
+        return HttpLimits()
+    return HttpLimits(max(each.patience for each in asked), max(each.timeout for each in asked))
 
 
 def secret_statements(lake: Lake) -> tuple[str, ...]:

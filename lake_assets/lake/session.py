@@ -22,6 +22,7 @@ from lake_assets.lake.attach import (
     attach_statement,
     create_statements,
     extensions,
+    http_limits,
     secret_statements,
 )
 from lake_assets.lake.catalog import spec
@@ -321,7 +322,7 @@ class DuckLake:
                 self._create(statement)
 
     def _new_engine(self) -> duckdb.DuckDBPyConnection:
-        engine = open_engine(extensions(self.config))
+        engine = open_engine(extensions(self.config), http_limits(self.config))
         with translated(self.config):
             for statement in secret_statements(self.config):
                 engine.execute(statement)

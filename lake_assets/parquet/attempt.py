@@ -6,19 +6,27 @@ maintenance removes them later.
 
 import traceback
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from lake_assets.config.storages import AnyStorage
-from lake_assets.errors import StorageError
+from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 
 
-def discard(storage: AnyStorage, uris: Iterable[str]) -> None:
-    """Remove files, as far as the store allows."""
+def discard(storage: AnyStorage, uris: Iterable[str]) -> bool:
+    """Remove files, as far as the store allows.
+
+    Returns:
+        Whether the store can be reached.
+    """
     store = Store(storage)
-    with suppress(StorageError):
+    try:
         store.delete(tuple(uri.removeprefix(f"{store.root}/") for uri in uris))
+    except StorageUnreachableError:
+        return False
+    except StorageError:
+        return True
+    return True
 
 
 def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseException) -> None:
@@ -26,8 +34,8 @@ def discard_unfinished(storage: AnyStorage, uris: Sequence[str], error: BaseExce
     if not uris:
         return
     _forget_sinks(error)
-    discard(storage, uris)
-    abort_uploads(storage, uris[-1].removeprefix(f"{storage.root}/"))
+    if discard(storage, uris):
+        abort_uploads(storage, uris[-1].removeprefix(f"{storage.root}/"))
 
 
 def _forget_sinks(error: BaseException) -> None:

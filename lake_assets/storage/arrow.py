@@ -1,7 +1,9 @@
 """A Spark task's access to one object store: pyarrow's own readers and writers, no Hadoop connector."""
 
 import datetime as dt
+import io
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -20,10 +22,13 @@ from lake_assets.config.storages import (
     WebStorage,
 )
 from lake_assets.errors import StorageError
+from lake_assets.retrying import doublings
 from lake_assets.storage import web
 from lake_assets.storage.clients import web_client
+from lake_assets.storage.store import Store
 
-_ATTEMPTS = 8  # of a request to S3
+_PART = 10 * 2**20  # bytes, up to which Arrow's client keeps an object of S3 in memory
+_FIRST_PAUSE = 0.05  # seconds, of Arrow's client of S3; each pause is twice as long as the last one
 _GOOGLE_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 
 
@@ -60,13 +65,84 @@ class ArrowStore:
 
         Raises:
             OSError: the store fails.
+            StorageError: the store fails while the stream of a small object is closed.
         """
         assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         path = f"{self._folder}/{key}"
         if isinstance(self.storage, LocalStorage):
             Path(path).parent.mkdir(parents=True, exist_ok=True)
+        elif (threshold := self.storage.requests.multipart_threshold) is not None:
+            return pa.PythonFile(BufferedUpload(self, key, threshold), mode="w")
+        return self.stream(key)
+
+    def stream(self, key: str) -> pa.NativeFile:
+        """As `create`, by Arrow's own client of the store; the object's folder exists.
+
+        Raises:
+            OSError: the store fails.
+        """
+        assert not isinstance(self._client, HTTPStore), "nothing is written to a web server"  # noqa: S101 - the config refuses it
         with masking(self.storage):
-            return self._client.open_output_stream(path)
+            return self._client.open_output_stream(f"{self._folder}/{key}")
+
+
+class BufferedUpload(io.RawIOBase):
+    """A new object that is uploaded in parts above a threshold; Arrow's client has a fixed one, of 10 MiB.
+
+    An object up to the threshold is one request when it is closed. Above 10 MiB Arrow's client uploads the parts.
+
+    Args:
+        store: where the object goes.
+        key: the object's.
+        threshold: in bytes.
+    """
+
+    def __init__(self, store: ArrowStore, key: str, threshold: int) -> None:
+        super().__init__()
+        self._store = store
+        self._key = key
+        self._threshold = threshold
+        self._limit = max(threshold, _PART)  # bytes in memory
+        self._position = 0
+        self._buffer: io.BytesIO | None = io.BytesIO()
+        self._stream: pa.NativeFile | None = None
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes written so far."""
+        return self._position
+
+    def write(self, data: Any, /) -> int:  # noqa: ANN401 - any buffer, which typeshed has no stable name for
+        """Add bytes."""
+        if self._buffer is not None and self._position + len(data) > self._limit:
+            self._stream = self._store.stream(self._key)
+            self._stream.write(self._buffer.getbuffer())
+            self._buffer = None
+        if self._buffer is not None:
+            self._buffer.write(data)
+        elif self._stream is not None:
+            self._stream.write(data)
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        """Upload the object, or complete its upload.
+
+        Raises:
+            OSError: the store fails.
+            StorageError: as `Store.put_own`.
+        """
+        if self.closed:
+            return
+        super().close()
+        buffer, self._buffer = self._buffer, None
+        if self._stream is not None:
+            self._stream.close()
+        elif buffer is not None:
+            Store(self._store.storage).put_own(self._key, buffer.getvalue(), multipart_above=self._threshold)
 
 
 def filesystem(storage: LakeStorage) -> fs.FileSystem:
@@ -98,16 +174,23 @@ def _s3(storage: S3Storage | R2Storage) -> fs.S3FileSystem:
         force_virtual_addressing=endpoint is None,
         # A small file is one request, and not a multipart upload of three.
         allow_delayed_open=True,
-        connect_timeout=5,
-        request_timeout=60,
-        # The pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses, which may
-        # all be short: the driver, which Spark does not retry, then gave up too early.
-        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_ATTEMPTS),
+        connect_timeout=storage.requests.connect_timeout,
+        request_timeout=storage.requests.timeout,
+        # By default the pauses are 0.05, 0.1, 0.2 … 3.2 seconds, 6.4 in all. The standard strategy has random pauses,
+        # which may all be short: the driver, which Spark does not retry, then gave up too early.
+        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=_retries(storage.requests.patience)),
     )
 
 
+def _retries(patience: float) -> int:
+    """The retries that Arrow calls attempts. The client makes no pause before the first of them."""
+    pauses = doublings(_FIRST_PAUSE, patience)
+    return pauses + 1 if pauses else 0
+
+
 def _gcs(storage: GcsStorage) -> fs.GcsFileSystem:
-    patience = dt.timedelta(seconds=60)
+    # It bounds all attempts of a request together, the first one too.
+    patience = dt.timedelta(seconds=max(storage.requests.patience, storage.requests.timeout))
     if storage.service_account is None:
         return fs.GcsFileSystem(retry_time_limit=patience)
     # pyarrow takes a token instead of a key file; it is valid for an hour, and a task takes minutes.

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from obstore.store import AzureStore, GCSStore, HTTPStore, LocalStore, S3Store
 
+from lake_assets.config.bucket_requests import Requests
 from lake_assets.config.storages import (
     AnyStorage,
     AzureStorage,
@@ -21,13 +22,28 @@ if TYPE_CHECKING:
 
 Client = LocalStore | S3Store | GCSStore | AzureStore | HTTPStore
 
-# A server that is away for four seconds causes no error: the eight pauses take five seconds or more.
-_RETRY: "RetryConfig" = {
-    "max_retries": 8,
-    "backoff": {"init_backoff": dt.timedelta(seconds=0.5), "max_backoff": dt.timedelta(seconds=1.5), "base": 2},
-    "retry_timeout": dt.timedelta(seconds=30),
-}
-_HTTP: "ClientConfig" = {"allow_http": True, "connect_timeout": dt.timedelta(seconds=5)}
+_LEAST_TIME = 30.0  # seconds in which a request is retried
+
+
+def _retry_config(requests: Requests) -> "RetryConfig":
+    longest = requests.wait_limit
+    # The pauses are random, but none is shorter than the first one. The time that bounds them all leaves room for one
+    # request without an answer.
+    seconds = max(_LEAST_TIME, requests.retries * longest + requests.timeout)
+    first, most = dt.timedelta(seconds=requests.first_wait), dt.timedelta(seconds=longest)
+    return {
+        "max_retries": requests.retries,
+        "backoff": {"init_backoff": first, "max_backoff": most, "base": 2},
+        "retry_timeout": dt.timedelta(seconds=seconds),
+    }
+
+
+def _client_config(requests: Requests) -> "ClientConfig":
+    return {
+        "allow_http": True,
+        "connect_timeout": dt.timedelta(seconds=requests.connect_timeout),
+        "timeout": dt.timedelta(seconds=requests.timeout),
+    }
 
 
 def client(storage: AnyStorage) -> Client:
@@ -64,8 +80,8 @@ def _s3(storage: S3Storage | R2Storage) -> S3Store:
         prefix=storage.prefix or None,
         region=service.region,
         virtual_hosted_style_request=service.endpoint is None,
-        client_options=_HTTP,
-        retry_config=_RETRY,
+        client_options=_client_config(storage.requests),
+        retry_config=_retry_config(storage.requests),
         **options,
     )
 
@@ -87,14 +103,22 @@ def _aws_chain(storage: S3Storage | R2Storage) -> object:
 
 def web_client(storage: WebStorage) -> HTTPStore:
     """A client of a web server."""
-    return HTTPStore.from_url(storage.url, client_options=_HTTP, retry_config=_RETRY)
+    return HTTPStore.from_url(
+        storage.url, client_options=_client_config(storage.requests), retry_config=_retry_config(storage.requests)
+    )
 
 
 def _gcs(storage: GcsStorage) -> GCSStore:
     options: dict[str, Any] = {}
     if storage.service_account is not None:
         options["service_account"] = storage.service_account
-    return GCSStore(storage.bucket, prefix=storage.prefix or None, client_options=_HTTP, retry_config=_RETRY, **options)
+    return GCSStore(
+        storage.bucket,
+        prefix=storage.prefix or None,
+        client_options=_client_config(storage.requests),
+        retry_config=_retry_config(storage.requests),
+        **options,
+    )
 
 
 def _azure(storage: AzureStorage) -> AzureStore:
@@ -105,7 +129,7 @@ def _azure(storage: AzureStorage) -> AzureStore:
         prefix=storage.prefix or None,
         account_name=access.account,
         endpoint=access.url,
-        client_options=_HTTP,
-        retry_config=_RETRY,
+        client_options=_client_config(storage.requests),
+        retry_config=_retry_config(storage.requests),
         **{name: value for name, value in options.items() if value is not None},
     )

@@ -12,12 +12,12 @@ import obstore
 from obstore.exceptions import BaseError as ObstoreError
 from obstore.store import S3Store
 
-from lake_assets.retrying import Limit, pause_up_to, retry
+from lake_assets.config.bucket_requests import Requests
+from lake_assets.retrying import retry
+from lake_assets.storage.patience import retries, waits
 from lake_assets.storage.vendor_errors import DELETION
 
 _VALID = dt.timedelta(minutes=5)  # of a signature
-_TIMEOUT = (5, 60)  # seconds: to connect, to answer
-_RETRIES = Limit(retries=4)
 _REFUSALS = {http.HTTPStatus.UNAUTHORIZED, http.HTTPStatus.FORBIDDEN}
 
 
@@ -25,13 +25,14 @@ class _FailedError(Exception):
     """The request may succeed later; the text has the server's status, or says that there was no answer."""
 
 
-def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
+def delete_if_match(client: S3Store, key: str, etag: str, requests: Requests) -> bool | None:
     """Delete an object of S3 if it has this ETag, by one request.
 
     Args:
         client: of the bucket.
         key: as in the client.
         etag: without quotes.
+        requests: retries, waits and time-outs.
 
     Returns:
         Whether it is gone; False if the key has another object. None if the server does not know the condition, or the
@@ -42,8 +43,8 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
         OSError: the store is unreachable or fails.
     """
     try:
-        send = partial(_send, client, key, etag)
-        status = retry(send, passes=_FailedError, limit=_RETRIES, pause=pause_up_to(0.2, 5))
+        send = partial(_send, client, key, etag, (requests.connect_timeout, requests.timeout))
+        status = retry(send, passes=_FailedError, limit=retries(requests), pause=waits(requests))
     except ObstoreError:  # a client without keys cannot sign
         return None
     except _FailedError as error:
@@ -54,12 +55,12 @@ def delete_if_match(client: S3Store, key: str, etag: str) -> bool | None:
     raise refused(f"the deletion of {key} was refused, status code: {status}")
 
 
-def _send(client: S3Store, key: str, etag: str) -> int:
+def _send(client: S3Store, key: str, etag: str, timeouts: tuple[float, float]) -> int:
     import requests  # noqa: PLC0415 - takes a tenth of the time in which a task's code is imported
 
     url = obstore.sign(client, "DELETE", key, _VALID)
     try:
-        answer = requests.delete(url, headers={"If-Match": f'"{etag}"'}, timeout=_TIMEOUT, allow_redirects=False)
+        answer = requests.delete(url, headers={"If-Match": f'"{etag}"'}, timeout=timeouts, allow_redirects=False)
     except requests.RequestException as error:
         raise _FailedError(f"no answer ({type(error).__name__})") from None  # its text has the signature
     if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR and answer.status_code not in DELETION:

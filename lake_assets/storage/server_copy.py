@@ -21,10 +21,11 @@ from obstore.exceptions import BaseError as ObstoreError
 
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.errors import SourceChangedError, StorageUnreachableError
-from lake_assets.retrying import Limit, pause_between, pause_up_to, poll, retry
+from lake_assets.retrying import Limit, pause_between, poll, retry
 from lake_assets.storage.clients import client
 from lake_assets.storage.failures import no_answer
-from lake_assets.storage.uploads import abort_uploads, s3_client
+from lake_assets.storage.patience import retries, waits
+from lake_assets.storage.uploads import abort_uploads, retried, s3_client
 
 if TYPE_CHECKING:
     from obstore.store import AzureStore
@@ -35,7 +36,6 @@ WHOLE = 5 * 2**30  # bytes that S3 copies by one request
 PART = 512 * 2**20  # bytes of each part of a larger object
 _PARTS = 8  # at a time
 _ANSWER = 600.0  # seconds that the copy of a large object may take
-_TRIES = 5
 _GONE = {http.HTTPStatus.NOT_FOUND, http.HTTPStatus.PRECONDITION_FAILED}
 _VALID = dt.timedelta(hours=2)  # of a signature
 _AZURE_VERSION = "2021-10-04"
@@ -87,7 +87,8 @@ def copy_in_s3(
         else:
             # R2 has no tags, and refuses a request that names them.
             tags = {} if isinstance(target, R2Storage) else {"TaggingDirective": "REPLACE"}
-            s3.copy_object(**request, MetadataDirective="REPLACE", ContentType=_CONTENT, **tags)
+            copy = partial(s3.copy_object, **request, MetadataDirective="REPLACE", ContentType=_CONTENT, **tags)
+            retried(target, copy)
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if status in _GONE:
@@ -103,24 +104,26 @@ def copy_in_s3(
 @lru_cache(maxsize=8)
 def _s3(storage: S3Storage | R2Storage) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
     """The client of a storage; to make one takes longer than most copies."""
-    return s3_client(storage, seconds=_ANSWER, tries=_TRIES)
+    return s3_client(storage, seconds=_ANSWER)
 
 
 def _copy_parts(s3: Any, request: Mapping[str, Any], size: int, target: S3Storage | R2Storage, key: str) -> None:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
     """Copy an object in parts, each under the condition."""
     place = {name: request[name] for name in ("Bucket", "Key")}
-    upload = s3.create_multipart_upload(**place, ContentType=_CONTENT)["UploadId"]
+    upload = retried(target, partial(s3.create_multipart_upload, **place, ContentType=_CONTENT))["UploadId"]
 
     def copy_part(number: int) -> dict[str, object]:
         start = (number - 1) * PART
         span = f"bytes={start}-{min(start + PART, size) - 1}"
-        part = s3.upload_part_copy(**request, UploadId=upload, PartNumber=number, CopySourceRange=span)
+        where = {"UploadId": upload, "PartNumber": number, "CopySourceRange": span}
+        part = retried(target, partial(s3.upload_part_copy, **request, **where))
         return {"PartNumber": number, "ETag": part["CopyPartResult"]["ETag"]}
 
     try:
         with ThreadPoolExecutor(_PARTS) as pool:
             parts = list(pool.map(copy_part, range(1, -(-size // PART) + 1)))
-        s3.complete_multipart_upload(**place, UploadId=upload, MultipartUpload={"Parts": parts})
+        complete = partial(s3.complete_multipart_upload, **place, UploadId=upload, MultipartUpload={"Parts": parts})
+        retried(target, complete)
     except BaseException:
         abort_uploads(target, key)
         raise
@@ -152,7 +155,9 @@ def copy_in_gcs(
         "Content-Length": "0",
     }
     try:
-        answer = _send("PUT", f"{GOOGLE}/{target.bucket}/{quote(_whole_key(target.prefix, key))}", headers, _ANSWER)
+        answer = _send(
+            target, "PUT", f"{GOOGLE}/{target.bucket}/{quote(_whole_key(target.prefix, key))}", headers, _ANSWER
+        )
     except _FailedError as error:
         raise no_answer(error, target, f"{target.root}/{key} was not written") from error
     if answer.status_code in _GONE:
@@ -218,7 +223,7 @@ def copy_in_azure(
         "Content-Length": "0",
     }
     try:
-        answer = _send("PUT", url, headers)
+        answer = _send(target, "PUT", url, headers)
         if answer.status_code in _GONE:
             raise changed
         if not answer.ok:
@@ -227,7 +232,7 @@ def copy_in_azure(
 
         def is_final() -> bool:
             if states[-1] == _PENDING:
-                states.append(_state(_send("HEAD", state_url, {"x-ms-version": _AZURE_VERSION})))
+                states.append(_state(_send(target, "HEAD", state_url, {"x-ms-version": _AZURE_VERSION})))
             return states[-1] != _PENDING
 
         poll(is_final, pause=pause_between(0.1, 2.0), limit=_AZURE_PATIENCE)
@@ -265,16 +270,18 @@ def _signed(storage: AzureStorage, method: _Method, key: str) -> str:
     return f"{url}?{urlencode(query | {'sig': base64.b64encode(digest).decode()})}"
 
 
-def _send(method: str, url: str, headers: Mapping[str, str], seconds: float = 60) -> requests.Response:
-    return retry(
-        partial(_send_once, method, url, headers, seconds), passes=_FailedError, limit=Limit(retries=_TRIES),
-        pause=pause_up_to(0.2, 5),
-    )  # fmt: skip
+def _send(
+    target: GcsStorage | AzureStorage, method: str, url: str, headers: Mapping[str, str], seconds: float = 0
+) -> requests.Response:
+    of_target = target.requests
+    timeouts = (of_target.connect_timeout, max(seconds, of_target.timeout))
+    send = partial(_send_once, method, url, headers, timeouts)
+    return retry(send, passes=_FailedError, limit=retries(of_target), pause=waits(of_target))
 
 
-def _send_once(method: str, url: str, headers: Mapping[str, str], seconds: float) -> requests.Response:
+def _send_once(method: str, url: str, headers: Mapping[str, str], timeouts: tuple[float, float]) -> requests.Response:
     try:
-        answer = requests.request(method, url, headers=headers, timeout=(5, seconds), allow_redirects=False)
+        answer = requests.request(method, url, headers=headers, timeout=timeouts, allow_redirects=False)
     except requests.RequestException as error:
         raise _FailedError(f"no answer ({type(error).__name__})") from None  # its text has the signature
     if answer.status_code >= http.HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,17 +21,19 @@ from obstore.store import HTTPStore, S3Store
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.retrying import retry
 from lake_assets.storage import local, walk, web
 from lake_assets.storage.client_errors import client_error
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
 from lake_assets.storage.names import is_data
+from lake_assets.storage.patience import once, retries, waits
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
 
-_PROBE = 2**10  # bytes; more than a probe has
+_PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 _DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
@@ -55,6 +57,7 @@ class Store:
     def __init__(self, storage: AnyStorage) -> None:
         self.storage = storage
         self._client: Client | None = None
+        self._once: Client | None = None  # sends each request once
 
     @property
     def is_listable(self) -> bool:
@@ -178,7 +181,7 @@ class Store:
         """
         key = f"_probe-{uuid.uuid4().hex}"
         try:
-            self.put_new(key, b"probe", multipart_above=_PROBE)
+            self.put_new(key, b"probe")
         except StorageError as error:
             raise StorageError(f"{self.root} cannot be written to: {error.problem}", error.hint) from error
         try:
@@ -232,7 +235,7 @@ class Store:
             f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
         )
 
-    def put_new(self, key: str, body: bytes, *, multipart_above: int) -> bool:
+    def put_new(self, key: str, body: bytes, *, multipart_above: int | None = None) -> bool:
         """Write an object, unless the key is taken; no reader sees a part of it.
 
         Up to the threshold it is one conditional request (`If-None-Match: *`), so the first of several writers wins.
@@ -242,7 +245,8 @@ class Store:
         Args:
             key: of the object; its folders are made.
             body: the object.
-            multipart_above: threshold in bytes; also the size of a part.
+            multipart_above: threshold in bytes, also the size of a part; that of the storage's requests, or 5 MiB,
+                when None.
 
         Returns:
             Whether it was written; False if an object of this key and size was there.
@@ -256,9 +260,9 @@ class Store:
                 self._open()  # the root itself is not made
                 if local.create(Path(self.root, key), body):
                     return True
-            elif len(body) > multipart_above:
+            elif len(body) > (part := multipart_above or self.storage.requests.multipart_threshold or _PART):
                 if self._size(key) is None:
-                    obstore.put(self._open(), key, body, use_multipart=True, chunk_size=multipart_above)
+                    obstore.put(self._open(), key, body, use_multipart=True, chunk_size=part)
                     return True
             else:
                 with suppress(AlreadyExistsError):
@@ -271,6 +275,24 @@ class Store:
                     "find out who else writes under this name; nothing was overwritten.",
                 )
         return False
+
+    def put_own(self, key: str, body: bytes, *, multipart_above: int) -> None:
+        """Write an object under a key that no other writer has, by one request or in parts.
+
+        Without a condition, a request may be sent again after any error, so the client retries it.
+
+        Args:
+            key: of the object.
+            body: the object.
+            multipart_above: threshold in bytes, also the size of a part.
+
+        Raises:
+            StorageUnreachableError: the store is unreachable or fails, also after the client's own retries.
+            StorageError: the store refuses, or lacks the bucket.
+        """
+        with self._errors("write", key):
+            in_parts = len(body) > multipart_above
+            obstore.put(self._open(), key, body, use_multipart=in_parts, chunk_size=multipart_above)
 
     def find(self, key: str) -> LandedObject | None:
         """The object of this key as it is now, by one request; None if there is none.
@@ -307,8 +329,7 @@ class Store:
     def _delete_together(self, keys: tuple[str, ...]) -> bool:
         """Whether all of them were removed: none was gone already, and none was refused."""
         try:
-            with self._errors("delete"):
-                obstore.delete(self._open(), keys)
+            self._retried("delete", lambda client: obstore.delete(client, keys))
         except StorageUnreachableError:
             raise
         except StorageError:
@@ -316,8 +337,32 @@ class Store:
         return True
 
     def _delete_one(self, key: str) -> None:
-        with self._errors("delete", key), suppress(NotFoundError, FileNotFoundError):
-            obstore.delete(self._open(), key)
+        def delete(client: Client) -> None:
+            with suppress(NotFoundError, FileNotFoundError):
+                obstore.delete(client, key)
+
+        self._retried("delete", delete, key)
+
+    def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
+        """Do what may be done twice, with the storage's retries and waits.
+
+        obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
+        """
+        if isinstance(self.storage, LocalStorage):
+            with self._errors(operation, key):
+                work(self._open())
+            return
+        if self._once is None:
+            with self._errors(operation, key):
+                self._once = client(once(self.storage))
+        opened = self._once
+
+        def attempt() -> None:
+            with self._errors(operation, key):
+                work(opened)
+
+        limits = self.storage.requests
+        retry(attempt, passes=StorageUnreachableError, limit=retries(limits), pause=waits(limits))
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it has not changed.
@@ -343,12 +388,17 @@ class Store:
             return False
         with self._errors("delete", key):
             client = self._open()
-            is_gone = delete_if_match(client, key, etag) if isinstance(client, S3Store) else None
+            is_gone = self._delete_if_match(client, key, etag)
         if is_gone is None:
             self.delete((key,))
             return True
         # Some servers refuse the condition if the object is gone, as it is after a first answer that was lost.
         return is_gone or self.find(key) is None
+
+    def _delete_if_match(self, client: Client, key: str, etag: str) -> bool | None:
+        if not isinstance(client, S3Store) or isinstance(self.storage, LocalStorage):
+            return None
+        return delete_if_match(client, key, etag, self.storage.requests)
 
     def _open(self) -> Client:
         if self._client is None:

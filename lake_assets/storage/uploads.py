@@ -3,12 +3,19 @@
 S3 keeps the parts of such uploads, and no listing of objects shows them.
 """
 
+import http
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
+from lake_assets.retrying import retry
+from lake_assets.storage.patience import retries, waits
 
-_TIMEOUT = 5  # seconds
+Result = TypeVar("Result")
+
+_LATER = {http.HTTPStatus.REQUEST_TIMEOUT, http.HTTPStatus.TOO_MANY_REQUESTS}
 
 
 def abort_uploads(storage: AnyStorage, prefix: str) -> None:
@@ -27,20 +34,44 @@ def abort_uploads(storage: AnyStorage, prefix: str) -> None:
     beginning = f"{storage.prefix}/{prefix}" if storage.prefix else prefix
     # If this fails, a rule of the bucket's lifecycle removes the parts.
     with suppress(BotoCoreError, ClientError):
-        client = s3_client(storage)
-        for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):
-            for upload in page.get("Uploads", ()):
-                if upload["Key"].startswith(beginning):
-                    client.abort_multipart_upload(Bucket=storage.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+        retried(storage, partial(_abort, storage, beginning))
 
 
-def s3_client(storage: S3Storage | R2Storage, *, seconds: float = _TIMEOUT, tries: int = 2) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
-    """A client of the storage's server; nothing is connected yet.
+def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:
+    client = s3_client(storage)
+    for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=storage.bucket, Prefix=beginning):
+        for upload in page.get("Uploads", ()):
+            if upload["Key"].startswith(beginning):
+                client.abort_multipart_upload(Bucket=storage.bucket, Key=upload["Key"], UploadId=upload["UploadId"])
+
+
+def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Result:
+    """Call `work`, which sends requests of boto3's client, with the storage's retries and waits.
+
+    boto3 retries too, but its waits are random from zero on, so that it may give up at once.
+
+    Raises:
+        ClientError, BotoCoreError: the last error.
+    """
+    return retry(work, passes=_may_pass, limit=retries(storage.requests), pause=waits(storage.requests))
+
+
+def _may_pass(error: BaseException) -> bool:
+    from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - boto3 takes its time
+
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        is_of_server = status >= http.HTTPStatus.INTERNAL_SERVER_ERROR and status != http.HTTPStatus.NOT_IMPLEMENTED
+        return is_of_server or status in _LATER
+    return isinstance(error, BotoCoreError)
+
+
+def s3_client(storage: S3Storage | R2Storage, *, seconds: float = 0) -> Any:  # noqa: ANN401 - boto3 makes its clients' classes when it runs
+    """A client of the storage's server, which sends each request once; nothing is connected yet.
 
     Args:
-        storage: its server, region and keys.
-        seconds: that an answer may take.
-        tries: of each request.
+        storage: its server, region, keys and time-outs.
+        seconds: that an answer may take, if that is longer than the storage's `timeout`.
     """
     import boto3  # noqa: PLC0415 - boto3 takes its time
     from botocore import UNSIGNED  # noqa: PLC0415
@@ -49,9 +80,9 @@ def s3_client(storage: S3Storage | R2Storage, *, seconds: float = _TIMEOUT, trie
     service = storage.service
     config = Config(
         s3={"addressing_style": "path" if service.endpoint else "auto"},
-        connect_timeout=_TIMEOUT,
-        read_timeout=seconds,
-        retries={"total_max_attempts": tries, "mode": "standard"},
+        connect_timeout=storage.requests.connect_timeout,
+        read_timeout=max(seconds, storage.requests.timeout),
+        retries={"total_max_attempts": 1, "mode": "standard"},
         **({"signature_version": UNSIGNED} if service.anonymous else {}),
     )
     return boto3.session.Session().client(

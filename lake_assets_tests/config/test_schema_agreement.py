@@ -23,7 +23,9 @@ lakes:
   shop:
     catalog: {type: postgres, database: lake, host: db, port: 5432, user: me, password: x, connect_timeout: 10}
     storage: {type: s3, bucket: lake, prefix: x, region: eu, endpoint: "http://localhost:8333", key_id: k, secret: s,
-              session_token: t, anonymous: false}
+              session_token: t, anonymous: false,
+              requests: {retries: 3, first_wait: 0.5, longest_wait: 2, connect_timeout: 5, timeout: 60,
+                         multipart_threshold: 16MiB}}
     attach_options: {metadata_schema: meta, busy_timeout: 3, override_data_path: true, metadata_parameters: {a: 1}}
     ledger: runs
     manifest: files

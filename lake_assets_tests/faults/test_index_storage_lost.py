@@ -16,7 +16,7 @@ from lake_assets_tests.world_fixtures import bucket_on
 @pytest.fixture
 def world(local_world: World, s3_proxy: S3Proxy, monkeypatch: pytest.MonkeyPatch) -> World:
     """A table, and eight new objects, whose files the server refuses to give; the engine asks for each once."""
-    monkeypatch.setattr("lake_assets.duckdb_engine._TRIES", 0)
+    monkeypatch.setattr("lake_assets.duckdb_engine._http_retries", lambda _: 0)
     land_numbers(local_world, bucket_on(s3_proxy.s3), SW, NW, range(1, 9))
     s3_proxy.forget()
     s3_proxy.inject(Rule("status", when=is_looked_at, times=1000))

@@ -29,7 +29,7 @@ from lake_assets_tests.faults.outage import (
     small_disk,
 )
 from lake_assets_tests.ingest.index.indexing import land_numbers
-from lake_assets_tests.servers.proxy import S3Proxy
+from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -76,6 +76,20 @@ def test_objects_are_registered_though_their_storage_is_away_for_four_seconds(
     assert away.begun
     assert (result.row.status, result.row.files_written) == ("committed", 4)
     assert local_world.totals() == [0, 1, 2, 3, 4]
+
+
+def test_write_and_commit_are_retried_as_often_as_the_lakes_storage_says(local_world: World, s3_proxy: S3Proxy) -> None:
+    """More often than by default: 8 times before a commit."""
+    local_world.storage = bucket_on(s3_proxy.s3) | {"requests": {"retries": 12, "first_wait": 0.02}}
+    local_world.land(NW, sales(1, 2))
+    rules = [
+        s3_proxy.inject(Rule("status", when, times=times)) for when, times in ((is_written, 4), (is_committed, 12))
+    ]
+
+    result = local_world.ingest(NW)
+
+    assert (result.row.status, [rule.times for rule in rules]) == ("committed", [0, 0])
+    assert local_world.totals() == [1, 2]
 
 
 def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(

@@ -30,7 +30,7 @@ def parse(landing: str) -> Landing:
 def test_the_defaults() -> None:
     landing = parse("{}")
 
-    assert (landing.batch.records, landing.max_in_flight, landing.multipart_threshold) == (1000, 4, 5 * 2**20)
+    assert (landing.batch.records, landing.max_in_flight, landing.multipart_threshold) == (1000, 4, None)
     assert landing.buffer is None
     assert landing.outputs == ()
 

@@ -371,7 +371,7 @@ def test_a_deletion_means_what_its_status_says(s3_proxy: S3Proxy, status: int) -
     s3_proxy.inject(Rule("status", lambda request: request.method == "DELETE", status=status))
     opened: Any = client(storage)
 
-    assert delete_if_match(opened, "a", "etag") is DELETION[status]
+    assert delete_if_match(opened, "a", "etag", storage.requests) is DELETION[status]
     assert Store(storage).find("a") is not None
 
 

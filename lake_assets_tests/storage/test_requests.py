@@ -1,0 +1,289 @@
+"""Retries, waits, time-outs and the multipart threshold of a storage, as the S3 server sees them from each client."""
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.config.bucket_requests import Requests
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
+from lake_assets.duckdb_engine import open_engine
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.lake.attach import extensions, http_limits
+from lake_assets.parquet.attempt import discard_unfinished
+from lake_assets.storage import clients, server_copy
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.copying import copy_object
+from lake_assets.storage.server_copy import Original
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.proxy import Fault, Request, Rule, S3Proxy
+from lake_assets_tests.world_fixtures import bucket_on
+
+QUICK = {"first_wait": 0.02, "longest_wait": 0.03}
+
+
+def is_of(word: str) -> Callable[[Request], bool]:
+    """Whether a request is about an object with this word in its key, or to the bucket itself."""
+    return lambda request: word in request.key or not request.key
+
+
+def write(storage: S3Storage, key: str, size: int) -> None:
+    with ArrowStore(storage).create(key) as file:
+        file.write(b"x" * size)
+
+
+def copy(storage: S3Storage, key: str) -> None:
+    found = Store(storage).find("original")
+    assert found is not None
+    copy_object(storage, Original("original", found.etag, found.size), storage, key)
+
+
+def delete_unchanged(storage: S3Storage, key: str) -> None:
+    found = Store(storage).find("original")
+    assert found is not None
+    assert Store(storage).delete_unchanged("original", found.etag, found.size), key
+
+
+OPERATIONS: dict[str, tuple[Callable[[S3Storage], object], Callable[[Request], bool]]] = {
+    "list": (lambda s: Store(s).list(), lambda r: r.method == "GET" and not r.key),
+    "look": (lambda s: Store(s).find("original"), lambda r: r.method == "HEAD"),
+    "put": (lambda s: Store(s).put_own("new", b"x", multipart_above=9), lambda r: r.method == "PUT"),
+    "write": (lambda s: write(s, "new", 9), lambda r: r.method == "PUT"),
+    "copy": (lambda s: copy(s, "new"), lambda r: r.method == "PUT"),
+    "delete": (lambda s: Store(s).delete(("original",)), lambda r: r.method in {"DELETE", "POST"}),
+    "delete unchanged": (lambda s: delete_unchanged(s, "original"), lambda r: r.method == "DELETE"),
+}
+
+
+@pytest.fixture
+def storage_of(s3_proxy: S3Proxy) -> Callable[..., S3Storage]:
+    """Makes the storage of a new bucket with an object, for requests with these keys."""
+    where = bucket_on(s3_proxy.s3)
+    write(S3Storage.model_validate(where), "original", 5)
+    s3_proxy.forget()
+    return lambda **requests: S3Storage.model_validate(where | {"requests": requests})
+
+
+@pytest.mark.parametrize("fault", ["status", "hang_up"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_each_operation_is_retried_as_often_as_the_config_says(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], name: str, fault: Fault
+) -> None:
+    operation, when = OPERATIONS[name]
+    rule = s3_proxy.inject(Rule(fault, when, times=1))
+    operation(storage_of(retries=1, **QUICK))
+    assert rule.times == 0
+    write(storage_of(), "original", 5)
+
+    s3_proxy.inject(Rule(fault, when, times=100))
+    s3_proxy.forget()
+    with pytest.raises((StorageError, OSError)):
+        operation(storage_of(retries=0, **QUICK))
+    assert len([request for request in s3_proxy.requests() if when(request)]) == 1
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "write"])
+def test_more_faults_than_by_default_are_ridden_out(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], name: str
+) -> None:
+    operation, when = OPERATIONS[name]
+    rule = s3_proxy.inject(Rule("status", when, times=12))
+
+    operation(storage_of(retries=12, **QUICK))
+
+    assert rule.times == 0
+
+
+def test_arrows_client_retries_for_as_long_as_the_config_says(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]
+) -> None:
+    """Its pauses are 0, 0.05, 0.1, 0.2 … seconds, so four retries for 0.3 seconds."""
+    s3_proxy.inject(Rule("status", lambda r: r.method == "PUT", times=100))
+
+    with pytest.raises(OSError, match=r"SLOW_DOWN|injected"):
+        write(storage_of(retries=30, first_wait=0.01), "new", 9)
+
+    assert len(s3_proxy.requests("PUT")) == 1 + 4
+
+
+def test_a_request_without_an_answer_counts_as_failed_after_the_timeout(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]
+) -> None:
+    for name in ("list", "delete unchanged"):
+        operation, when = OPERATIONS[name]
+        rule = s3_proxy.inject(Rule("slow", when, seconds=2))
+        with pytest.raises(StorageUnreachableError, match=r"cannot be reached"):
+            operation(storage_of(retries=0, timeout=0.3))
+        assert rule.times == 0
+
+
+def test_parts_of_a_copy_are_retried(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.storage.server_copy.WHOLE", 2)
+    rules = [
+        s3_proxy.inject(Rule("status", lambda r: r.method == "POST" and "uploads" in r.query, times=2)),
+        s3_proxy.inject(Rule("status", lambda r: "partNumber" in r.query, times=2)),
+        s3_proxy.inject(Rule("status", lambda r: r.method == "POST" and "uploadId" in r.query, times=2)),
+    ]
+
+    copy(storage_of(retries=2, **QUICK), "new")
+
+    assert [rule.times for rule in rules] == [0, 0, 0]
+
+
+def test_the_upload_of_a_failed_writer_is_aborted_though_the_storage_fails_meanwhile(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]
+) -> None:
+    storage = storage_of(retries=2, **QUICK)
+    client = s3_proxy.s3.client()
+    client.create_multipart_upload(Bucket=storage.bucket, Key=f"{storage.prefix}/new")
+    rule = s3_proxy.inject(Rule("status", lambda r: "uploads" in r.query, times=2))
+
+    discard_unfinished(storage, [f"{storage.root}/new"], ValueError())
+
+    assert rule.times == 0
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=storage.bucket)
+
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("threshold", "size", "in_parts"),
+    [
+        (None, 4 * MIB, False),
+        (None, 7 * MIB, False),
+        (None, 11 * MIB, True),
+        ("16MiB", 11 * MIB, False),
+        ("16MiB", 17 * MIB, True),
+        ("6MiB", 5 * MIB, False),
+        ("6MiB", 7 * MIB, True),
+        ("6MiB", 11 * MIB, True),
+    ],
+)
+def test_a_task_uploads_files_above_the_threshold_in_parts(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], threshold: str | None, size: int, *, in_parts: bool
+) -> None:
+    storage = storage_of(**({"multipart_threshold": threshold} if threshold else {}))
+    with ArrowStore(storage).create("new") as file:
+        for _ in range(size // MIB):
+            file.write(b"x" * MIB)
+        assert file.tell() == size
+
+    parts = [request for request in s3_proxy.requests("PUT") if "partNumber" in request.query]
+    assert bool(parts) == in_parts
+    assert in_parts or len(s3_proxy.requests()) == 1
+    found = Store(storage).find("new")
+    assert found is not None
+    assert found.size == size
+
+
+def test_a_failed_upload_from_memory_is_an_error(s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]) -> None:
+    storage = storage_of(multipart_threshold="8MiB", retries=0)
+    s3_proxy.inject(Rule("status", lambda r: r.method == "PUT"))
+
+    with pytest.raises(StorageUnreachableError, match=r"/new was not written|cannot be reached"):
+        write(storage, "new", 9)
+
+
+def test_landing_and_the_lake_have_one_threshold(s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage]) -> None:
+    for threshold, in_parts in (("8MiB", False), ("5MiB", True), (None, True)):
+        s3_proxy.forget()
+        options = {"multipart_threshold": threshold} if threshold else {}
+        Store(storage_of(**options)).put_new(f"new-{threshold}", b"x" * 7 * MIB)
+        assert any("partNumber" in request.query for request in s3_proxy.requests("PUT")) == in_parts
+
+
+def lake_of(*storages: dict[str, Any]) -> Lake:
+    storage, staging = (*storages, None)[:2]
+    options = {"staging": staging, "attach_options": {"encrypted": True}} if staging else {}
+    return Lake.model_validate({"catalog": {"type": "duckdb", "path": "c"}, "storage": storage} | options)
+
+
+def test_duckdb_is_as_patient_as_the_most_patient_storage_of_the_lake() -> None:
+    bucket = {"type": "s3", "bucket": "lake"}
+    patient = bucket | {"requests": {"retries": 60, "first_wait": 1, "timeout": 90.5}}
+    asked = "SELECT current_setting('http_retries'), current_setting('http_timeout')"
+    expected = {
+        (6, 60): lake_of(bucket),
+        (9, 91): lake_of(patient, bucket),  # pauses of 0.25 to 32 seconds, 63.75 in all
+        (0, 60): lake_of(bucket | {"requests": {"retries": 0}}),
+    }
+    for settings, lake in expected.items():
+        with open_engine(extensions(lake), http_limits(lake)) as engine:
+            assert engine.execute(asked).fetchall() == [settings]
+
+
+@pytest.mark.parametrize(
+    "storage",
+    [
+        GcsStorage.model_validate({"bucket": "lake", "requests": {"retries": 3}}),
+        AzureStorage.model_validate({"account": "retail", "container": "lake", "requests": {"retries": 3}}),
+        WebStorage.model_validate({"url": "https://example.com/x", "requests": {"retries": 3}}),
+    ],
+    ids=lambda storage: storage.type,
+)
+def test_every_bucket_has_them(monkeypatch: pytest.MonkeyPatch, storage: Any) -> None:
+    seen: list[int] = []
+    real = clients._retry_config
+
+    def noting(requests: Requests) -> Any:
+        seen.append(requests.retries)
+        return real(requests)
+
+    monkeypatch.setattr(clients, "_retry_config", noting)
+
+    clients.client(storage)
+
+    assert seen == [3]
+
+
+def test_no_wait_of_the_drivers_client_is_shorter_than_the_first() -> None:
+    config = clients._retry_config(Requests(retries=20, first_wait=2))
+
+    assert config["max_retries"] == 20
+    assert config["backoff"] == {
+        "init_backoff": dt.timedelta(seconds=2), "max_backoff": dt.timedelta(seconds=6), "base": 2,
+    }  # fmt: skip
+    assert config["retry_timeout"] == dt.timedelta(seconds=20 * 6 + 60)
+
+
+@pytest.mark.parametrize("retries", [0, 3])
+def test_azures_copy_is_retried(monkeypatch: pytest.MonkeyPatch, retries: int) -> None:
+    text = "AccountName=retail;BlobEndpoint=http://127.0.0.1:9/retail;AccountKey=a2V5"
+    storage = AzureStorage.model_validate(
+        {"container": "lake", "connection_string": text, "requests": {"retries": retries, **QUICK}}
+    )
+    sent: list[str] = []
+    real = server_copy._send_once
+
+    def noting(method: str, *rest: Any) -> Any:
+        sent.append(method)
+        return real(method, *rest)
+
+    monkeypatch.setattr(server_copy, "_send_once", noting)
+
+    with pytest.raises(StorageUnreachableError):
+        copy_object(storage, Original("a", "e", 1), storage, "b")
+
+    assert sent == ["PUT"] * (retries + 1)
+
+
+@pytest.mark.parametrize(
+    ("requests", "message"),
+    [
+        ({"first_wait": 2, "longest_wait": 1}, "longest_wait (1) is shorter than first_wait (2)"),
+        ({"retries": -1}, "greater than or equal to 0"),
+        ({"multipart_threshold": "1MiB"}, "1.0MiB is outside 5 MiB to 5 GiB"),
+        ({"timeout": 0}, "greater than 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(requests: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        Requests.model_validate(requests)
+
+    assert message in str(refused.value)
