@@ -1,4 +1,4 @@
-"""The commands `history` and `restore`."""
+"""The commands `history`, `diff` and `restore`."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -27,6 +27,9 @@ from lake_assets.errors import LakeAssetsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.table import Table
+
+    from lake_assets.history.diff import Difference
     from lake_assets.history.read import Entry
     from lake_assets.history.restore import Restored
 
@@ -172,3 +175,73 @@ def _json(restored: "Restored") -> dict[str, object]:
         "commit": restored.row.snapshot_id if restored.row else None,
         "next": restored.next,
     }
+
+
+@click.command()
+@stream_argument
+@partition_option("Such as region=NW,date=2026-02-11. Optional if there is only one.")
+@click.option("--from", "first", type=click.IntRange(0), required=True, help="The earlier snapshot; see `history`.")
+@click.option("--to", "second", type=click.IntRange(0), help="The later snapshot. Default: the newest.")
+@click.option("--key", "keys", multiple=True, metavar="COLUMN", help="A column that names a row; repeatable.")
+@click.option("--sample", type=click.IntRange(0), default=5, show_default=True, help="Rows of each kind to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def diff(
+    options: Options,
+    stream: str | None,
+    texts: tuple[str, ...],
+    *,
+    first: int,
+    second: int | None,
+    keys: tuple[str, ...],
+    sample: int,
+    as_json: bool,
+) -> None:
+    """Show what differs between a partition's rows in two snapshots: counts, columns, and some rows.
+
+    With --key, rows of the same key are compared, and those with other values are updates. Without it such a row is one
+    that was deleted and one that was inserted.
+    """
+    from lake_assets.history.diff import diff as difference_of
+
+    opened = stream_named(options.load(), stream)
+    partitions = partitions_or_only(opened.config, texts, outside=True)
+    if len(partitions) > 1:
+        raise click.UsageError("diff compares one partition: give --partition once.")
+    found = difference_of(opened, partitions[0], first, second, keys, sample)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found) | {"partition": found.partition.path}, default=str))
+        return
+    click.echo("\n".join(_difference_lines(found)))
+    if found.sample:
+        print_table(_sample_table(found))
+
+
+def _difference_lines(found: "Difference") -> list[str]:
+    head = f"{found.partition}, snapshot {found.first} to {found.second}"
+    if found.is_equal:
+        return [f"{head}: the same {count(found.rows, 'row')}"]
+    figures = [f"{found.inserted:,} inserted", f"{found.deleted:,} deleted"]
+    figures += [] if found.updated is None else [f"{found.updated:,} updated"]
+    lines = [f"{head}: {count(found.rows_before, 'row')} before, {found.rows:,} after: {', '.join(figures)}"]
+    lines += [f"  table     {text}" for text in found.table]
+    columns = [c.name if c.rows is None else f"{c.name} ({count(c.rows, 'row')})" for c in found.columns]
+    return [*lines, f"  columns   {', '.join(columns)}"] if columns else lines
+
+
+def _sample_table(found: "Difference") -> "Table":
+    """The sampled rows; of an update, `before → after` in the columns that differ."""
+    names = list(dict.fromkeys(name for row in found.sample for name in row.values))
+    rows = []
+    for row in found.sample:
+        texts: list[str | None] = [row.kind]
+        for name in names:
+            value = row.values.get(name, "")
+            old = "" if row.before is None or name not in row.before else f"{_null(row.before[name])} → "
+            texts.append(f"{old}{_null(value)}" if old else value)
+        rows.append(texts)
+    return table_of(["", *names], rows)
+
+
+def _null(text: str | None) -> str:
+    return "NULL" if text is None else text
