@@ -7,7 +7,7 @@ import pytest
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.ledger import partition_states as states
-from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
+from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.partition_states import PartitionState, partition_states
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.compaction import compact
