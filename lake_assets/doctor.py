@@ -1,6 +1,7 @@
 """The checks of `lake-assets doctor`: the machine, and everything that the config names.
 
-Only two files are written, and removed at once: one in the cache folder and one below each lake's storage.
+Only few files are written, and removed at once: one in the cache folder, and one below each storage of a lake and of
+exported changes.
 """
 
 import importlib.util
@@ -209,6 +210,8 @@ def _lakes_and_streams(config: LakeConfig) -> Iterator[Finding]:
             yield _checked(f"disk of {name}", _disk, Path(lake.storage.path))
     for name, stream in open_streams(config).items():
         yield _checked(f"source of {name}", _source, stream)
+        if stream.export is not None:
+            yield _checked(f"deltas of {name}", _storage, stream.export.deltas.to)
 
 
 def _catalog(lake: Lake) -> str:

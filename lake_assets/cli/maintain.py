@@ -75,8 +75,11 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
         lines.append(f"  {rows} of ledger and manifest {would}moved from the catalog into files")
     if result.forgotten:
         lines.append(f"  {count(result.forgotten, 'row')} of the ledger {would}deleted")
+    if result.deltas:
+        bytes_of = size(sum(delta.size for delta in result.deltas))
+        lines.append(f"  {count(len(result.deltas), 'exported file')} {would}deleted, {bytes_of}")
     for word, texts in (
-        ("deleted", [*cleaned.deleted, *orphans]),
+        ("deleted", [*cleaned.deleted, *orphans, *(delta.uri for delta in result.deltas)]),
         ("compacted", map(_compacted, compacted)),
         ("kept", (f"{uri}: {_KEPT}" for uri in cleaned.kept)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.others)),
@@ -105,6 +108,7 @@ def _object(result: "Maintained", *, dry_run: bool) -> dict[str, object]:
         "waiting": list(result.cleaned.unreachable),
         "ledger_rows_moved": result.flushed,
         "ledger_rows_deleted": result.forgotten,
+        "deltas_deleted": [delta.uri for delta in result.deltas],
         "compacted": [
             {
                 "stream": partition.stream,

@@ -152,7 +152,7 @@ def _result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "held" if row.hold else "unchanged"
+        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "unchanged"
         why += f"; {result.note}" if result.note else ""
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
@@ -163,7 +163,6 @@ def _result_line(result: "IngestResult") -> str:
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {change}" for change in result.changes)
-        + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
     )
 
 

@@ -30,6 +30,12 @@ class Maintenance(Model):
         description="Days after which rows of ledger and manifest are deleted, but not the newest of a partition; "
         "null: never.",
     )
+    delta_retention: float | None = Field(
+        None,
+        ge=1,
+        le=36500,
+        description="Days after which exported files of streams with `deltas` are deleted; null: never.",
+    )
     compact: int | None = Field(
         10, ge=2, le=1_000_000, description="Compact partitions with this many files or more; null: never."
     )

@@ -39,7 +39,10 @@ class Lake(Model):
     )
     ledger: Identifier = Field("ingest_runs", description="Table with one row for each run of a partition.")
     manifest: Identifier = Field("ingest_files", description="Table of the objects that each partition was read from.")
-    ledger_schema: Identifier = Field("main", description="Schema of these two tables.")
+    delta_manifest: Identifier = Field(
+        "ingest_deltas", description="Table of the files that commits export, if a stream of the lake has `deltas`."
+    )
+    ledger_schema: Identifier = Field("main", description="Schema of these tables.")
     commit_retries: int = Field(
         20, ge=0, le=1000, description="Retries of a write to the catalog after a conflict with another writer."
     )
@@ -51,11 +54,17 @@ class Lake(Model):
     )
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Options of DuckLake's `ATTACH`.")
     _indexed: tuple[AnyStorage, ...] = PrivateAttr(())
+    _exports_deltas: bool = PrivateAttr(default=False)
 
     @property
     def indexed(self) -> tuple[AnyStorage, ...]:
         """The sources of its streams in mode index, which have files of the lake."""
         return self._indexed
+
+    @property
+    def exports_deltas(self) -> bool:
+        """Whether one of its streams exports the changes of its commits."""
+        return self._exports_deltas
 
     @field_validator("attach_options", mode="before")
     @classmethod
@@ -86,7 +95,8 @@ class Lake(Model):
     @property
     def own_tables(self) -> frozenset[str]:
         """The names of its own tables, in lower case, because DuckLake's names are case-insensitive."""
-        names = (self.ledger, self.manifest, *((self.claim,) if self.is_managed else ()))
+        claim = (self.claim,) if self.is_managed else ()
+        names = (self.ledger, self.manifest, *claim, *((self.delta_manifest,) if self.exports_deltas else ()))
         return frozenset(name.lower() for name in names)
 
     @property
@@ -183,6 +193,49 @@ class LakeConfig(Model):
         default_factory=dict, description="Spark settings by name; they override the package's. No secrets."
     )
     key_prefix: KeyPrefix = Field((), description="The first parts of the keys of all assets in Dagster.")
+
+    @model_validator(mode="after")
+    def _exports_have_storages_of_their_own(self) -> Self:
+        roots: dict[str, str] = {}  # what each storage is, for the errors
+        for name, lake in self.lakes.items():
+            for storage in (lake.storage, lake.staging):
+                if storage is not None:
+                    roots[storage.root] = f"the storage of lake {name}"
+        for name, stream in self.streams.items():
+            landings = [stream.source, *(stream.landing.outputs if stream.landing else ())]
+            roots |= {landing.root: f"the landing zone of stream {name}" for landing in landings}
+        exports: dict[str, str] = {}
+        for name, stream in self.streams.items():
+            if stream.deltas is None:
+                continue
+            lake, root = self.lakes[self.lake_name(name)], stream.deltas.to.root
+            other = next((r for r in roots if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None)
+            if other is not None:
+                raise OfStreamError(
+                    name,
+                    "deltas",
+                    f"stream {name} exports to {root}, which is within {roots[other]}, or the reverse: "
+                    "give deltas.to a folder of its own",
+                )
+            if (first := exports.setdefault(root, name)) != name:
+                raise OfStreamError(
+                    name, "deltas", f"streams {first} and {name} both export to {root}: give each deltas.to of its own"
+                )
+            if lake.is_encrypted and not stream.deltas.plaintext:
+                raise OfStreamError(
+                    name,
+                    "deltas",
+                    f"stream {name} would export plain files from the encrypted lake "
+                    f"{self.lake_name(name)}: write plaintext: true below deltas to permit it, or remove deltas",
+                )
+            lake._exports_deltas = True  # noqa: SLF001 - a model of this module
+            if len(lake.own_tables) < (4 if lake.is_managed else 3):
+                raise OfStreamError(
+                    name,
+                    "deltas",
+                    "delta_manifest is a table of its own: give it another name than the ledger",
+                )
+        return self
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:

@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.clashes import clash
+from lake_assets.config.deltas import Deltas
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type
@@ -133,6 +134,9 @@ class Stream(Model):
         None, ge=1, le=1_000_000, description="Partitions in one run of a backfill; no limit when absent."
     )
     tags: Texts = Field(default_factory=dict, description="Tags of the asset in Dagster.")
+    deltas: Deltas | None = Field(
+        None, description="Export of what each commit inserts and removes, as Parquet; none when absent."
+    )
     landing: Landing | None = Field(None, description="How `lake-assets land` writes records.")
     sensor: Sensor | None = Field(None, description="Sensor that requests runs for new objects; none when absent.")
     description: str | None = Field(None, description="Text about the asset, shown by Dagster.")
@@ -293,6 +297,15 @@ class Stream(Model):
             )
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
+        return self
+
+    @model_validator(mode="after")
+    def _exports_written_rows(self) -> Self:
+        if self.deltas is not None and self.mode == "index":
+            raise ValueError(
+                "deltas are of written rows, and mode: index registers landed files, which have them already: remove "
+                "deltas; `lake-assets changes` reads the rows from history"
+            )
         return self
 
     @model_validator(mode="after")

@@ -9,8 +9,7 @@ from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
-from lake_assets.lake.ledger.last_runs import LastCommit
-from lake_assets.lake.ledger.partition_states import last_states
+from lake_assets.lake.ledger.partition_states import last_fingerprints
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -61,13 +60,11 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     fingerprint = stream.fingerprint(manifest)
     with stream.lake.open_if_exists() as lake:
         exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
-        before = None if last is None else last.fingerprint
         facts = Facts(
             len(manifest.objects),
             table_exists=exists,
-            is_unchanged=before == fingerprint,
+            is_unchanged=last == fingerprint,
             was_committed=last is not None,
-            is_held=last is not None and last.is_held,
             new=len(new),
             changed=changed,
         )
@@ -103,13 +100,13 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     )
 
 
-def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, LastCommit | None]:
-    """Whether the table exists, how many rows the partition has, and its last commit."""
+def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
+    """Whether the table exists, how many rows the partition has, and its last fingerprint."""
     if not lake.exists(stream.table):
         return False, 0, None
     rows = count_partition(lake, stream.table, partition)
     ledger = lake.exists(ledger_table(lake.config))
-    last = last_states(lake, stream.table, [partition]) if ledger else {}
+    last = last_fingerprints(lake, stream.table, [partition]) if ledger else {}
     return True, rows, last.get(partition.path)
 
 

@@ -13,6 +13,7 @@ from lake_assets.lake.ledger.retention import expire_ledger
 from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
+from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -30,6 +31,7 @@ class Maintained:
     flushed: int  # rows of ledger and manifest that were moved from the catalog into files
     forgotten: int  # rows of the ledger that were deleted because of their age
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
+    deltas: tuple[DeletedDelta, ...] = ()  # exported files
 
     @property
     def bytes_deleted(self) -> int:
@@ -78,9 +80,11 @@ def maintain(
     now = now or dt.datetime.now(dt.UTC)
     roots = roots_of(config, lake)
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
-    if config.lakes[lake].is_managed:
-        return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {})  # MotherDuck maintains its files
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
+    if config.lakes[lake].is_managed:  # MotherDuck maintains its files
+        return Maintained(
+            lake, (), Cleaned(), staged, (), 0, 0, {}, _clean_deltas(streams, rules, now, dry_run=dry_run)
+        )
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
         if (reason := session.unknown_specification) is not None:
@@ -103,6 +107,8 @@ def maintain(
         checkpoint()
         flushed = flush_ledger(session, dry_run=dry_run)
     checkpoint()
+    deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
+    checkpoint()
     compacted: list[Compacted] = []
     if (at_least := rules.compact) is not None:
         for stream in streams:
@@ -112,7 +118,26 @@ def maintain(
                 else compact(stream, at_least, sessions, checkpoint=checkpoint)
             )
     sizes = {stored.uri: stored.size for stored in objects}
-    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes)
+    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes, deltas)
+
+
+def _clean_deltas(
+    streams: Sequence[OpenStream], rules: Maintenance, now: dt.datetime, *, dry_run: bool
+) -> tuple[DeletedDelta, ...]:
+    """Delete old exported files, and those that no commit made visible, of every stream that exports."""
+    deleted: list[DeletedDelta] = []
+    days = rules.delta_retention
+    for stream in streams:
+        if stream.export is not None:
+            with stream.lake.open(read_only=dry_run) as session:
+                deleted += clean_deltas(
+                    session,
+                    stream,
+                    expired_before=None if days is None else _before(now, days),
+                    orphans_before=_before(now, rules.orphans_older_than),
+                    dry_run=dry_run,
+                )
+    return tuple(deleted)
 
 
 def _delete_staged(lake: Lake, roots: Roots, before: dt.datetime, *, dry_run: bool) -> tuple[LandedObject, ...]:

@@ -269,13 +269,10 @@ def _tags(key: str) -> dict[str, str]:
 
 def _figures(result: IngestResult) -> str:
     row = result.row
-    if row.status == "skipped" and row.hold:
-        return f"skipped: {result.note}"
     if row.status == "skipped":
         return "skipped: its objects are those of the last commit" if not row.on_empty else "skipped: no rows landed"
     return (
         f"{row.status}: {row.row_count:,} rows (before: {row.rows_before:,}) of {row.source_files:,} objects, "
         f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
         + "".join(f"; {change}" for change in result.changes)
-        + ("; it was held, and the hold remains until it is released" if row.hold else "")
     )

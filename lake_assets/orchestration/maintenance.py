@@ -66,6 +66,7 @@ def maintenance_figures(maintained: Maintained) -> dict[str, int]:
         "partitions_left": len(maintained.left),
         "ledger_rows_moved": maintained.flushed,
         "ledger_rows_deleted": maintained.forgotten,
+        "deltas_deleted": len(maintained.deltas),
     }
 
 

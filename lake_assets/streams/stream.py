@@ -12,6 +12,7 @@ from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError, StorageError
 from lake_assets.lake.attach import alias
+from lake_assets.lake.commit.deltas import Export
 from lake_assets.lake.session import DuckLake, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
@@ -50,6 +51,12 @@ class OpenStream:
     def lake_config(self) -> Lake:
         """The lake's part of the config."""
         return self.lake.config
+
+    @property
+    def export(self) -> Export | None:
+        """Where its commits export their changes; None if they do not."""
+        deltas = self.config.deltas
+        return None if deltas is None else Export(deltas, self.config.target_file_size)
 
     def prefix(self, partition: Partition) -> str:
         """The folder of the partition's objects, below the landing zone's root."""

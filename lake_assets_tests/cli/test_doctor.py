@@ -229,6 +229,17 @@ def test_a_folder_is_written_to_and_nothing_is_left_there(tmp_path: Path) -> Non
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_the_storage_of_exported_changes_is_written_to(tmp_path: Path) -> None:
+    (tmp_path / "exports").mkdir()
+    file = tmp_path / "lake.yaml"
+    file.write_text(CONFIG.replace("CATALOG", SQLITE) + "    deltas: {to: exports}\n", encoding="utf-8")
+
+    result = {finding.subject: finding for finding in examine(file)}
+
+    assert result["deltas of sales"].text.endswith("exports: can be listed, written to and deleted from")
+    assert list((tmp_path / "exports").iterdir()) == []
+
+
 def test_a_probe_that_cannot_be_removed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def refuse(_: Store, keys: tuple[str, ...]) -> NoReturn:
         assert keys[0].startswith("_probe-")

@@ -71,7 +71,7 @@ STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
     """The writer as a process of its own."""
     file = folder / "world.json"
-    fields = ("catalog", "storage", "source", "lake_options")
+    fields = ("catalog", "storage", "source", "options", "lake_options")
     file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
     command = [sys.executable, "-m", "lake_assets_tests.faults.writer", str(file), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

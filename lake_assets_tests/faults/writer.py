@@ -8,6 +8,7 @@ a whole partition from a mixture.
 """
 
 import argparse
+import dataclasses
 import datetime as dt
 import functools
 import json
@@ -154,6 +155,7 @@ def write(
         replacement = Replacement(stream.table, partition, (), Manifest(()), row, columns=SCHEMA.names, staged=staged)
     else:
         replacement = Replacement(stream.table, partition, (put(world, text, rows),), Manifest(()), row)
+    replacement = dataclasses.replace(replacement, export=stream.export)
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
         connection = deadly(lake.connection, die_at) if die_at else lake.connection

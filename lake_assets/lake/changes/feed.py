@@ -8,20 +8,12 @@ import pyarrow as pa
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, names_at
-from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference
+from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, with_meta
 from lake_assets.lake.commit.replacement import where
-from lake_assets.lake.commit.spilling import prepare_spilling
+from lake_assets.lake.commit.streaming import stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.read import BATCH_ROWS
-
-META_FIELDS = (
-    pa.field("_change", pa.string()),
-    pa.field("_snapshot", pa.int64()),
-    pa.field("_run_id", pa.string()),
-    pa.field("_committed_at", pa.timestamp("us", tz="UTC")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +78,20 @@ class _Source:
             raise CatalogError(
                 f"{table} has a column {min(taken)}, which is a name of the changes' own columns:", "rename it."
             )
-        self.schema = pa.schema([*fields, *META_FIELDS])
+        self.schema = pa.schema([*fields, *meta_fields()])
         self._names = names_at(session, table, until)
 
     def changes(self, snapshots: list[ChangedSnapshot], partition: Partition | None) -> Iterator[pa.RecordBatch]:
         """The changes of these snapshots, one snapshot after the other."""
-        prepare_spilling(self._session)
         for snapshot in snapshots:
             inserted, deleted = (
                 self._rows(kind, snapshot.snapshot_id, partition) if is_there else None
                 for kind, is_there in (("insertions", snapshot.inserted), ("deletions", snapshot.deleted))
             )
+            constants = (snapshot.snapshot_id, snapshot.run_id, snapshot.committed_at)
             query = difference(list(self.types), deleted, inserted)
-            with translated(self._session.config), self._session.connection.cursor() as cursor:
-                for batch in cursor.execute(query.sql, query.parameters).to_arrow_reader(BATCH_ROWS):
-                    if batch.num_rows:
-                        yield with_meta(batch, self.schema, snapshot)
+            for batch in stream(self._session, query):
+                yield with_meta(batch, self.schema, constants)
 
     def _rows(self, kind: str, snapshot: int, partition: Partition | None) -> Rows:
         """The rows that a snapshot inserted or deleted, with the columns of the last snapshot."""
@@ -134,11 +124,3 @@ class _Source:
         if earlier == name and present[earlier.lower()] == kind:
             return identifier(name)  # DuckLake skips files by conditions on it
         return f"CAST({identifier(earlier)} AS {kind}) AS {identifier(name)}"
-
-
-def with_meta(batch: pa.RecordBatch, schema: pa.Schema, snapshot: ChangedSnapshot) -> pa.RecordBatch:
-    """A batch of columns and `_change`, with the columns that say which commit it was."""
-    rows = batch.num_rows
-    constants = (snapshot.snapshot_id, snapshot.run_id, snapshot.committed_at)
-    arrays = [pa.repeat(pa.scalar(v, f.type), rows) for v, f in zip(constants, META_FIELDS[1:], strict=True)]
-    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)

@@ -22,6 +22,10 @@ class Change(ABC):
     def manifest_rows(self) -> list[tuple[object, ...]]:
         """The rows for the manifest table, in the order of its columns."""
 
+    def delta_rows(self) -> list[tuple[object, ...]]:
+        """The rows for the manifest of deltas, in the order of its columns; none if nothing is exported."""
+        return []
+
     def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
         """The ledger rows as part of a snapshot."""
         return [

@@ -3,12 +3,27 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lake_assets.duckdb_engine import identifier
 
 CHANGE = "_change"
 META_COLUMNS = (CHANGE, "_snapshot", "_run_id", "_committed_at")
 
 _COUNT = "_lake_assets_count"
+
+
+def meta_fields() -> tuple[pa.Field, ...]:
+    """The columns of changes after those of the table, in the order of `META_COLUMNS`."""
+    kinds = (pa.string(), pa.int64(), pa.string(), pa.timestamp("us", tz="UTC"))
+    return tuple(pa.field(name, kind) for name, kind in zip(META_COLUMNS, kinds, strict=True))
+
+
+def with_meta(batch: pa.RecordBatch, schema: pa.Schema, constants: Sequence[object]) -> pa.RecordBatch:
+    """A batch of columns and `_change`, with `_snapshot`, `_run_id` and `_committed_at` of their commit."""
+    fields = meta_fields()[1:]
+    arrays = [pa.repeat(pa.scalar(v, f.type), batch.num_rows) for v, f in zip(constants, fields, strict=True)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *arrays], schema=schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 import duckdb
 
@@ -14,8 +15,7 @@ from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
-from lake_assets.lake.commit.replacement import Replacement, add_files_statement, delete_statement, where
-from lake_assets.lake.commit.restoration import Release, Restoration
+from lake_assets.lake.commit.replacement import OVERTAKEN, Replacement, add_files_statement, delete_statement, where
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -67,25 +67,11 @@ def replace_in_transaction(
         if replacement.files or replacement.staged:
             _refuse_other_columns(session, replacement)
         replacement = load(session, replacement)
-        (row,) = _record(session, replacement, {replacement.partition: rows_before}, session.current_snapshot() + 1)
+        snapshot = session.current_snapshot() + 1
+        if replacement.delta is not None and replacement.delta.snapshot_id != snapshot:
+            _refuse_overtaken(session)
+        (row,) = _record(session, replacement, {replacement.partition: rows_before}, snapshot)
     _finish(session, replacement, row)
-    return row
-
-
-def release_by_extension(session: LakeSession, release: Release) -> LedgerRow:
-    """Try once to end the hold of a partition; returns the ledger row as written.
-
-    Raises:
-        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
-    """
-    if not session.config.is_managed:
-        session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
-    with session.transaction():
-        if session.config.is_managed:
-            claim(session, release.row)
-        before = {release.partition: release.row.rows_before or 0}
-        (row,) = _record(session, release, before, session.current_snapshot() + 1)
-    _check_committed(session, row)
     return row
 
 
@@ -94,7 +80,7 @@ def _record(
 ) -> list[LedgerRow]:
     """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
     rows = change.committed(rows_before, snapshot_id)
-    append_records(session, rows, change.manifest_rows())
+    append_records(session, rows, change.manifest_rows(), change.delta_rows())
     session.sign(AUTHOR, change.message, change.extra_info)
     return rows
 
@@ -126,13 +112,19 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
     counts = _partition_rows(session, registration.table, registration.rows)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
-            with translated(session.config):
-                raise duckdb.TransactionException("Transaction conflict: another writer was faster")
+            _refuse_overtaken(session)
         if registration.with_rows:
             _add_files(session, registration)
         rows = _record(session, registration, counts, current + 1)
     _finish(session, registration, rows[0])
     return rows
+
+
+def _refuse_overtaken(session: LakeSession) -> NoReturn:
+    """Raise the error of a transaction that another commit has overtaken, so that it is tried again."""
+    with translated(session.config):
+        raise duckdb.TransactionException(OVERTAKEN)
+    raise AssertionError
 
 
 def _add_files(session: LakeSession, registration: Registration) -> None:
@@ -207,8 +199,8 @@ def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> Non
 
     The direct strategy checks the columns of each file itself.
     """
-    if not replacement.columns or isinstance(replacement, Restoration):
-        return  # a restore inserts the columns that the table had then
+    if not replacement.columns:
+        return
     with translated(session.config):
         relation = session.connection.sql(f"SELECT * FROM {replacement.table.sql} LIMIT 0")  # noqa: S608 - quoted
     written = {name.lower() for name in replacement.columns}

@@ -14,7 +14,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.inlined import has_deletes
 from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
-from lake_assets.lake.ledger.tables import ledger_table, manifest_table, set_option
+from lake_assets.lake.ledger.tables import delta_table, ledger_table, manifest_table, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 
@@ -25,6 +25,8 @@ FILES = 10  # of a table smaller than `LARGE`, which are then merged
 # only in different files.
 LEDGER_ORDER = ("destination_table", "load_partition", "started_at")
 MANIFEST_ORDER = ("stream", "load_partition", "uri", "last_modified")
+
+DELTA_ORDER = ("stream", "snapshot_id")
 
 # A partition's rows lie in one or two row groups of a file. A file of this size has about a million rows of the ledger,
 # and is not merged again.
@@ -47,6 +49,8 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
     """
     flushed = 0
     orders = {ledger_table(session.config): LEDGER_ORDER, manifest_table(session.config): MANIFEST_ORDER}
+    if session.config.exports_deltas and session.exists(deltas := delta_table(session.config)):
+        orders[deltas] = DELTA_ORDER
     for table, order in orders.items():
         rows = inlined_rows(session, table)
         if dry_run:

@@ -20,13 +20,6 @@ Status = Literal["committed", "skipped", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
-RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier snapshot back
-RELEASE = "release"  # the mode of a commit that ends a hold, and changes no row
-
-Hold = Literal["held", "released"]
-"""Whether refreshes leave the partition alone after this commit; NULL if they were never kept off."""
-HELD: Hold = "held"
-RELEASED: Hold = "released"
 
 # Up to this many rows of a transaction are inlined in the catalog, without a Parquet file.
 INLINED_ROWS = 1000
@@ -59,9 +52,7 @@ class LedgerRow:
     started_at: dt.datetime
     finished_at: dt.datetime | None = None
     error: str | None = None
-    files_copied: int | None = None  # of the files written, those that are copies
-    requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
-    hold: Hold | None = None
+    files_copied: int | None = None  # of the files written, those that are copies of landed objects
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
         """The row of a run that commits now, with its snapshot."""
@@ -90,6 +81,19 @@ MANIFEST_COLUMNS = {
 }
 
 
+DELTA_COLUMNS = {
+    "run_id": "VARCHAR",
+    "stream": "VARCHAR",
+    "load_partition": "VARCHAR",
+    "snapshot_id": "BIGINT",
+    "committed_at": "TIMESTAMPTZ",
+    "uri": "VARCHAR",
+    "rows_inserted": "BIGINT",
+    "rows_deleted": "BIGINT",
+    "size": "BIGINT",
+}
+
+
 def ledger_table(config: Lake) -> TableName:
     """The ledger's name in this lake."""
     return TableName(config.ledger_schema, config.ledger, alias(config))
@@ -98,6 +102,11 @@ def ledger_table(config: Lake) -> TableName:
 def manifest_table(config: Lake) -> TableName:
     """The manifest table's name in this lake."""
     return TableName(config.ledger_schema, config.manifest, alias(config))
+
+
+def delta_table(config: Lake) -> TableName:
+    """The name of the manifest of deltas in this lake."""
+    return TableName(config.ledger_schema, config.delta_manifest, alias(config))
 
 
 def claim_table(config: Lake) -> TableName:
@@ -118,6 +127,8 @@ def create_ledger(session: LakeSession) -> None:
     """
     config = session.config
     tables = {ledger_table(config): LEDGER_COLUMNS, manifest_table(config): MANIFEST_COLUMNS}
+    if config.exports_deltas:
+        tables[delta_table(config)] = DELTA_COLUMNS
     claims = claim_table(config)
     if config.is_managed:
         tables[claims] = {"run_id": "VARCHAR"}
@@ -188,12 +199,16 @@ def ledger_values(row: LedgerRow) -> tuple[object, ...]:
 
 
 def append_records(
-    session: LakeSession, rows: Sequence[LedgerRow], manifest: Sequence[tuple[object, ...]] = ()
+    session: LakeSession,
+    rows: Sequence[LedgerRow],
+    manifest: Sequence[tuple[object, ...]] = (),
+    deltas: Sequence[tuple[object, ...]] = (),
 ) -> None:
-    """Append ledger rows, and manifest rows of `manifest_values`, in the open transaction."""
+    """Append ledger rows, manifest rows of `manifest_values`, and rows of deltas, in the open transaction."""
     config = session.config
     for table, columns, values in (
         (manifest_table(config), MANIFEST_COLUMNS, manifest),
+        (delta_table(config), DELTA_COLUMNS, deltas),
         (ledger_table(config), LEDGER_COLUMNS, list(map(ledger_values, rows))),
     ):
         if values:

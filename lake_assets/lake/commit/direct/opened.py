@@ -1,5 +1,6 @@
 """The start and the end of every commit of the direct strategy."""
 
+import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +13,11 @@ from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.ledger.tables import (
+    DELTA_COLUMNS,
     LEDGER_COLUMNS,
     MANIFEST_COLUMNS,
     LedgerRow,
+    delta_table,
     ledger_table,
     ledger_values,
     manifest_table,
@@ -51,8 +54,10 @@ class OpenTable:
         """The id of the mapping for such files; see `read_mapping`."""
         return ensure_mapping(self.database, self.transaction, self.table, self.partitioning, inside, folders)
 
-    def finish(self, change: Change, rows_before: Mapping[Partition, int]) -> list[LedgerRow]:
-        """Append the manifest and ledger rows, and write the snapshot.
+    def finish(
+        self, change: Change, rows_before: Mapping[Partition, int], moment: dt.datetime | None = None
+    ) -> list[LedgerRow]:
+        """Append the manifest and ledger rows, and write the snapshot with this time, or the present.
 
         Returns:
             The ledger rows as written.
@@ -63,9 +68,11 @@ class OpenTable:
         lake, transaction = self.session.config, self.transaction
         rows = change.committed(rows_before, transaction.snapshot_id)
         manifest, ledger = (read_table(self.database, name) for name in (manifest_table(lake), ledger_table(lake)))
+        if deltas := change.delta_rows():
+            transaction.append(read_table(self.database, delta_table(lake)), list(DELTA_COLUMNS), deltas)
         transaction.append(manifest, list(MANIFEST_COLUMNS), change.manifest_rows())
         transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
-        transaction.finish(AUTHOR, change.message, change.extra_info)
+        transaction.finish(AUTHOR, change.message, change.extra_info, moment)
         return rows
 
 

@@ -1,0 +1,75 @@
+"""The exported changes of a commit: their files, and the rows of the manifest that make these visible."""
+
+import datetime as dt
+import hashlib
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lake_assets.config.deltas import Deltas
+from lake_assets.config.models import Lake
+from lake_assets.lake.failures import catalog_location
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import TableName
+
+LATEST = "_latest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """Where and how a commit exports its changes."""
+
+    deltas: Deltas
+    target_file_size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A file of exported changes."""
+
+    uri: str
+    rows_inserted: int
+    rows_deleted: int
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """The exported changes of the commit that becomes one snapshot; no other commit may have them."""
+
+    snapshot_id: int
+    committed_at: dt.datetime
+    files: Sequence[DeltaFile] = ()
+
+    def values(self, row: LedgerRow) -> list[tuple[object, ...]]:
+        """A row for each file, in the order of `DELTA_COLUMNS`."""
+        return [
+            (
+                row.run_id,
+                row.stream,
+                row.load_partition,
+                self.snapshot_id,
+                self.committed_at,
+                file.uri,
+                file.rows_inserted,
+                file.rows_deleted,
+                file.size,
+            )
+            for file in self.files
+        ]
+
+
+def table_tag(lake: Lake, table: TableName) -> str:
+    """A short text in the names of a table's exported files, so that maintenance of another lake leaves them."""
+    return hashlib.sha256(f"{catalog_location(lake)}\n{table}".lower().encode()).hexdigest()[:8]
+
+
+def file_prefix(tag: str, snapshot: int, moment: dt.datetime) -> str:
+    """The beginning of the names of one attempt's files. Names sort by time, then by snapshot."""
+    return f"{moment.astimezone(dt.UTC):%Y%m%dT%H%M%S.%fZ}-{snapshot:012d}-{tag}-{secrets.token_hex(4)}"
+
+
+def file_pattern(tag: str) -> re.Pattern[str]:
+    """The names of a table's exported files."""
+    return re.compile(rf"\d{{8}}T\d{{6}}\.\d{{6}}Z-\d{{12,}}-{tag}-[0-9a-f]{{8}}-\d{{3,}}\.parquet")

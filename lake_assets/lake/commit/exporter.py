@@ -1,0 +1,212 @@
+"""The export of a commit's changes: written before the commit, made visible by it.
+
+The files have the number of the snapshot that the commit becomes, which is certain only under the lake's lock. So they
+are written before the lock with the number that is next, and again under the lock if another commit has taken it. The
+commit is refused, and tried again, if it would become another snapshot than its files say.
+"""
+
+import datetime as dt
+import json
+import logging
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lake_assets.config.secrets import masking
+from lake_assets.config.storages import LocalStorage
+from lake_assets.duckdb_engine import glob_literal, identifier
+from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
+from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, with_meta
+from lake_assets.lake.commit.replacement import Replacement, where
+from lake_assets.lake.commit.streaming import stream
+from lake_assets.lake.failures import translated
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import DELTA_COLUMNS, delta_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.parquet.attempt import discard, discard_unfinished
+from lake_assets.parquet.write import row_groups
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.failures import storage_errors
+
+_LOG = logging.getLogger(__name__)
+
+LISTED = 1000  # files in `_latest.json`
+
+
+class Exporter:
+    """The exported changes of one replacement, for each snapshot that it may become."""
+
+    def __init__(self, session: LakeSession, replacement: Replacement, export: Export) -> None:
+        self._session = session
+        self._replacement = replacement
+        self._export = export
+        self._delta: Delta | None = None
+
+    def prepare(self) -> Delta:
+        """The changes that the replacement makes now, written as files.
+
+        Files of an earlier call are removed if another commit has been made since.
+
+        Raises:
+            CatalogError: the table cannot be read, or has a column with a name of the changes' own columns.
+            StorageError: the export's storage is unreachable or refuses; no file is left.
+        """
+        base = self._session.current_snapshot()
+        if self._delta is None or self._delta.snapshot_id != base + 1:
+            self.discard()
+            self._delta = self._write(base)
+        return self._delta
+
+    def discard(self) -> None:
+        """Remove the files. The commit must not have been made with them."""
+        if self._delta is not None:
+            discard(self._export.deltas.to, [file.uri for file in self._delta.files])
+        self._delta = None
+
+    def announce(self) -> None:
+        """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
+
+        An error is a warning, because the commit has been made. The next commit or maintenance writes it.
+        """
+        if self._export.deltas.latest and self._delta is not None and self._delta.files:
+            stream = self._replacement.row.stream
+            try:
+                write_latest(self._session, stream, self._export)
+            except LakeAssetsError as error:
+                _LOG.warning("%s of the deltas of %s was not written: %s", LATEST, stream, error)
+
+    def _write(self, base: int) -> Delta:
+        delta = Delta(base + 1, dt.datetime.now(dt.UTC))
+        session, table = self._session, self._replacement.table
+        with translated(session.config):
+            described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(base)}) LIMIT 0")  # noqa: S608
+            types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
+            fields = list(described.to_arrow_table().schema)
+        if taken := {name.lower() for name in types}.intersection(META_COLUMNS):
+            raise CatalogError(
+                f"{table} has a column {min(taken)}, which is a name of the deltas' own columns:",
+                "rename it, or remove `deltas` from the stream.",
+            )
+        deleted, inserted = self._before(base), self._after(types)
+        if deleted is None and inserted is None:
+            return delta
+        rows = difference(list(types), deleted, inserted)
+        schema = pa.schema([*fields, *meta_fields()])
+        constants = (delta.snapshot_id, self._replacement.row.run_id, delta.committed_at)
+        batches = (with_meta(batch, schema, constants) for batch in stream(session, rows))
+        files = self._write_files(batches, schema, delta)
+        return Delta(delta.snapshot_id, delta.committed_at, files)
+
+    def _before(self, base: int) -> Rows | None:
+        """The rows of the partition in a snapshot; None if there are none."""
+        condition, parameters = where(self._replacement.partition)
+        sql = f"SELECT * FROM {self._replacement.table.sql} AT (VERSION => {int(base)}) WHERE {condition}"  # noqa: S608
+        return Rows(sql, parameters) if self._session.rows(f"{sql} LIMIT 1", parameters) else None
+
+    def _after(self, types: dict[str, str]) -> Rows | None:
+        """The rows that the partition gets, with the table's columns and types; None if there are none."""
+        replacement, staged = self._replacement, self._replacement.staged
+        files = [uri for group in staged.groups for uri in group] if staged else list(replacement.files)
+        if not files:
+            return None
+        local = self._session.config.is_managed
+        # With both options DuckDB 1.5.5 ends its engine. Staged files have the same columns, copied ones may not.
+        option = "encryption_config = {footer_key_value: ?}" if staged else "union_by_name = true"
+        source = f"read_parquet(?, hive_partitioning = false, {option})"
+        parameters: list[object] = [list(map(glob_literal, files)), *([staged.key] if staged else [])]
+        if local and staged and not isinstance(self._session.config.staging_storage, LocalStorage):
+            source = source.removesuffix(")") + ", MD_RUN = LOCAL)"
+        with translated(self._session.config):
+            result = self._session.connection.execute(f"SELECT * FROM {source} LIMIT 0", parameters)  # noqa: S608
+            present = {name.lower() for name, *_ in result.description or ()}
+        partition = replacement.partition
+        values = {c.name.lower(): v for c, v in zip(partition.columns, partition.values, strict=True)}
+        columns, constants = list[str](), list[object]()
+        for name, kind in types.items():
+            if name.lower() in values:
+                columns.append(f"?::{kind} AS {identifier(name)}")
+                constants.append(values[name.lower()])
+            elif name.lower() in present:
+                columns.append(f"CAST({identifier(name)} AS {kind}) AS {identifier(name)}")
+            else:
+                columns.append(f"NULL::{kind} AS {identifier(name)}")
+        return Rows(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
+
+    def _write_files(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, delta: Delta) -> list[DeltaFile]:
+        """Write the changes to files of about the target size; none if there are no changes."""
+        storage = self._export.deltas.to
+        tag = table_tag(self._session.config, self._replacement.table)
+        prefix = file_prefix(tag, delta.snapshot_id, delta.committed_at)
+        files: list[DeltaFile] = []
+        groups = row_groups(batches)
+        keys: list[str] = []
+        try:
+            with masking(storage):
+                for first in groups:  # the further ones of a file are taken while it is written
+                    keys.append(f"{prefix}-{len(files):03d}.parquet")
+                    files.append(self._write_file(keys[-1], chain([first], groups), schema))
+        except BaseException as error:
+            discard_unfinished(storage, [f"{storage.root}/{key}" for key in keys], error)
+            raise
+        return files
+
+    def _write_file(self, key: str, groups: Iterator[pa.Table], schema: pa.Schema) -> DeltaFile:
+        """Write one file of the next row groups, up to the target size."""
+        deltas = self._export.deltas
+        store = ArrowStore(deltas.to)
+        counts = {"insert": 0, "delete": 0}
+        with storage_errors(deltas.to, store.uri(key), "written"), store.create(key) as sink:
+            with pq.ParquetWriter(
+                sink, schema, compression=deltas.compression, version="2.6", store_schema=False
+            ) as writer:
+                for group in groups:
+                    _count(group, counts)
+                    writer.write_table(group)
+                    if sink.tell() >= self._export.target_file_size:
+                        break
+            size = sink.tell()
+        return DeltaFile(store.uri(key), counts["insert"], counts["delete"], size)
+
+
+def _count(group: pa.Table, counts: dict[str, int]) -> None:
+    for entry in group.column(META_COLUMNS[0]).value_counts().to_pylist():
+        counts[entry["values"]] += entry["counts"]
+
+
+def write_latest(session: LakeSession, stream: str, export: Export) -> None:
+    """Write `_latest.json`: the newest files of the manifest, the oldest of them first.
+
+    A reader sees the old list or the new one. The caller has the lake's lock, so that the newest list stays.
+
+    Raises:
+        CatalogError: the manifest of deltas cannot be read.
+        StorageError: the export's storage is unreachable or refuses.
+    """
+    names = [name for name in DELTA_COLUMNS if name != "stream"]
+    columns = {name: DELTA_COLUMNS[name] for name in names}
+    found = relation(session, delta_table(session.config), columns, Wanted({"stream": [stream]}))
+    sql = f"SELECT {', '.join(names)} FROM {found} ORDER BY snapshot_id DESC, uri DESC LIMIT ?"  # noqa: S608
+    rows = query(session, sql, [*found.parameters, LISTED], [found])
+    body: dict[str, Any] = {
+        "stream": stream,
+        "snapshot_id": rows[0][names.index("snapshot_id")] if rows else None,
+        "files": [dict(zip(names, row, strict=True)) for row in reversed(rows)],
+    }
+    _put(export, json.dumps(body, default=lambda moment: moment.isoformat(), indent=1).encode())
+
+
+def _put(export: Export, body: bytes) -> None:
+    storage = export.deltas.to
+    store = ArrowStore(storage)
+    name = f".{LATEST}.{os.getpid()}" if isinstance(storage, LocalStorage) else LATEST
+    with storage_errors(storage, store.uri(LATEST), "written"):
+        with masking(storage), store.create(name) as sink:
+            sink.write(body)
+        if isinstance(storage, LocalStorage):
+            Path(storage.root, name).replace(Path(storage.root, LATEST))

@@ -1,0 +1,299 @@
+"""The exported changes: each commit's once, none of a failed run, and the same as history says."""
+
+import datetime as dt
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets import read_changes
+from lake_assets.errors import CatalogError, ConfigError, StorageError
+from lake_assets.lake.commit import exporter, strategy
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import NW, SW, World, sales
+
+META = ["_change", "_snapshot", "_run_id", "_committed_at"]
+
+
+def exporting(world: World, folder: Path | dict[str, Any], **more: Any) -> World:
+    to = {"type": "local", "path": str(folder)} if isinstance(folder, Path) else folder
+    world.options = world.options | {"deltas": {"to": to} | more}
+    return world
+
+
+@pytest.fixture
+def local_export(local_world: World, tmp_path: Path, spark: object) -> World:
+    assert spark
+    return exporting(local_world, tmp_path / "deltas")
+
+
+def committed(world: World, text: str, *rows: float, **options: Any) -> int:
+    """Land and ingest; the snapshot."""
+    world.land(text, sales(*rows))
+    snapshot = world.ingest(text, **options).row.snapshot_id
+    assert snapshot is not None
+    return snapshot
+
+
+def visible(world: World) -> list[tuple[int, str]]:
+    """Snapshot and URI of each file that a consumer sees, in order."""
+    return world.query("SELECT snapshot_id, uri FROM lake.ingest_deltas ORDER BY snapshot_id, uri")
+
+
+def read(world: World, uri: str) -> pa.Table:
+    deltas = world.config.streams["sales"].deltas
+    assert deltas is not None
+    with ArrowStore(deltas.to).open(uri.removeprefix(f"{deltas.to.root}/")) as file:
+        return pq.read_table(file)
+
+
+def stored(world: World) -> set[str]:
+    deltas = world.config.streams["sales"].deltas
+    assert deltas is not None
+    return {obj.uri for obj in Store(deltas.to).list(files="*.parquet")}
+
+
+def exported(world: World) -> pa.Table:
+    return pa.concat_tables(read(world, uri) for _, uri in visible(world))
+
+
+def history(world: World, since: int = 0) -> pa.Table:
+    with read_changes(world.stream, since) as reader:
+        return reader.read_all()
+
+
+def rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    order = ["_snapshot", "_change", "id", "total", "region", "date", "_run_id"]
+    return sorted(tuple(row[name] for name in order) for row in table.to_pylist())
+
+
+def test_each_commit_exports_what_history_says(world: World, tmp_path: Path, spark: object) -> None:
+    assert spark
+    to = tmp_path / "deltas" if world.storage["type"] == "local" else world.storage | {"prefix": "deltas"}
+    if isinstance(to, dict):
+        world.storage = world.storage | {"prefix": "lake"}
+        world.source = world.source | {"prefix": "landing"} if world.source["type"] != "local" else world.source
+    exporting(world, to)
+    committed(world, NW, 1, 2)
+    committed(world, SW, 7)
+    committed(world, NW, 1, 3, 3)
+
+    table = exported(world)
+
+    assert table.schema == history(world).schema
+    assert rows(table) == rows(history(world))
+    assert [list(read(world, uri)["_change"].to_pylist()) for _, uri in visible(world)] == [
+        ["insert", "insert"],
+        ["insert"],
+        ["delete", "insert", "insert"],
+    ]
+    # The direct strategy gives the snapshot the time that its export has.
+    assert set(table["_committed_at"].to_pylist()) == set(history(world)["_committed_at"].to_pylist())
+    assert stored(world) == {uri for _, uri in visible(world)}
+    names = [uri.rpartition("/")[2] for _, uri in visible(world)]
+    assert names == sorted(names)
+    assert world.query("SELECT rows_inserted, rows_deleted FROM lake.ingest_deltas ORDER BY snapshot_id") == [
+        (2, 0),
+        (1, 0),
+        (2, 1),
+    ]
+
+
+def test_the_extension_exports_the_same(local_export: World) -> None:
+    committed(local_export, NW, 1, 2)
+    with mock.patch.object(strategy, "STRATEGIES", (replace_by_extension,)):
+        committed(local_export, NW, 1, 3)
+
+    assert rows(exported(local_export)) == rows(history(local_export))
+
+
+def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_path: Path, spark: object) -> None:
+    assert spark
+    local_world.lake_options = {"attach_options": {"encrypted": True}}
+    exporting(local_world, tmp_path / "deltas")
+    with pytest.raises(ValueError, match="plaintext: true"):
+        _ = local_world.config
+    exporting(local_world, tmp_path / "deltas", plaintext=True)
+    committed(local_world, NW, 1, 2)
+    committed(local_world, NW, 2)
+
+    assert rows(exported(local_world)) == rows(history(local_world))
+
+
+def test_a_commit_that_changes_nothing_exports_nothing(local_export: World) -> None:
+    first = committed(local_export, NW, 1, 2)
+    again = committed(local_export, NW, 1, 2, force=True)
+
+    assert again > first
+    assert [snapshot for snapshot, _ in visible(local_export)] == [first]
+    assert len(stored(local_export)) == 1
+
+
+def test_a_cleared_partition_exports_its_rows_as_deletes(local_export: World) -> None:
+    committed(local_export, NW, 1, 2)
+    local_export.options = local_export.options | {"on_empty": "clear"}
+    local_export.unland(NW)
+    last = local_export.ingest(NW).row.snapshot_id
+
+    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
+    assert read(local_export, uri)["_change"].to_pylist() == ["delete", "delete"]
+
+
+def test_rows_that_another_client_deleted_are_not_exported_as_removed(local_export: World) -> None:
+    committed(local_export, NW, 1, 2, 3)
+    with plain_client(local_export.config.lakes["test"], read_only=False) as client:
+        client.execute("DELETE FROM lake.sales WHERE total = 2")
+    last = committed(local_export, NW, 1, 4)
+
+    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
+    assert sorted(read(local_export, uri).select(["_change", "total"]).to_pylist(), key=str) == [
+        {"_change": "delete", "total": 3.0},
+        {"_change": "insert", "total": 4.0},
+    ]
+
+
+def test_a_commit_that_is_overtaken_exports_again(local_export: World) -> None:
+    """Another client commits after the files were written with the number that was next."""
+    committed(local_export, NW, 1, 2)
+    overtakings = [
+        "DELETE FROM lake.sales WHERE total = 2",
+        "INSERT INTO lake.sales VALUES (9, 9.0, 'NW', DATE '2026-02-11')",
+    ]
+    original = strategy._replace
+
+    def overtaken(*arguments: Any) -> Any:
+        if overtakings:
+            with plain_client(local_export.config.lakes["test"], read_only=False) as client:
+                client.execute(overtakings.pop())
+        return original(*arguments)
+
+    with mock.patch.object(strategy, "_replace", overtaken):
+        last = committed(local_export, NW, 1, 2, 5)
+
+    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last)
+    assert rows(read(local_export, uri)) == rows(history(local_export, last))
+    assert stored(local_export) == {uri for _, uri in visible(local_export)}
+
+
+@pytest.mark.parametrize("by", [replace_directly, replace_by_extension])
+def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World, by: Any) -> None:
+    """Without this check, a writer without the lock would make a wrong delta visible."""
+    committed(local_export, NW, 1)
+    original = exporter.Exporter.prepare
+    tries: list[int] = []
+
+    def late(self: exporter.Exporter) -> Any:
+        delta = original(self)
+        tries.append(delta.snapshot_id)
+        if len(tries) == 2:  # the one under the lock
+            with plain_client(local_export.config.lakes["test"], read_only=False) as client:
+                client.execute("INSERT INTO lake.sales VALUES (9, 9.0, 'SW', DATE '2026-02-11')")
+        return delta
+
+    with (
+        mock.patch.object(exporter.Exporter, "prepare", late),
+        mock.patch.object(strategy, "STRATEGIES", (by,)),
+    ):
+        last = committed(local_export, NW, 2)
+
+    assert tries == [last - 1, last - 1, last]
+    assert set(exported(local_export)["_snapshot"].to_pylist()) <= {snapshot for snapshot, _ in visible(local_export)}
+    assert rows(exported(local_export)) == [row for row in rows(history(local_export)) if row[3] != 9]
+
+
+def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
+    committed(local_export, NW, 1)
+    local_export.land(NW, sales(2))
+    with (
+        mock.patch.object(strategy, "_replace", side_effect=CatalogError("it fails")),
+        pytest.raises(CatalogError, match="it fails"),
+    ):
+        local_export.ingest(NW)
+    assert len(visible(local_export)) == 1
+
+    last = committed(local_export, NW, 2)
+    assert [snapshot for snapshot, _ in visible(local_export)][-1] == last
+    assert rows(exported(local_export)) == rows(history(local_export))
+
+
+def test_a_storage_that_refuses_the_export_fails_the_run_and_names_it(local_export: World, tmp_path: Path) -> None:
+    (tmp_path / "deltas").write_text("a file, not a folder")
+    local_export.land(NW, sales(1))
+
+    with pytest.raises(StorageError, match="deltas"):
+        local_export.ingest(NW)
+    assert local_export.query("SELECT count(*) FROM lake.sales") == [(0,)]
+
+
+def test_latest_lists_the_newest_files(local_world: World, tmp_path: Path, spark: object) -> None:
+    assert spark
+    world = exporting(local_world, tmp_path / "deltas", latest=True)
+    committed(world, NW, 1)
+    with mock.patch.object(exporter, "LISTED", 2):
+        committed(world, NW, 2)
+        last = committed(world, NW, 3)
+
+    latest = json.loads((tmp_path / "deltas" / "_latest.json").read_text())
+    assert latest["stream"] == "sales"
+    assert latest["snapshot_id"] == last
+    assert [(file["snapshot_id"], file["uri"]) for file in latest["files"]] == visible(world)[-2:]
+    assert dt.datetime.fromisoformat(latest["files"][-1]["committed_at"]).tzinfo is not None
+
+
+def test_a_commit_succeeds_although_latest_cannot_be_written(
+    local_world: World, tmp_path: Path, spark: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert spark
+    world = exporting(local_world, tmp_path / "deltas", latest=True)
+    (tmp_path / "deltas" / "_latest.json" / "folder").mkdir(parents=True)
+
+    with caplog.at_level(logging.WARNING):
+        committed(world, NW, 1)
+
+    assert "_latest.json of the deltas of sales was not written" in caplog.text
+    assert len(visible(world)) == 1
+
+
+def test_large_exports_are_several_files(local_export: World) -> None:
+    local_export.options = local_export.options | {"target_file_size": "1MiB"}
+    with mock.patch("lake_assets.parquet.write.GROUP_ROWS", 100_000):
+        committed(local_export, NW, *(number * 1.1 for number in range(400_000)))
+
+    files = visible(local_export)
+    assert len(files) > 1
+    assert exported(local_export).num_rows == 400_000
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"to": "{storage}/deltas"}, "within the storage of lake test"),
+        ({"to": "{source}"}, "within the landing zone of stream sales"),
+        ({"to": {"type": "s3", "bucket": "deltas", "anonymous": True}}, "cannot be anonymous"),
+        ({"to": "x", "compression": "lz4"}, "compression"),
+        ({"to": "x", "format": "csv"}, "format"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(local_world: World, options: dict[str, Any], said: str) -> None:
+    folders = {"storage": local_world.storage["path"], "source": local_world.source["path"]}
+    to = options["to"]
+    local_world.options = {"deltas": options | ({"to": to.format(**folders)} if isinstance(to, str) else {})}
+
+    with pytest.raises((ConfigError, ValueError), match=said):
+        _ = local_world.config
+
+
+def test_mode_index_exports_nothing(local_world: World, tmp_path: Path) -> None:
+    local_world.options = {"mode": "index", "deltas": {"to": str(tmp_path / "deltas")}}
+
+    with pytest.raises(ValueError, match="mode: index registers landed files"):
+        _ = local_world.config
