@@ -1,0 +1,176 @@
+"""Every cell of the table in `docs/schema-changes.md`: what becomes of a change, and of every value, old and new."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lake_assets.config.streams import SchemaPolicy
+from lake_assets.errors import SchemaError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
+from lake_assets.lake.commit.insert import replace_by_insert
+from lake_assets.lake.commit.strategy import REGISTER_STRATEGIES
+from lake_assets_tests.values.schema_changes import CHANGES, MEANINGS, POLICIES, Change, table
+from lake_assets_tests.world import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).parents[2] / "docs" / "schema-changes.md"
+STRATEGIES: dict[str, Any] = {
+    "direct": replace_directly,
+    "extension": replace_by_extension,
+    "insert": replace_by_insert,
+}
+REGISTRATIONS: dict[str, Any] = {"direct": REGISTER_STRATEGIES, "extension": (register_by_extension,)}
+UNTOUCHED = "untouched"
+
+
+@dataclass
+class Life:
+    """A table whose every partition but one has got a change."""
+
+    mode: str
+    policy: SchemaPolicy
+    world: World
+    outcomes: dict[str, Outcome]
+    columns: dict[str, str]  # names and types, before the changes
+    columns_after: dict[str, str]
+    snapshot: int  # before the changes
+    rows: dict[str, list[dict[str, Any]]]  # by partition, in the order of the files
+    rows_then: dict[str, list[dict[str, Any]]]  # as of that snapshot
+
+
+def cases() -> Iterator[Any]:
+    for mode in ("replace", "index"):
+        for strategy in STRATEGIES if mode == "replace" else REGISTRATIONS:
+            for policy in POLICIES if mode == "replace" else POLICIES[:1]:
+                marks = () if (mode, strategy) == ("replace", "direct") else (pytest.mark.long,)
+                yield pytest.param((mode, strategy, policy), marks=marks, id=f"{mode}-{strategy}-{policy}")
+
+
+@pytest.fixture(scope="module", params=cases())
+def life(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    mode, strategy, policy = request.param
+    folder = tmp_path_factory.mktemp("life")
+
+    def sessions() -> "SparkSession":
+        return request.getfixturevalue("spark")  # type: ignore[no-any-return]
+
+    world = World(
+        {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
+        {"type": "local", "path": str(folder / "data")},
+        {"type": "local", "path": str(folder / "landing")},
+        sessions,
+        {"mode": mode} if mode == "index" else {"mode": mode, "schema_policy": policy},
+        {"attach_options": {"encrypted": strategy == "insert"}},
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        if mode == "index":
+            chosen = "lake_assets.lake.commit.strategy.commit_registration.__defaults__"
+            patch.setattr(chosen, (REGISTRATIONS[strategy],))
+        else:
+            patch.setattr("lake_assets.lake.commit.strategy.strategies_of", lambda _: (STRATEGIES[strategy],))
+        return lived(mode, policy, world)
+
+
+def lived(mode: str, policy: SchemaPolicy, world: World) -> Life:
+    keys = [UNTOUCHED, *(change.key for change in CHANGES)]
+    world.land(text_of(UNTOUCHED), CHANGES[0].first(), "1.parquet")
+    assert [outcome.error for outcome in run(world, [UNTOUCHED])] == [None]  # its columns are those of the table
+    for key in keys[1:]:
+        world.land(text_of(key), CHANGES[0].first(), "1.parquet")
+    assert {outcome.error for outcome in run(world, keys[1:])} == {None}
+    columns, snapshot = described(world), world.ledger()[0].snapshot_id
+    assert snapshot is not None
+    for change in CHANGES:
+        # A refresh has the file of now, and the other modes add one.
+        world.land(text_of(change.key), change.later(), "1.parquet" if mode == "replace" else "2.parquet")
+    # In mode index one at a time: the extension registers all files of a commit if the direct strategy cannot do so.
+    groups = [[key] for key in keys[1:]] if mode == "index" else [keys[1:]]
+    outcomes = {str(outcome.partition.values[0]): outcome for group in groups for outcome in run(world, group)}
+    after = described(world)
+    return Life(
+        mode, policy, world, outcomes, columns, after, snapshot, rows(world), rows(world, f"AT (VERSION => {snapshot})")
+    )
+
+
+def text_of(key: str) -> str:
+    return f"region={key},date=2026-02-11"
+
+
+def run(world: World, keys: list[str]) -> list[Outcome]:
+    partitions = [world.partition(text_of(key)) for key in keys]
+    if world.stream.config.mode == "index":
+        return list(index_all(world.stream, partitions))
+    return list(ingest_all(world.stream, partitions, world.sessions))
+
+
+def described(world: World) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in world.query("DESCRIBE lake.sales")}
+
+
+def rows(world: World, at: str = "") -> dict[str, list[dict[str, Any]]]:
+    with world.reader() as client:
+        client.execute(f"SELECT * FROM lake.sales {at} ORDER BY region, filename")
+        names = [column[0] for column in client.description or ()]
+        result: dict[str, list[dict[str, Any]]] = {}
+        for row in client.fetchall():
+            values = dict(zip(names, row, strict=True))
+            result.setdefault(values["region"], []).append(values)
+    return result
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.key)
+def test_a_change_does_what_the_docs_say(life: Life, change: Change) -> None:
+    cell = change.cell(life.mode, life.policy)
+    outcome = life.outcomes[change.key]
+    error = None if outcome.error is None else str(outcome.error)
+    kept, found = change.values(cell)
+    older = [] if life.mode == "replace" else [kept]
+    wanted = [kept] if cell == "refused" else [*older, found]
+
+    assert (error is not None) == (cell == "refused"), error
+    if error is not None:
+        assert isinstance(outcome.error, SchemaError)
+        assert f"'{change.key}" in error.lower()
+    changed = life.columns_after.get(change.key) != life.columns.get(change.key)
+    assert changed == (cell in {"added", "widened"})
+    if change.key not in life.columns_after:
+        assert change.before is None or change.before.null_count
+        return
+    assert [row[change.key] for row in life.rows[change.key]] == wanted
+
+
+def test_all_other_values_are_those_that_were_landed(life: Life) -> None:
+    kept = {change.key: change.values(change.cell(life.mode, life.policy))[0] for change in CHANGES}
+    for partition, found in life.rows.items():
+        for row in found:
+            assert {
+                key: value for key, value in row.items() if key in kept and key != partition and value != kept[key]
+            } == {}, partition
+
+
+def test_the_snapshot_of_before_has_the_values_of_before(life: Life) -> None:
+    first = CHANGES[0].first().to_pylist()[0]
+    first["in_map"] = dict(first["in_map"])
+    assert life.rows_then.keys() == {UNTOUCHED, *(change.key for change in CHANGES)}
+    for found in life.rows_then.values():
+        (row,) = found
+        assert {key: value for key, value in row.items() if key not in {"region", "date"}} == {
+            key: value for key, value in first.items() if key in life.columns
+        }
+
+
+def test_the_docs_have_this_table() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+
+    assert "\n".join(table()) in page
+    for cell, meaning in MEANINGS.items():
+        assert f"| {cell} | {meaning} |" in page
