@@ -170,6 +170,10 @@ class PartitionMovedError(CatalogError):
     """Another writer committed a partition after it was read to be rewritten."""
 
 
+class PartitionHeldError(CatalogError):
+    """A partition was held while a refresh of it was running."""
+
+
 class TaskLostError(LakeAssetsError):
     """A process that ran a Spark task was killed or ran out of memory, also when the task was retried."""
 

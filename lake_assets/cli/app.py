@@ -16,6 +16,7 @@ from lake_assets.cli.doctor import doctor
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.forget import forget
 from lake_assets.cli.generate import generate
+from lake_assets.cli.history import diff, history, restore
 from lake_assets.cli.index import index
 from lake_assets.cli.init import init
 from lake_assets.cli.interrupt import interrupt
@@ -88,6 +89,9 @@ COMMANDS = (
     query,
     ledger,
     changes,
+    history,
+    diff,
+    restore,
     report_,
     check,
     maintain,

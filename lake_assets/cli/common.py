@@ -2,6 +2,7 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import getpass
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,14 @@ class Options:
         from lake_assets.config.load import load_config
 
         return load_config(self.config)
+
+
+def user() -> str | None:
+    """The name of the user of this process, for the ledger; None if the system does not know it."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no name for the process's number, as in some containers
+        return None
 
 
 def partition_option(help: str, *, required: bool = False) -> Callable[[Command], Command]:  # noqa: A002 - click's word

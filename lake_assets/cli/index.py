@@ -14,6 +14,7 @@ from lake_assets.cli.common import (
     partitions_of,
     stream_argument,
     stream_named,
+    user,
 )
 from lake_assets.cli.failure import Failures, print_error
 from lake_assets.cli.interrupt import interrupt
@@ -111,7 +112,15 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     with progress() as bar:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())
-        indexing = index_all(stream, partitions, plan=plan, outside=outside, run_id=run_id, checkpoint=interrupt.check)
+        indexing = index_all(
+            stream,
+            partitions,
+            plan=plan,
+            outside=outside,
+            run_id=run_id,
+            requested_by=user(),
+            checkpoint=interrupt.check,
+        )
         for outcome in indexing:
             interrupt.check()
             print_outcome(outcome, failures)

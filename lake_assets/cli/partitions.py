@@ -14,6 +14,7 @@ from lake_assets.cli.common import (
     partitions_or_only,
     stream_argument,
     stream_named,
+    user,
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
@@ -79,11 +80,21 @@ def _plan_lines(plan: "Plan") -> list[str]:
         copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
         lines += [
             f"  replaced  {table}",
+            f"  rows      {_rows(plan)}",
             f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
         ]
+    elif plan.rows_after is not None:
+        lines.append(f"  rows      {_rows(plan)}")
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
     return lines
+
+
+def _rows(plan: "Plan") -> str:
+    """The rows of the partition after the ingest, if the footers of its objects tell them."""
+    if isinstance(plan.rows_after, int):
+        return f"{plan.rows_before:,} → {plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"
+    return f"{plan.rows_before:,} → unknown before the ingest: {plan.rows_after}"
 
 
 @click.command()
@@ -121,6 +132,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
                 force=force,
                 outside=outside,
                 run_id=run_id,
+                requested_by=user(),
                 checkpoint=interrupt.check,
             )
             with passing_on_interrupts(outcomes):
@@ -152,7 +164,7 @@ def _result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "unchanged"
+        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "held" if row.hold else "unchanged"
         why += f"; {result.note}" if result.note else ""
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
@@ -163,6 +175,7 @@ def _result_line(result: "IngestResult") -> str:
         f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {change}" for change in result.changes)
+        + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
     )
 
 

@@ -34,6 +34,7 @@ def ingest(
     outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
+    requested_by: str | None = None,
 ) -> IngestResult:
     """Refresh one partition of the lake from the landing zone. Readers see the old rows or the new ones.
 
@@ -44,7 +45,16 @@ def ingest(
         LakeAssetsError: the ingest failed. The old partition is unchanged, and the ledger has a `failed` row with the
             reason if the catalog could be reached.
     """
-    (outcome,) = ingest_all(stream, [partition], sessions, force=force, outside=outside, run_id=run_id, run_at=run_at)
+    (outcome,) = ingest_all(
+        stream,
+        [partition],
+        sessions,
+        force=force,
+        outside=outside,
+        run_id=run_id,
+        run_at=run_at,
+        requested_by=requested_by,
+    )
     if outcome.error is not None:
         raise outcome.error
     assert outcome.result is not None  # noqa: S101 - an outcome has a result or an error
@@ -61,6 +71,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
     outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
+    requested_by: str | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Generator[Outcome, None, None]:
     """Refresh many partitions of the lake from the landing zone, each in a commit of its own.
@@ -79,6 +90,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         outside: also take partitions that the stream's config does not have.
         run_id: names the run in ledger and commit messages; a new one when None.
         run_at: when the run began, with time zone; now when None.
+        requested_by: a person, or what launched the run, for the ledger.
         checkpoint: called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
             that have begun are `cancelled` in the ledger, and the others have no row.
 
@@ -102,13 +114,14 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
             outside=True,  # checked above
             run_id=run_id,
             run_at=run_at,
+            requested_by=requested_by,
             checkpoint=checkpoint,
         )
         for outcome in outcomes:
             yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
         return
     replace_run = ReplaceRun(stream, sessions, checkpoint, force=force, landed_only=landed_only)
-    runs = [PartitionRun(stream, partition, run_id, run_at) for partition in partitions]
+    runs = [PartitionRun(stream, partition, run_id, run_at, requested_by) for partition in partitions]
     try:
         for group in chunks(runs, GROUP_PARTITIONS):
             yield from replace_run.replace(group)

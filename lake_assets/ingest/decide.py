@@ -40,6 +40,7 @@ class Facts:
     rows: int | None = None  # that were read; None before the Spark job
     new: int = 0  # objects that are not registered yet, in mode index
     changed: int = 0  # objects that have changed since they were registered, in mode index
+    is_held: bool = False  # a restore keeps refreshes off
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Decision:
     is_recorded: bool = True  # in the ledger; an unknown partition without objects is probably a typo
     note: str = ""  # for such a partition: the values that exist
     on_empty: OnEmpty | None = None  # the policy that decided, if the partition has no rows
+    is_hold: bool = False  # a restore keeps refreshes off the partition
 
     def __str__(self) -> str:
         if self.action == "register":
@@ -83,6 +85,10 @@ class Decider:
         Raises:
             CatalogError: the ledger or the table cannot be read.
         """
+        if facts.is_held and not self._force:
+            text = ",".join(partition.path.split("/"))
+            release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
+            return Decision("skip", f"it is held until {release}, and only --force replaces it", is_hold=True)
         is_index = self._stream.config.mode == "index"
         decision = self._of_index(facts) if is_index else self._of_replace(facts)
         return decision or self._without_rows(partition, facts, lake)

@@ -7,9 +7,11 @@ from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
+from lake_assets.ingest.row_counts import rows_of_footers
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
-from lake_assets.lake.ledger.partition_states import last_fingerprints
+from lake_assets.lake.ledger.last_runs import LastCommit
+from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -35,6 +37,7 @@ class Plan:
     files_written: int = 0  # an estimate from the objects' bytes and the cores of this machine
     files_copied: int = 0  # of them, the copies of objects, if their footers allow it
     statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
+    rows_after: int | str | None = None  # a text says why the footers do not tell it; None: the rows stay as they are
 
     @property
     def action(self) -> str:
@@ -60,23 +63,30 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     fingerprint = stream.fingerprint(manifest)
     with stream.lake.open_if_exists() as lake:
         exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
+        before = None if last is None else last.fingerprint
         facts = Facts(
             len(manifest.objects),
             table_exists=exists,
-            is_unchanged=last == fingerprint,
+            is_unchanged=before == fingerprint,
             was_committed=last is not None,
+            is_held=last is not None and last.is_held,
             new=len(new),
             changed=changed,
         )
         decision = Decider(stream, force=force).decide(partition, facts, lake)
     files_written = files_copied = 0
+    rows_after: int | str | None = None
     statements: tuple[Statement, ...] = ()
     match decision.action:
         case "register":
+            added = rows_of_footers(stream, Manifest(part.new))
+            rows_after = rows_before + added if isinstance(added, int) else added
             statements = (add_files_statement(stream.table, new),)
         case "clear":
+            rows_after = 0
             statements = (delete_statement(stream.table, partition),)
         case "replace":
+            rows_after = rows_of_footers(stream, manifest)
             rules = copy_rules(stream)
             encoded = tuple(obj for obj in manifest.objects if rules is None or not rules.admits(obj))
             files_copied = len(manifest.objects) - len(encoded)
@@ -97,16 +107,17 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         files_written,
         files_copied,
         statements,
+        rows_after,
     )
 
 
-def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, str | None]:
-    """Whether the table exists, how many rows the partition has, and its last fingerprint."""
+def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, LastCommit | None]:
+    """Whether the table exists, how many rows the partition has, and its last commit."""
     if not lake.exists(stream.table):
         return False, 0, None
     rows = count_partition(lake, stream.table, partition)
     ledger = lake.exists(ledger_table(lake.config))
-    last = last_fingerprints(lake, stream.table, [partition]) if ledger else {}
+    last = last_states(lake, stream.table, [partition]) if ledger else {}
     return True, rows, last.get(partition.path)
 
 

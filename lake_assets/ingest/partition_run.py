@@ -15,12 +15,13 @@ from lake_assets.errors import (
     CatalogLockedError,
     LakeAssetsError,
     ObjectRefusedError,
+    PartitionHeldError,
     SchemaChangedError,
     SchemaDriftError,
     SourceChangedError,
 )
 from lake_assets.ingest.decide import Decision
-from lake_assets.lake.ledger.tables import LedgerRow, create_ledger, record
+from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
@@ -41,7 +42,7 @@ class IngestResult:
     schema: pa.Schema | None  # of the table without its partition columns; None when Spark was not needed
     seconds: dict[str, float] = field(default_factory=dict)  # by step: list, check, job, verify, evolve, commit
     changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
-    note: str = ""  # for an unknown partition: the values that exist
+    note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it
     not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
 
 
@@ -70,7 +71,14 @@ class State(Enum):
 class PartitionRun:
     """One partition of a run: its state, its ledger row while it is filled in, and its result or error."""
 
-    def __init__(self, stream: OpenStream, partition: Partition, run_id: str, run_at: dt.datetime) -> None:
+    def __init__(
+        self,
+        stream: OpenStream,
+        partition: Partition,
+        run_id: str,
+        run_at: dt.datetime,
+        requested_by: str | None = None,
+    ) -> None:
         self.stream = stream
         self.partition = partition
         self.manifest = Manifest(())
@@ -83,6 +91,7 @@ class PartitionRun:
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
+        self.is_held = False  # a restore keeps refreshes off; a forced one replaces the rows, and the hold remains
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
         self.row = LedgerRow(
@@ -96,6 +105,7 @@ class PartitionRun:
             mode=stream.config.mode,
             status="failed",
             started_at=dt.datetime.now(dt.UTC),
+            requested_by=requested_by,
         )
 
     @property
@@ -105,7 +115,7 @@ class PartitionRun:
 
     @property
     def _may_try_again(self) -> bool:
-        temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError)
+        temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError, PartitionHeldError)
         return self.state is State.FAILED and isinstance(self.error, temporary) and self._tries < TRIES
 
     def try_again(self) -> bool:
@@ -137,6 +147,14 @@ class PartitionRun:
         if decision.on_empty is not None:
             self.update(on_empty=decision.on_empty)
         self.is_recorded, self.note = decision.is_recorded, decision.note
+
+    def hold(self, fingerprint: str | None, decision: Decision) -> None:
+        """Note that the partition is held; a run that leaves it alone has the fingerprint of the rows in the lake."""
+        self.is_held = True
+        self.update(hold=HELD)
+        if decision.is_hold:
+            self.note = decision.why
+            self.update(source_fingerprint=fingerprint)
 
     def set_manifest(self, manifest: Manifest) -> None:
         """Set the objects of the partition.

@@ -24,6 +24,7 @@ from lake_assets.errors import (
     CatalogUnreachableError,
     LakeAssetsError,
     PartitionError,
+    PartitionHeldError,
     PartitionMovedError,
     SparkUnavailableError,
     StorageUnreachableError,
@@ -36,7 +37,8 @@ from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.insert import rewrite_by_insert
 from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.partition_states import last_fingerprints
+from lake_assets.lake.ledger.last_runs import LastCommit
+from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import COMPACT, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
@@ -160,13 +162,18 @@ def compact(
             return []
         create_ledger(session)
         # Read after the files: if another writer commits in between, the files differ, and nothing is changed.
-        fingerprints = last_fingerprints(session, stream.table, [c.partition for c in chosen])
+        last = last_states(session, stream.table, [c.partition for c in chosen])
+        # The names of a held partition's files say that each run must look the hold up in the ledger.
+        held = {path for path, commit in last.items() if commit.is_held}
+        chosen = [candidate for candidate in chosen if candidate.partition.path not in held]
+    if not chosen:
+        return []
     spark = None if stream.lake_config.inserts_only else sessions()
     results: list[Compacted] = []
     for index, candidate in enumerate(chosen):
         checkpoint()
         try:
-            results.append(_compact(stream, candidate, spark, fingerprints.get(candidate.partition.path)))
+            results.append(_compact(stream, candidate, spark, last.get(candidate.partition.path)))
         except (SparkUnavailableError, StorageUnreachableError, CatalogUnreachableError, CatalogLockedError) as error:
             # The remaining partitions would fail in the same way.
             return results + [Compacted.of(stream, other, str(error)) for other in chosen[index:]]
@@ -179,9 +186,9 @@ def compact(
 
 
 def _compact(
-    stream: OpenStream, candidate: Candidate, spark: SparkSession | None, fingerprint: str | None
+    stream: OpenStream, candidate: Candidate, spark: SparkSession | None, last: LastCommit | None
 ) -> Compacted:
-    row = _row(stream, candidate, fingerprint)
+    row = _row(stream, candidate, last)
     with stream.lake.open() as session:
         schema = data_schema(session, stream.table, stream.config.columns)
     if spark is None:
@@ -240,12 +247,12 @@ def _replace(
         with stream.lake.open() as session:
             # Only the direct strategy knows which files it replaces.
             return commit(session, replacement, strategies=[replace_directly])
-    except (NotDirectError, PartitionMovedError):  # which prove that nothing was committed
+    except (NotDirectError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
         discard(storage, new)
         raise
 
 
-def _row(stream: OpenStream, candidate: Candidate, fingerprint: str | None) -> LedgerRow:
+def _row(stream: OpenStream, candidate: Candidate, last: LastCommit | None) -> LedgerRow:
     run_id, started = str(uuid.uuid4()), dt.datetime.now(dt.UTC)
     return dataclasses.replace(
         PartitionRun(stream, candidate.partition, run_id, started).row,
@@ -255,7 +262,7 @@ def _row(stream: OpenStream, candidate: Candidate, fingerprint: str | None) -> L
         source_files=len(candidate.files),
         source_bytes=candidate.size,
         # That of the landed objects, so that the next ingest finds them unchanged.
-        source_fingerprint=fingerprint,
+        source_fingerprint=last.fingerprint if last else None,
         started_at=started,
     )
 

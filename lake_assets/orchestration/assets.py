@@ -28,7 +28,7 @@ from lake_assets.orchestration.checks import (
     evaluations_of_failed_run,
     evaluations_of_idle_run,
 )
-from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PARTITION
+from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PARTITION, requester
 from lake_assets.orchestration.failures import lines_by_text, text_of
 from lake_assets.orchestration.metadata import (
     Metadata,
@@ -141,6 +141,7 @@ class _Run:
             landed_only=self.config.landed_only,
             run_id=self.context.run.run_id,
             run_at=self.run_at,
+            requested_by=requester(self.context.run.tags),
         )
         try:
             with passing_on_interrupts(outcomes):
@@ -269,10 +270,13 @@ def _tags(key: str) -> dict[str, str]:
 
 def _figures(result: IngestResult) -> str:
     row = result.row
+    if row.status == "skipped" and row.hold:
+        return f"skipped: {result.note}"
     if row.status == "skipped":
         return "skipped: its objects are those of the last commit" if not row.on_empty else "skipped: no rows landed"
     return (
         f"{row.status}: {row.row_count:,} rows (before: {row.rows_before:,}) of {row.source_files:,} objects, "
         f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
         + "".join(f"; {change}" for change in result.changes)
+        + ("; it was held, and the hold remains until it is released" if row.hold else "")
     )

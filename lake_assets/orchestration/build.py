@@ -14,6 +14,7 @@ from lake_assets.orchestration.maintenance import maintenance
 from lake_assets.orchestration.names import check_names
 from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.restore import restore_job
 from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.orchestration.sensors import object_sensor
 from lake_assets.orchestration.sqs import sqs_sensor
@@ -73,6 +74,7 @@ def _of_stream(stream: OpenStream, specs: StreamSpecs) -> dg.Definitions:
     return dg.Definitions(
         assets=[landing, asset, report_asset(stream, specs)],
         asset_checks=[checks] if checks else [],
+        jobs=[restore_job(stream, specs.table.key)],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],
     )

@@ -39,6 +39,24 @@ _ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 _PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
 
+# Runs
+
+_REQUESTERS = {
+    "dagster/from_automation_condition": "automation",
+    "dagster/schedule_name": "schedule",
+    "dagster/sensor_name": "sensor",
+    "dagster/backfill": "backfill",
+}
+"""Tags of a run that say what launched it, each with its name for people."""
+
+
+def requester(tags: Mapping[str, str]) -> str:
+    """What launched a run with these tags: its schedule, sensor or backfill; else a user of Dagster."""
+    found = ((kind, tags[tag]) for tag, kind in _REQUESTERS.items() if tag in tags)
+    kind, name = next(found, ("Dagster", ""))
+    return kind if name in {"", "true"} else f"{kind} {name}"
+
+
 # Definitions
 
 

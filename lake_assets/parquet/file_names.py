@@ -8,6 +8,8 @@ import secrets
 
 _MOST = 255  # bytes of a file name on most file systems
 
+MARK = "held"  # in place of the fingerprint of a partition that refreshes leave alone; the ledger has its fingerprint
+
 # No name that this package or DuckLake gave before ends like this: `fp` contains a letter that no hexadecimal has.
 _FINGERPRINT = re.compile(r"-fp([0-9a-f]{64})\.parquet\Z")
 
@@ -17,11 +19,17 @@ def new_name(prefix: str, fingerprint: str | None) -> str:
 
     Args:
         prefix: the begin of the name.
-        fingerprint: of the landed objects, a SHA-256 in hexadecimal; left out if it is None or the name is too long.
+        fingerprint: of the landed objects, a SHA-256 in hexadecimal, or `MARK`; left out if it is None or the name is
+            too long.
     """
     stem = f"{prefix}{secrets.token_hex(8)}"
-    name = stem if fingerprint is None else f"{stem}-fp{fingerprint}"
+    name = stem if fingerprint is None else f"{stem}-{MARK}" if fingerprint == MARK else f"{stem}-fp{fingerprint}"
     return f"{name if len(f'{name}.parquet'.encode()) <= _MOST else stem}.parquet"
+
+
+def is_marked(path: str) -> bool:
+    """Whether a data file was written for a partition that was held then."""
+    return path.endswith(f"-{MARK}.parquet")
 
 
 def named_fingerprint(path: str) -> str | None:

@@ -16,13 +16,40 @@ def test_a_plan_is_what_ingest_then_does_and_writes_nothing(local_world: World) 
 
     result = local_world.ingest(NW)
 
+    assert before.rows_after == result.row.row_count
     assert result.manifest == before.manifest
     assert result.row.source_fingerprint == before.fingerprint
     assert result.row.files_written == before.files_written
     assert result.destination == before.destination
     after = plan(local_world.stream, local_world.partition(NW))
     assert after.action.startswith("skip")
-    assert after.rows_before == 2
+    assert (after.rows_before, after.rows_after) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({}, 3),
+        ({"transform": {"sql": "select * from source"}}, "the stream has a transform"),
+        ({"mode": "index"}, 3),
+    ],
+)
+def test_a_plan_says_how_many_rows_there_will_be_where_footers_tell(
+    local_world: World, options: dict[str, object], why: int | str
+) -> None:
+    local_world.options = options
+    local_world.land(NW, sales(1, 2))
+    local_world.land(NW, sales(3), "batch_2.parquet")
+
+    assert plan(local_world.stream, local_world.partition(NW)).rows_after == why
+
+
+def test_a_plan_of_a_damaged_object_says_which(local_world: World) -> None:
+    uri = local_world.land(NW, b"no parquet")
+
+    assert f"the object {uri} cannot be read as Parquet" in str(
+        plan(local_world.stream, local_world.partition(NW)).rows_after
+    )
 
 
 def test_a_plan_clears_no_table_that_is_not_there(local_world: World) -> None:

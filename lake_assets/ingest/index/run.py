@@ -28,7 +28,7 @@ FILES = 5_000  # of one transaction, about: a partition's new files stay togethe
 NAMED = 20  # errors of one partition, in the ledger
 
 
-def index_all(
+def index_all(  # noqa: PLR0913 - the options of a run
     stream: OpenStream,
     partitions: Iterable[Partition] | None = None,
     *,
@@ -37,6 +37,7 @@ def index_all(
     outside: bool = False,
     run_id: str | None = None,
     run_at: dt.datetime | None = None,
+    requested_by: str | None = None,
     checkpoint: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcome]:
     """Register the landed objects that the lake does not have yet, each once.
@@ -53,6 +54,7 @@ def index_all(
         outside: also take partitions that the config does not have.
         run_id: as of `ingest_all`.
         run_at: as of `ingest_all`.
+        requested_by: as of `ingest_all`.
         checkpoint: as of `ingest_all`.
 
     Yields:
@@ -65,7 +67,7 @@ def index_all(
     named = None if partitions is None else list(dict.fromkeys(partitions))
     if not outside:
         refuse_outside(stream.config, named or ())
-    index_run = IndexRun(stream, run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC))
+    index_run = IndexRun(stream, run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC), requested_by)
     start = time.perf_counter()
     try:
         plan = plan or plan_index(stream, named, outside=outside)
@@ -122,10 +124,12 @@ class IndexRun:
     stream: OpenStream
     run_id: str
     run_at: dt.datetime
+    requested_by: str | None = None
 
     def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
         """The run of one partition; `seconds` is its share of the time of the listing."""
         run = IndexedPartition(self.stream, plan, self.run_id, self.run_at)
+        run.update(requested_by=self.requested_by)
         run.add_seconds("list", seconds)
         return run
 

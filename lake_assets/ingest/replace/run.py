@@ -11,6 +11,7 @@ from lake_assets.errors import (
     CatalogLockedError,
     CatalogUnreachableError,
     LakeAssetsError,
+    PartitionHeldError,
     SchemaChangedError,
     SchemaDriftError,
     StorageUnreachableError,
@@ -21,7 +22,7 @@ from lake_assets.ingest.recording import record_skipped
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
-from lake_assets.lake.ledger.partition_states import last_fingerprints
+from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -116,7 +117,7 @@ class ReplaceRun:
             exists = lake.exists(self.stream.table)
             # If the table was dropped, its earlier commits are no reason to skip a partition.
             partitions = [run.partition for run in runs]
-            last = last_fingerprints(lake, self.stream.table, partitions) if exists else {}
+            last = last_states(lake, self.stream.table, partitions) if exists else {}
             if exists:
                 self.writer.prepare(lake)
             unchanged = []
@@ -127,10 +128,13 @@ class ReplaceRun:
                 facts = Facts(
                     len(run.manifest.objects),
                     table_exists=exists,
-                    is_unchanged=before == run.row.source_fingerprint,
+                    is_unchanged=before is not None and before.fingerprint == run.row.source_fingerprint,
                     was_committed=before is not None,
+                    is_held=before is not None and before.is_held,
                 )
                 decision = self.decider.decide(run.partition, facts, lake)
+                if before is not None and before.is_held:
+                    run.hold(before.fingerprint, decision)
                 if decision.action == "skip" and decision.on_empty is None:
                     unchanged.append(run)
                 elif decision.action != "replace":
@@ -186,7 +190,7 @@ class ReplaceRun:
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
         # Nothing of these was committed for certain. The commit of others may have succeeded, with its answer lost.
-        self.writer.discard([run for run in runs if isinstance(run.error, SchemaChangedError)])
+        self.writer.discard([run for run in runs if isinstance(run.error, (SchemaChangedError, PartitionHeldError))])
 
     def _commit_one(self, lake: LakeSession, run: PartitionRun) -> None:
         rows = sum(file.rows for file in run.files)
@@ -219,6 +223,7 @@ class ReplaceRun:
             columns=columns,
             schema=run.schema if self.writer.is_first else None,
             staged=staged,
+            may_be_held=run.is_held,
             written=run.files,
             export=self.stream.export,
         )

@@ -23,6 +23,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.empty_columns import filled, with_values, without_values
+from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.parquet.read import read_schema, read_schemas
@@ -244,5 +245,5 @@ class Writer:
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
-        known = ((run.partition, run.row.source_fingerprint) for run in runs)
+        known = ((run.partition, MARK if run.is_held else run.row.source_fingerprint) for run in runs)
         return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}

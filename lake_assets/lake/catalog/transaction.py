@@ -54,7 +54,7 @@ class Transaction:
         """
         if not files:
             return
-        first = row_id = self._grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
+        first = row_id = self.grow(table, sum(f.rows for f, _ in files), sum(f.size for f, _ in files))
         data_files: list[Row] = []
         values: list[Row] = []
         statistics: list[Row] = []
@@ -79,7 +79,7 @@ class Transaction:
         self._database.insert(spec.DATA_FILE, columns, data_files)
         self._database.insert(spec.FILE_PARTITION_VALUE, _PARTITION_VALUE, values)
         self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, statistics)
-        self._widen(table, _by_column(facts), is_first=not first)
+        self.widen(table, _by_column(facts), is_first=not first)
         self._changes.append(f"inserted_into_table:{table.table_id}")
 
     def append(self, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
@@ -98,7 +98,7 @@ class Transaction:
         described = [table.top_level(name) for name in columns]
         if not inlined_tables or None in described or len(table.columns) != len(columns):
             raise NotDirectError(f"rows with the columns {', '.join(columns)} do not fit table {table.table_id}")
-        first = self._grow(table, len(rows), 0)
+        first = self.grow(table, len(rows), 0)
         self._database.insert(
             inlined_tables[0][0],
             (self._version.row_id, self._version.begin_snapshot, *columns),
@@ -112,7 +112,7 @@ class Transaction:
             column_id: [_one_value(_text(value), 1) for value in set(values)]
             for column_id, values in zip(ids, zip(*rows, strict=True), strict=True)
         }
-        self._widen(table, added, is_first=not first)
+        self.widen(table, added, is_first=not first)
         self._changes.append(f"inlined_insert:{table.table_id}")
 
     def finish(
@@ -150,7 +150,7 @@ class Transaction:
             return
         facts = [_all_columns(partitioning, partition, file) for *_, file, partition in files]
         for (file_id, mapping_id, file, _), columns in zip(files, facts, strict=True):
-            row_id = self._grow(table, file.rows, file.size)
+            row_id = self.grow(table, file.rows, file.size)
             self._database.execute(
                 f"UPDATE {spec.DATA_FILE} SET record_count = ?, file_size_bytes = ?, footer_size = ?, "
                 "row_id_start = ?, mapping_id = ? WHERE data_file_id = ?",
@@ -162,15 +162,19 @@ class Transaction:
                 )
             self._database.execute(f"DELETE FROM {spec.FILE_COLUMN_STATS} WHERE data_file_id = ?", [file_id])
             self._database.insert(spec.FILE_COLUMN_STATS, _FILE_STATISTICS, _statistics_rows(table, file_id, columns))
-        self._widen(table, _by_column(facts), is_first=False)
+        self.widen(table, _by_column(facts), is_first=False)
         self._changes += [f"deleted_from_table:{table.table_id}", f"inserted_into_table:{table.table_id}"]
+
+    def note(self, change: str, table: Table) -> None:
+        """Note a change of a table in the snapshot, in DuckLake's word for it."""
+        self._changes.append(f"{change}:{table.table_id}")
 
     def new_file_id(self) -> int:
         """The next number of a file or mapping."""
         self._next_file_id += 1
         return self._next_file_id - 1
 
-    def _grow(self, table: Table, rows: int, size: int) -> int:
+    def grow(self, table: Table, rows: int, size: int) -> int:
         """Count new rows; returns the row id of the first. Ended rows stay counted, as the extension counts them."""
         counts = self._database.rows(f"SELECT next_row_id FROM {spec.TABLE_STATS} WHERE table_id = ?", [table.table_id])
         if not counts:
@@ -187,7 +191,7 @@ class Transaction:
         )
         return int(counts[0][0])
 
-    def _widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
+    def widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
         """Widen the statistics of the table's columns by new values, so that no query skips them.
 
         Unknown bounds stay unknown, also if all rows so far are NULL: DuckLake then reads those of the files.

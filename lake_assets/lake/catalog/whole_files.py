@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.catalog.partition_files import partition_files
+from lake_assets.lake.catalog.partition_files import PartitionFile, partition_files
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
@@ -13,15 +13,15 @@ _FEW = 500  # ids in one statement; for more files, the deletes of all files are
 
 def whole_files(
     database: CatalogDatabase, table: Table, partitioning: Partitioning, values: Sequence[str | None]
-) -> dict[int, int]:
-    """The number of rows of each data file of the partition, by the file's id.
+) -> dict[int, PartitionFile]:
+    """The data files of the partition, by id.
 
     Raises:
         NotDirectError: the partition may have rows in other files, or deleted rows.
     """
     refuse_other_rows(database, table.table_id, partitioning)
     found = partition_files(database, table.table_id, partitioning.partition_id, values)
-    files = {file.file_id: file.rows for file in found}
+    files = {file.file_id: file for file in found}
     refuse_deletes(database, table, set(files))
     return files
 

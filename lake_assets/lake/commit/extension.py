@@ -16,6 +16,7 @@ from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
 from lake_assets.lake.commit.replacement import OVERTAKEN, Replacement, add_files_statement, delete_statement, where
+from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -72,6 +73,23 @@ def replace_in_transaction(
             _refuse_overtaken(session)
         (row,) = _record(session, replacement, {replacement.partition: rows_before}, snapshot)
     _finish(session, replacement, row)
+    return row
+
+
+def release_by_extension(session: LakeSession, release: Release) -> LedgerRow:
+    """Try once to end the hold of a partition; returns the ledger row as written.
+
+    Raises:
+        CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
+    """
+    if not session.config.is_managed:
+        session.rows("SET ducklake_max_retry_count = 0")  # as in `replace_in_transaction`
+    with session.transaction():
+        if session.config.is_managed:
+            claim(session, release.row)
+        before = {release.partition: release.row.rows_before or 0}
+        (row,) = _record(session, release, before, session.current_snapshot() + 1)
+    _check_committed(session, row)
     return row
 
 
@@ -199,8 +217,8 @@ def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> Non
 
     The direct strategy checks the columns of each file itself.
     """
-    if not replacement.columns:
-        return
+    if not replacement.columns or isinstance(replacement, Restoration):
+        return  # a restore inserts the columns that the table had then
     with translated(session.config):
         relation = session.connection.sql(f"SELECT * FROM {replacement.table.sql} LIMIT 0")  # noqa: S608 - quoted
     written = {name.lower() for name in replacement.columns}

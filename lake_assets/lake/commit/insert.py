@@ -36,7 +36,7 @@ def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerR
         SchemaChangedError: the rows were staged for other columns than the table has; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
-    return replace_in_transaction(session, replacement, _insert)
+    return replace_in_transaction(session, replacement, insert_staged)
 
 
 def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: int) -> LedgerRow:
@@ -53,7 +53,7 @@ def rewrite_by_insert(session: LakeSession, replacement: Replacement, target: in
         return replace_in_transaction(
             session,
             replacement,
-            _insert,
+            insert_staged,
             first=lambda: _stage_partition(session, replacement, Path(temporary), target),
         )
 
@@ -74,7 +74,8 @@ def insert_statement(
     return sql, [*partition.values, [glob_literal(file) for file in files], key]
 
 
-def _insert(session: LakeSession, replacement: Replacement) -> Replacement:
+def insert_staged(session: LakeSession, replacement: Replacement) -> Replacement:
+    """Insert the staged rows in the open transaction; returns the replacement with the files that DuckLake wrote."""
     staged = replacement.staged
     if staged is None:
         return replacement
@@ -92,10 +93,10 @@ def _insert(session: LakeSession, replacement: Replacement) -> Replacement:
             "were staged:",
             "nothing was changed; run it again.",
         )
-    return _with_written(session, replacement)
+    return with_written(session, replacement)
 
 
-def _with_written(session: LakeSession, replacement: Replacement) -> Replacement:
+def with_written(session: LakeSession, replacement: Replacement) -> Replacement:
     """The replacement with the files and bytes that DuckLake wrote, if they can be read in the transaction."""
     columns = [*replacement.columns, *(column.name for column in replacement.partition.columns)]
     if session.config.is_managed or "filename" in map(str.lower, columns):
@@ -117,13 +118,20 @@ def _stage_partition(session: LakeSession, replacement: Replacement, folder: Pat
     # After another commit the rows would get the fingerprint of the rows before it.
     if committed_fingerprints(session, replacement.table, [path]).get(path) != replacement.row.source_fingerprint:
         raise replacement.moved()
-    local = LocalStorage(path=str(folder))
     condition, parameters = where(replacement.partition)
     columns = ", ".join(identifier(name) for name in replacement.columns)
     sql = f"SELECT {columns} FROM {replacement.table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+    return with_rows(session, replacement, (sql, parameters), folder, target)
+
+
+def with_rows(
+    session: LakeSession, replacement: Replacement, query: Statement, folder: Path, target: int
+) -> Replacement:
+    """The replacement with the rows of a query staged in a local folder, as files of about `target` bytes."""
+    local = LocalStorage(path=str(folder))
     key = secrets.token_bytes(16)
     with translated(session.config):
-        batches = session.connection.execute(sql, parameters).to_arrow_reader(BATCH_ROWS)
+        batches = session.connection.execute(*query).to_arrow_reader(BATCH_ROWS)
         job = Job(replacement.row.run_id, local, local, batches.schema, "zstd", target, (), key=StagingKey(key))
         files = list(stage_files(batches, job, ""))
     row = dataclasses.replace(replacement.row, row_count=sum(file.rows for file in files))

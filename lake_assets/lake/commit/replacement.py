@@ -8,7 +8,7 @@ from typing import Self
 import pyarrow as pa
 
 from lake_assets.duckdb_engine import glob_literal, identifier
-from lake_assets.errors import PartitionMovedError, SchemaChangedError
+from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import Delta, Export
 from lake_assets.lake.ledger.tables import LedgerRow, manifest_values
@@ -44,6 +44,10 @@ class Staged:
         return cls(key, groups)
 
 
+class MarkedFilesError(Exception):
+    """The names of the partition's files say that it is or was held, so the ledger must be read before the commit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replacement(Change):
     """A commit that replaces the partition's rows by those of these files."""
@@ -57,6 +61,7 @@ class Replacement(Change):
     columns: Sequence[str] = ()  # of the files; empty: unknown
     schema: pa.Schema | None = None  # of the files, if the table may have other types now
     staged: Staged | None = None  # the rows to insert; there are no files then
+    may_be_held: bool = False  # replace the rows of a held partition too
     written: Sequence[DataFile] = ()  # of the files, those that tasks have just written; they may have footers
     export: Export | None = None  # of what the commit changes; None: nothing is exported
     delta: Delta | None = None  # the exported changes; the commit must become their snapshot
@@ -78,6 +83,13 @@ class Replacement(Change):
         return PartitionMovedError(
             f"partition {self.partition} of {self.table} was committed again meanwhile:",
             "nothing was changed; run it again.",
+        )
+
+    def held(self) -> PartitionHeldError:
+        """The error for a partition that was held after the run had begun with it."""
+        return PartitionHeldError(
+            f"partition {self.partition} of {self.table} was restored and held meanwhile:",
+            "nothing was changed; --force replaces it.",
         )
 
     def columns_changed(self) -> SchemaChangedError:

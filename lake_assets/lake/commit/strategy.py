@@ -10,19 +10,24 @@ import dataclasses
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from lake_assets.config.models import Lake
-from lake_assets.errors import CatalogError, PartitionMovedError, SchemaChangedError
+from lake_assets.errors import CatalogError, PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit.copied_rows import restore_by_insert
 from lake_assets.lake.commit.direct.register import register_directly
 from lake_assets.lake.commit.direct.repair import repair_directly
 from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.direct.restore import release_directly, restore_directly
 from lake_assets.lake.commit.exporter import Exporter
-from lake_assets.lake.commit.extension import register_by_extension, replace_by_extension
+from lake_assets.lake.commit.extension import register_by_extension, release_by_extension, replace_by_extension
 from lake_assets.lake.commit.insert import replace_by_insert
 from lake_assets.lake.commit.registration import Registration, Repair
-from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
+from lake_assets.lake.commit.restoration import Release, Restoration
+from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.lake.retry import under_lock
@@ -63,6 +68,7 @@ def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[
     Raises:
         CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
         SchemaChangedError: the table has other columns than the files; nothing has changed.
+        PartitionHeldError: the partition was held meanwhile; nothing has changed.
         CatalogError: the catalog refuses; nothing has changed.
     """
     strategies = strategies_of(session.config) if strategies is None else strategies
@@ -85,7 +91,7 @@ def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[
         if exporter is not None:
             exporter.prepare()  # before the lock, under which other writers wait
         return under_lock(session, work, f"partition {replacement.partition} of {replacement.table}", find)
-    except (SchemaChangedError, PartitionMovedError):  # which prove that nothing was committed
+    except (SchemaChangedError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
         if exporter is not None:
             exporter.discard()
         raise
@@ -98,7 +104,25 @@ def _replace(session: LakeSession, replacement: Replacement, strategies: Sequenc
             index = table.get_field_index(field.name)
             if index >= 0 and not table.field(index).type.equals(field.type):
                 raise replacement.columns_changed()
-    return _first_able(session, replacement, strategies)
+    if not replacement.may_be_held and session.config.inserts_only:
+        _refuse_held(session, replacement)  # DuckLake names the files there
+    try:
+        return _first_able(session, replacement, strategies)
+    except MarkedFilesError:
+        _refuse_held(session, replacement)
+        return _first_able(session, dataclasses.replace(replacement, may_be_held=True), strategies)
+
+
+def _refuse_held(session: LakeSession, replacement: Replacement) -> None:
+    """Refuse a refresh that began before its partition was held.
+
+    Raises:
+        PartitionHeldError: the partition is held; nothing has changed.
+    """
+    path = replacement.partition.path
+    last = last_commits(session, replacement.table, [path]).get(path)
+    if last is not None and last.is_held:
+        raise replacement.held()
 
 
 def commit_registration(
@@ -150,6 +174,57 @@ def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
             f"the files of {repair.table} cannot be repaired in place: {error}:",
             "land what they held under new names, and delete their rows from the table.",
         ) from error
+
+
+def commit_restoration(session: LakeSession, restoration: Restoration, target: int) -> LedgerRow:
+    """Put the partition's rows of an earlier snapshot back in one transaction.
+
+    The rows are copies of the snapshot's files; if they are not, or cannot be, DuckLake reads and writes them.
+
+    Args:
+        session: an open lake.
+        restoration: the restoration.
+        target: bytes of a file, if DuckLake writes them.
+
+    Returns:
+        The ledger row as written.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        CatalogError: the snapshot has expired, or the catalog refuses; nothing has changed.
+        StorageError: a copy is gone, or the storage fails; nothing has changed.
+    """
+    is_copied = bool(restoration.copies) or not restoration.row.row_count
+    strategies: list[Callable[[LakeSession, Restoration], LedgerRow]] = [partial(restore_by_insert, target=target)]
+    if is_copied and not session.config.inserts_only:
+        strategies.insert(0, restore_directly)
+    return under_lock(
+        session,
+        lambda: _first_able(session, restoration, strategies),
+        f"partition {restoration.partition} of {restoration.table}",
+        lambda: _committed(session, restoration.row),
+    )
+
+
+def commit_release(session: LakeSession, release: Callable[[], Release]) -> LedgerRow:
+    """End the hold of a partition.
+
+    Args:
+        session: an open lake.
+        release: called under the lock of commits; its ledger row has the partition's present state.
+
+    Returns:
+        The ledger row as written.
+
+    Raises:
+        CommitConflictError: other writers won `commit_retries` times, or one has locked the catalog.
+        LakeAssetsError: as `release` raises; nothing has changed.
+    """
+    return under_lock(
+        session,
+        lambda: _first_able(session, release(), [release_directly, release_by_extension]),
+        "the end of a hold",
+    )
 
 
 def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:

@@ -24,7 +24,7 @@ def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:
         CatalogError: the query fails, at any batch.
     """
     with translated(session.config):
-        _spill_outside(session)
+        spill_outside(session)
         with all_threads(session.connection), session.connection.cursor() as cursor:
             cursor.execute("SET TimeZone = 'UTC'")
             reader = cursor.execute(rows.sql, rows.parameters).to_arrow_reader(BATCH_ROWS)
@@ -47,7 +47,7 @@ def _next(reader: pa.RecordBatchReader) -> pa.RecordBatch | None:
         raise duckdb.IOException(str(error)) from error
 
 
-def _spill_outside(session: LakeSession) -> None:
+def spill_outside(session: LakeSession) -> None:
     """Let the lake's engine spill to the system's folder of temporary files, not to the current folder.
 
     DuckDB creates the folder when it needs it, and removes it. The folder of an engine cannot change after its first

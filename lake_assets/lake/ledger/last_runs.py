@@ -11,7 +11,7 @@ from operator import itemgetter
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.lookup import NewestRuns, newest_runs
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Status, ledger_table
+from lake_assets.lake.ledger.tables import COMPACT, HELD, LEDGER_COLUMNS, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -102,26 +102,49 @@ def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns
     }
 
 
-def committed_fingerprints(
-    session: LakeSession, table: TableName, load_partitions: Sequence[str]
-) -> dict[str, str | None]:
-    """The fingerprint of each partition's newest commit; a partition without a commit is left out.
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """The newest commit of a partition."""
+
+    fingerprint: str | None  # of the objects that the rows were made of
+    is_held: bool = False  # automatic refreshes leave the partition alone
+
+
+def last_commits(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, LastCommit]:
+    """The newest commit of each partition, by the ledger; a partition without a commit is left out.
 
     If a table was dropped and recreated, its earlier commits are ignored.
     """
     if (newest := newest_runs(session, table, load_partitions)) is not None:
-        return {path: runs.commit.source_fingerprint for path, runs in newest.items() if runs.commit}
+        return {
+            path: LastCommit(runs.commit.source_fingerprint, runs.commit.hold == HELD)
+            for path, runs in newest.items()
+            if runs.commit
+        }
     # On a SQLite catalog, a condition by which DuckLake prunes files makes it read the statistics of all files of all
     # tables. It cannot prune by these conditions.
-    return dict(
-        session.rows(
-            "SELECT load_partition, arg_max(source_fingerprint, snapshot_id) AS fingerprint FROM "  # noqa: S608
-            "(SELECT load_partition, source_fingerprint, snapshot_id, destination_table = ? AND status = 'committed' "
-            "AND snapshot_id >= ? AND list_contains(?, load_partition) AS wanted "
-            f"FROM {ledger_table(session.config).sql}) WHERE wanted IS TRUE GROUP BY load_partition",
-            [str(table), named_since(session, table), list(load_partitions)],
-        )
+    ledger = ledger_table(session.config)
+    hold = "hold" if _has_hold(session, ledger) else "NULL"
+    rows = session.rows(
+        "SELECT load_partition, arg_max(struct_pack(source_fingerprint, hold), snapshot_id) FROM "  # noqa: S608
+        f"(SELECT load_partition, source_fingerprint, {hold} AS hold, snapshot_id, destination_table = ? "
+        "AND status = 'committed' AND mode <> ? AND snapshot_id >= ? AND list_contains(?, load_partition) AS wanted "
+        f"FROM {ledger.sql}) WHERE wanted IS TRUE GROUP BY load_partition",
+        [str(table), COMPACT, named_since(session, table), list(load_partitions)],
     )
+    return {path: LastCommit(last["source_fingerprint"], last["hold"] == HELD) for path, last in rows}
+
+
+def _has_hold(session: LakeSession, ledger: TableName) -> bool:
+    """Whether the ledger has the column; one of an older version lacks it until the next run."""
+    return any(name == "hold" for name, *_ in session.rows(f"DESCRIBE {ledger.sql}"))
+
+
+def committed_fingerprints(
+    session: LakeSession, table: TableName, load_partitions: Sequence[str]
+) -> dict[str, str | None]:
+    """The fingerprint of each partition's newest commit; a partition without a commit is left out."""
+    return {path: last.fingerprint for path, last in last_commits(session, table, load_partitions).items()}
 
 
 def partitions_in_ledger(

@@ -15,7 +15,7 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, c
 from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables, table_named_since
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.relation import is_among, read_inlined
-from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Status, ledger_table
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Hold, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 
 FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
@@ -33,6 +33,7 @@ class Run:
     source_fingerprint: str | None
     row_count: int | None
     snapshot_id: int | None
+    hold: Hold | None
 
     @property
     def moment(self) -> dt.datetime:
@@ -67,7 +68,6 @@ def _latest(*runs: Run | None) -> Run | None:
 
 
 _COLUMNS = tuple(field.name for field in fields(Run))
-_NAMES = ", ".join(map(identifier, _COLUMNS))
 _TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
 
 
@@ -140,12 +140,14 @@ def _inlined_in(
         f"WHERE load_partition IN ({', '.join('?' for _ in paths)}) AND destination_table = ? AND mode <> ? "
         f"AND status <> ? AND {version.end_snapshot} IS NULL GROUP BY load_partition"
     )
+    present = set(database.columns(name))  # an older version of this package created it with fewer
+    columns = ", ".join(identifier(column) if column in present else "NULL" for column in _COLUMNS)
     of_commit: list[object] = ["committed", since]
     of_source = [*of_commit, "skipped", "index", since]
     # Not by a join, for which SQLite would read the table once for each number.
     rows = database.rows(
         f"WITH numbers AS ({numbers}) SELECT CASE WHEN {is_source} THEN 1 ELSE 0 END, "  # noqa: S608
-        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, load_partition, {_NAMES} FROM {identifier(name)} "
+        f"CASE WHEN {is_commit} THEN 1 ELSE 0 END, load_partition, {columns} FROM {identifier(name)} "
         f"WHERE {version.end_snapshot} IS NULL AND {version.row_id} IN (SELECT newest FROM numbers "
         "UNION ALL SELECT source FROM numbers UNION ALL SELECT last_commit FROM numbers) "
         f"ORDER BY {version.row_id} DESC",
@@ -170,12 +172,18 @@ def _flushed(
     run = f"struct_pack({', '.join(f'{name} := {name}' for name in map(identifier, _COLUMNS))})"
     commit = "status = 'committed' AND snapshot_id >= ?"
     condition, wanted = is_among("load_partition", load_partitions)
+    # Files of an older version of this package have fewer columns; those that all of them lack are added.
+    names = (*_COLUMNS, "load_partition", "mode", "on_empty")
+    typed = ", ".join(f"NULL::{LEDGER_COLUMNS[name]} AS {identifier(name)}" for name in names)
+    listed = ", ".join(f"'{name}'" for name in names)
     rows = session.engine_rows(
         f"SELECT load_partition, arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608
         f"OR status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), arg_max({run}, snapshot_id) "
         f"FILTER ({commit}) FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM "
-        "read_parquet(?, hive_partitioning = false, union_by_name = true)) "
-        f"WHERE {condition} AND destination_table = ? AND mode <> ? AND status <> 'cancelled' GROUP BY load_partition",
+        f"(SELECT {typed} WHERE FALSE UNION ALL BY NAME SELECT COLUMNS(c -> list_contains([{listed}], c)) FROM "
+        "read_parquet(?, hive_partitioning = false, union_by_name = true) "
+        f"WHERE {condition} AND destination_table = ? AND mode <> ? AND status <> 'cancelled')) "
+        "GROUP BY load_partition",
         [since, since, [glob_literal(file.uri) for file in files], *wanted, table, COMPACT],
     )
     return {path: NewestRuns(*(Run(**found) if found else None for found in runs)) for path, *runs in rows}

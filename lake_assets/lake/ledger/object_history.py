@@ -48,7 +48,7 @@ def known_objects(
     rows = query(
         session,
         "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
-        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
+        f"max(snapshot_id) FILTER (mode IN ('replace', 'restore')) AS replaced FROM {commits} GROUP BY ALL), "
         "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
         f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
@@ -78,7 +78,7 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
         session,
         "WITH commits AS (SELECT run_id, stream, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608
         "bool_or(mode IN ('index', 'repair')) AS registers, "
-        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
+        f"max(snapshot_id) FILTER (mode IN ('replace', 'restore')) AS replaced FROM {commits} GROUP BY ALL), "
         "latest AS (SELECT stream, load_partition, max(replaced) AS last_replaced FROM commits GROUP BY ALL), "
         f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} JOIN commits USING (run_id, stream, load_partition)) "
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.partition_files import PartitionFile, all_partition_files, partition_files
 from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder, read_partitioning
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import named_fingerprint
@@ -31,9 +31,10 @@ class PartitionState:
     snapshot: int
 
 
-def last_fingerprints(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, str | None]:
-    """The fingerprint of each partition's last commit, by its path; a partition without a commit is left out.
+def last_states(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LastCommit]:
+    """Each partition's last commit, by its path; a partition without a commit is left out.
 
+    The files of a held partition have no fingerprint in their names, so for it the ledger is read, which has the hold.
     If a table was dropped and recreated, its earlier commits are ignored.
 
     Args:
@@ -44,11 +45,17 @@ def last_fingerprints(session: LakeSession, table: TableName, partitions: Sequen
     Raises:
         CatalogError: the catalog or the ledger cannot be read.
     """
-    found: dict[str, str | None] = {
-        partition.path: state.fingerprint for partition, state in partition_states(session, table, partitions).items()
+    found = {
+        partition.path: LastCommit(state.fingerprint)
+        for partition, state in partition_states(session, table, partitions).items()
     }
     others = [partition.path for partition in partitions if partition.path not in found]
-    return found | (committed_fingerprints(session, table, others) if others else {})
+    return found | (last_commits(session, table, others) if others else {})
+
+
+def last_fingerprints(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, str | None]:
+    """The fingerprint of each partition's last commit, by its path; as `last_states`."""
+    return {path: last.fingerprint for path, last in last_states(session, table, partitions).items()}
 
 
 def partition_states(

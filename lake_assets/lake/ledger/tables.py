@@ -20,6 +20,13 @@ Status = Literal["committed", "skipped", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
+RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier snapshot back
+RELEASE = "release"  # the mode of a commit that ends a hold, and changes no row
+
+Hold = Literal["held", "released"]
+"""Whether refreshes leave the partition alone after this commit; NULL if they were never kept off."""
+HELD: Hold = "held"
+RELEASED: Hold = "released"
 
 # Up to this many rows of a transaction are inlined in the catalog, without a Parquet file.
 INLINED_ROWS = 1000
@@ -52,7 +59,9 @@ class LedgerRow:
     started_at: dt.datetime
     finished_at: dt.datetime | None = None
     error: str | None = None
-    files_copied: int | None = None  # of the files written, those that are copies of landed objects
+    files_copied: int | None = None  # of the files written, those that are copies
+    requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
+    hold: Hold | None = None
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
         """The row of a run that commits now, with its snapshot."""

@@ -7,7 +7,7 @@ import pytest
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.ledger import partition_states as states
-from lake_assets.lake.ledger.last_runs import committed_fingerprints
+from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.partition_states import PartitionState, partition_states
 from lake_assets.layout.partition import Partition
 from lake_assets.maintenance.compaction import compact
@@ -23,9 +23,9 @@ def from_ledger(monkeypatch: pytest.MonkeyPatch) -> Reads:
 
     def noting(session, table, paths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
         read.extend(paths)
-        return committed_fingerprints(session, table, paths)
+        return last_commits(session, table, paths)
 
-    monkeypatch.setattr(states, "committed_fingerprints", noting)
+    monkeypatch.setattr(states, "last_commits", noting)
 
     def since() -> list[str]:
         taken, read[:] = list(read), []

@@ -10,10 +10,11 @@ from lake_assets.lake.catalog.footers import read_footers
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
 from lake_assets.lake.commit.direct.opened import open_table
-from lake_assets.lake.commit.replacement import OVERTAKEN, Replacement
+from lake_assets.lake.commit.replacement import OVERTAKEN, MarkedFilesError, Replacement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
+from lake_assets.parquet.file_names import is_marked
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
 
@@ -26,6 +27,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
     Raises:
         NotDirectError: the partition does not consist of whole files, or the table is not supported; nothing has
             changed.
+        MarkedFilesError: the partition is or was held; nothing has changed.
         PartitionMovedError: the partition does not consist of the files to be replaced; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
@@ -36,12 +38,14 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
             raise duckdb.TransactionException(OVERTAKEN)
         values = key_values(partitioning, replacement.partition)
         old = whole_files(opened.database, table, partitioning, values)
+        if not replacement.may_be_held and any(is_marked(file.path) for file in old.values()):
+            raise MarkedFilesError
         if replacement.replaced is not None and replacement.replaced != set(old):
             raise replacement.moved()
         opened.transaction.end_files(table, list(old))
         if replacement.files:
             known = {file.uri: file for file in replacement.written if file.footer is not None}
-            _check_stored(session, list(known.values()))
+            check_stored(session, list(known.values()))
             with translated(session.config):
                 # A file that was copied may have the partition columns too.
                 in_path = {column.name.lower() for column in partitioning.columns}
@@ -52,12 +56,13 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
             )
         moment = None if delta is None else delta.committed_at
-        (row,) = opened.finish(replacement, {replacement.partition: sum(old.values())}, moment)
+        before = sum(file.rows for file in old.values())
+        (row,) = opened.finish(replacement, {replacement.partition: before}, moment)
     return row
 
 
-def _check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
-    """Check that the files are there as the tasks wrote them, because the commit does not read these.
+def check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
+    """Check that new files are there as they were written, because the commit does not read these.
 
     Maintenance removes files of no commit after `orphans_older_than`, under the lock that this commit has.
 

@@ -1,0 +1,239 @@
+"""The commands `history`, `diff` and `restore`."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import dataclasses
+import datetime as dt
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from lake_assets.cli.common import (
+    Options,
+    dry_run_option,
+    partition_option,
+    partitions_of,
+    partitions_or_only,
+    stream_argument,
+    stream_named,
+    user,
+)
+from lake_assets.cli.failure import Failures
+from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
+from lake_assets.cli.words import count
+from lake_assets.errors import LakeAssetsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from lake_assets.history.diff import Difference
+    from lake_assets.history.read import Entry
+    from lake_assets.history.restore import Restored
+
+
+@click.command()
+@stream_argument
+@partition_option("Only snapshots of this partition, such as region=NW,date=2026-02-11.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Snapshots, newest first.")
+@format_option
+@click.pass_obj
+def history(options: Options, stream: str | None, texts: tuple[str, ...], limit: int, form: Format | None) -> None:
+    """Show the snapshots of a table or a partition: when, by which run, with how many rows before and after.
+
+    Snapshots of other clients are among them, until they expire. `restore` puts the rows of a snapshot back.
+    """
+    from lake_assets.history.read import history as history_of
+
+    opened = stream_named(options.load(), stream)
+    partitions = partitions_of(opened.config, texts)
+    if len(partitions) > 1:
+        raise click.UsageError("history shows one partition at a time: give --partition once.")
+    entries = history_of(opened, partitions[0] if partitions else None, limit)
+    if partitions and not entries:
+        raise click.ClickException(f"{opened.table} has no snapshot of partition {partitions[0]}: check its name.")
+    form = output_format(form)
+    if form == "json":
+        write_json(json.dumps(dataclasses.asdict(entry), default=dt.datetime.isoformat) for entry in entries)
+    elif form == "csv":
+        names = [field.name for field in dataclasses.fields(entries[0])] if entries else []
+        write_csv(names, ([_text(getattr(entry, name)) for name in names] for entry in entries))
+    else:
+        print_history(entries)
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    return value.isoformat() if isinstance(value, dt.datetime) else str(value)
+
+
+def print_history(entries: "Sequence[Entry]") -> None:
+    """Print the entries as a table."""
+    from lake_assets.history.read import described
+
+    names = ["snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore"]
+    texts = [described(entry) for entry in entries]
+    print_table(table_of(names, texts, right=("snapshot", "before", "rows", "restore")))
+
+
+@click.command()
+@stream_argument
+@partition_option("Such as region=NW,date=2026-02-11; repeatable. Optional if there is only one.")
+@click.option("--snapshot", type=click.IntRange(0), help="The snapshot whose rows come back; `history` lists them.")
+@click.option("--hold", is_flag=True, help="Keep refreshes off the partition until --release.")
+@click.option("--release", is_flag=True, help="End a hold: refreshes read the partition again. Its rows stay.")
+@dry_run_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def restore(
+    ctx: click.Context,
+    stream: str | None,
+    texts: tuple[str, ...],
+    *,
+    snapshot: int | None,
+    hold: bool,
+    release: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Put the rows that a partition had in an earlier snapshot back, as a new snapshot.
+
+    Readers see the present rows or the restored ones. Other partitions stay as they are. What the next refresh would do
+    with the partition is printed; --hold keeps refreshes off it, except `ingest --force`.
+    """
+    from lake_assets.history.restore import release as release_partition
+    from lake_assets.history.restore import restore as restore_partition
+
+    if release and (snapshot is not None or hold or dry_run):
+        raise click.UsageError("--release ends a hold: give it without --snapshot, --hold and --dry-run.", ctx)
+    if not release and snapshot is None:
+        raise click.UsageError("give --snapshot, whose rows come back; `lake-assets history` lists them.", ctx)
+    options: Options = ctx.obj
+    opened = stream_named(options.load(), stream)
+    partitions = partitions_or_only(opened.config, texts, outside=True)
+    failures = Failures(debug=options.debug)
+    found: list[dict[str, object]] = []
+    for partition in partitions:
+        try:
+            if snapshot is None:
+                row = release_partition(opened, partition, requested_by=user())
+                found.append({"partition": partition.path, "released": True, "commit": row.snapshot_id})
+                if not as_json:
+                    click.echo(f"{click.style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
+                continue
+            restored = restore_partition(opened, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
+        except LakeAssetsError as error:
+            failures.add(str(partition), error)
+            continue
+        found.append(_json(restored))
+        if not as_json:
+            click.echo("\n".join(_lines(restored, is_dry=dry_run)))
+    if as_json:
+        write_json(json.dumps(entry) for entry in found)
+    failures.print_repeated()
+    if failures.count:
+        ctx.exit(1)
+
+
+def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
+    partition, rows = restored.partition, count(restored.rows, "row")
+    if restored.is_unchanged:
+        return [f"{click.style('unchanged', dim=True)}  {partition}  has the {rows} of snapshot {restored.snapshot}"]
+    files = "written again by DuckLake" if restored.files is None else f"{count(restored.files, 'file')} copied"
+    what = f"{rows} of snapshot {restored.snapshot} (before: {restored.rows_before:,}), {files}"
+    if is_dry:
+        head = f"would be restored  {partition}  {what}"
+    else:
+        commit = restored.row.snapshot_id if restored.row else None
+        head = f"{click.style('restored', fg='green')}   {partition}  {what}, snapshot {commit}"
+    lines = [head + (", held" if restored.is_held else "")]
+    lines += [f"  columns   {difference}" for difference in restored.differences]
+    return [*lines, f"  next      {restored.next}"]
+
+
+def _json(restored: "Restored") -> dict[str, object]:
+    return {
+        "partition": restored.partition.path,
+        "snapshot": restored.snapshot,
+        "rows": restored.rows,
+        "rows_before": restored.rows_before,
+        "files_copied": restored.files,
+        "differences": list(restored.differences),
+        "unchanged": restored.is_unchanged,
+        "held": restored.is_held,
+        "commit": restored.row.snapshot_id if restored.row else None,
+        "next": restored.next,
+    }
+
+
+@click.command()
+@stream_argument
+@partition_option("Such as region=NW,date=2026-02-11. Optional if there is only one.")
+@click.option("--from", "first", type=click.IntRange(0), required=True, help="The earlier snapshot; see `history`.")
+@click.option("--to", "second", type=click.IntRange(0), help="The later snapshot. Default: the newest.")
+@click.option("--key", "keys", multiple=True, metavar="COLUMN", help="A column that names a row; repeatable.")
+@click.option("--sample", type=click.IntRange(0), default=5, show_default=True, help="Rows of each kind to show.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_obj
+def diff(
+    options: Options,
+    stream: str | None,
+    texts: tuple[str, ...],
+    *,
+    first: int,
+    second: int | None,
+    keys: tuple[str, ...],
+    sample: int,
+    as_json: bool,
+) -> None:
+    """Show what differs between a partition's rows in two snapshots: counts, columns, and some rows.
+
+    With --key, rows of the same key are compared, and those with other values are updates. Without it such a row is one
+    that was deleted and one that was inserted.
+    """
+    from lake_assets.history.diff import diff as difference_of
+
+    opened = stream_named(options.load(), stream)
+    partitions = partitions_or_only(opened.config, texts, outside=True)
+    if len(partitions) > 1:
+        raise click.UsageError("diff compares one partition: give --partition once.")
+    found = difference_of(opened, partitions[0], first, second, keys, sample)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(found) | {"partition": found.partition.path}, default=str))
+        return
+    click.echo("\n".join(_difference_lines(found)))
+    if found.sample:
+        print_table(_sample_table(found))
+
+
+def _difference_lines(found: "Difference") -> list[str]:
+    head = f"{found.partition}, snapshot {found.first} to {found.second}"
+    if found.is_equal:
+        return [f"{head}: the same {count(found.rows, 'row')}"]
+    figures = [f"{found.inserted:,} inserted", f"{found.deleted:,} deleted"]
+    figures += [] if found.updated is None else [f"{found.updated:,} updated"]
+    lines = [f"{head}: {count(found.rows_before, 'row')} before, {found.rows:,} after: {', '.join(figures)}"]
+    lines += [f"  table     {text}" for text in found.table]
+    columns = [c.name if c.rows is None else f"{c.name} ({count(c.rows, 'row')})" for c in found.columns]
+    return [*lines, f"  columns   {', '.join(columns)}"] if columns else lines
+
+
+def _sample_table(found: "Difference") -> "Table":
+    """The sampled rows; of an update, `before → after` in the columns that differ."""
+    names = list(dict.fromkeys(name for row in found.sample for name in row.values))
+    rows = []
+    for row in found.sample:
+        texts: list[str | None] = [row.kind]
+        for name in names:
+            value = row.values.get(name, "")
+            old = "" if row.before is None or name not in row.before else f"{_null(row.before[name])} → "
+            texts.append(f"{old}{_null(value)}" if old else value)
+        rows.append(texts)
+    return table_of(["", *names], rows)
+
+
+def _null(text: str | None) -> str:
+    return "NULL" if text is None else text

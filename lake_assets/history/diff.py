@@ -1,0 +1,288 @@
+"""What differs between a partition's rows in two snapshots."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lake_assets.duckdb_engine import identifier
+from lake_assets.errors import CatalogError, PartitionError
+from lake_assets.history.snapshots import require_snapshot
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.commit.streaming import spill_outside
+from lake_assets.lake.failures import translated
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
+
+SAMPLE = 10  # rows of each kind
+
+Kind = Literal["insert", "delete", "update"]
+
+# Texts, because a value of any type has one. Cut, so that a long value is not fetched.
+_TEXT = "left({}::VARCHAR, 1000)"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumn:
+    """A column whose values differ; `rows` is the number of rows of equal keys in which they do, None without keys."""
+
+    name: str
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SampledRow:
+    """A row that differs, with its values as texts.
+
+    Attributes:
+        kind: the row is in the second snapshot only, in the first only, or in both with other values.
+        values: by column. Of an update, the keys, and the columns that differ with their values in the second snapshot.
+        before: of an update, the columns that differ with their values in the first snapshot.
+    """
+
+    kind: Kind
+    values: Mapping[str, str | None]
+    before: Mapping[str, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs between two snapshots of a partition.
+
+    Attributes:
+        partition: the partition.
+        first: the earlier snapshot.
+        second: the later one.
+        rows_before: in the first.
+        rows: in the second.
+        inserted: rows of the second that the first does not have; with keys, rows whose key the first does not have.
+        deleted: the reverse.
+        updated: rows of the same key with other values; None without keys.
+        table: differences of the table's columns, for people.
+        columns: those of both whose values differ.
+        sample: some rows of each kind.
+    """
+
+    partition: Partition
+    first: int
+    second: int
+    rows_before: int
+    rows: int
+    inserted: int
+    deleted: int
+    updated: int | None
+    table: Sequence[str]
+    columns: Sequence[ChangedColumn]
+    sample: Sequence[SampledRow]
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both snapshots have the same rows and columns."""
+        return not (self.inserted or self.deleted or self.updated or self.table)
+
+
+def diff(
+    stream: OpenStream,
+    partition: Partition,
+    first: int,
+    second: int | None = None,
+    keys: Sequence[str] = (),
+    sample: int = SAMPLE,
+) -> Difference:
+    """Compare a partition's rows in two snapshots. The order of rows is no difference, and NULL equals NULL.
+
+    Args:
+        stream: of the partition.
+        partition: the partition.
+        first: the earlier snapshot.
+        second: the later one; the newest when None.
+        keys: columns that name a row, to find the rows with other values; without them such a row is one that was
+            deleted and one that was inserted.
+        sample: rows of each kind that are returned, at most.
+
+    Raises:
+        CatalogError: a snapshot is unknown or has expired, or a key is no column or not unique in the partition.
+        PartitionError: neither snapshot has rows of the partition.
+    """
+    with stream.lake.open(read_only=True) as session:
+        second = session.current_snapshot() if second is None else second
+        for number in (first, second):
+            require_snapshot(session, stream, number)
+        with translated(session.config):
+            spill_outside(session)
+        return _Comparison(session, stream, partition, first, second).difference(keys, sample)
+
+
+class _Comparison:
+    def __init__(self, session: LakeSession, stream: OpenStream, partition: Partition, first: int, second: int) -> None:
+        self.session = session
+        self.stream = stream
+        self.partition = partition
+        self.first = first
+        self.second = second
+        before, after = self._types(first), self._types(second)
+        by_name = {name.lower(): name for name in before}
+        of_partition = {column.name.lower() for column in partition.columns}
+        self.common = {  # the name in the second snapshot, and that in the first
+            name: by_name[name.lower()]
+            for name in after
+            if name.lower() in by_name and name.lower() not in of_partition
+        }
+        now = {name.lower() for name in after}
+        self.table = [
+            *(f"column {name} was added" for name in after if name.lower() not in by_name),
+            *(f"column {name} was dropped" for name in before if name.lower() not in now),
+            *(
+                f"column {name} was {before[old]} and became {after[name]}"
+                for name, old in self.common.items()
+                if before[old] != after[name]
+            ),
+        ]
+        condition, parameters = where(partition)
+        olds = ", ".join(f"{identifier(old)} AS {identifier(name)}" for name, old in self.common.items())
+        news = ", ".join(map(identifier, self.common))
+        table = stream.table.sql
+        # A name of the table is quoted, and the rest are bound parameters.
+        self._with = (
+            f"WITH old AS (SELECT {olds} FROM {table} AT (VERSION => ?) WHERE {condition}), "  # noqa: S608
+            f"new AS (SELECT {news} FROM {table} AT (VERSION => ?) WHERE {condition}) "
+        )
+        self._parameters = [first, *parameters, second, *parameters]
+
+    def _types(self, number: int) -> dict[str, str]:
+        query = f"DESCRIBE SELECT * FROM {self.stream.table.sql} AT (VERSION => ?)"  # noqa: S608 - a quoted name
+        return {name: kind for name, kind, *_ in self.session.rows(query, [number])}
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.session.rows(self._with + sql, self._parameters)
+
+    def difference(self, keys: Sequence[str], sample: int) -> Difference:
+        ((rows_before, rows),) = self._rows("SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM new)")
+        if not rows_before and not rows:
+            raise PartitionError(
+                f"partition {self.partition} of {self.stream.table} has no rows in snapshots {self.first} and "
+                f"{self.second}:",
+                f"`lake-assets history {self.stream.name}` lists its snapshots.",
+            )
+        inserted, deleted, updated, columns, sampled = (
+            self._by_keys(self._checked(keys), sample) if keys else self._by_rows(sample, rows_before, rows)
+        )
+        return Difference(
+            self.partition,
+            self.first,
+            self.second,
+            rows_before,
+            rows,
+            inserted,
+            deleted,
+            updated,
+            self.table,
+            columns,
+            sampled,
+        )
+
+    def _by_rows(
+        self, sample: int, rows_before: int, rows: int
+    ) -> tuple[int, int, None, list[ChangedColumn], list[SampledRow]]:
+        ((inserted,),) = self._rows("SELECT count(*) FROM (FROM new EXCEPT ALL FROM old)")
+        # The others are in both.
+        deleted = rows_before - (rows - inserted)
+        columns = []
+        if inserted or deleted:
+            sums = ", ".join(f"sum(hash({identifier(name)})::HUGEINT)" for name in self.common)
+            before, after = (self._rows(f"SELECT {sums} FROM {name}")[0] for name in ("old", "new"))  # noqa: S608
+            differs = [left != right for left, right in zip(before, after, strict=True)]
+            columns = [
+                ChangedColumn(name, None) for name, is_other in zip(self.common, differs, strict=True) if is_other
+            ]
+        texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
+        sampled: list[SampledRow] = []
+        for kind, one, other in (("delete", "old", "new"), ("insert", "new", "old")):
+            found = self._rows(
+                f"SELECT {texts} FROM (FROM {one} EXCEPT ALL FROM {other}) ORDER BY ALL LIMIT {sample:d}"  # noqa: S608
+            )
+            sampled += [SampledRow(_kind(kind), dict(zip(self.common, row, strict=True))) for row in found]
+        return inserted, deleted, None, columns, sampled
+
+    def _checked(self, keys: Sequence[str]) -> list[str]:
+        """The keys as the columns are called.
+
+        Raises:
+            CatalogError: one is no column of both snapshots, or two rows have the same values in all of them.
+        """
+        known = {name.lower(): name for name in self.common}
+        for key in keys:
+            if key.lower() not in known:
+                raise CatalogError(
+                    f"key {key} is no column of {self.stream.table} in both snapshots {self.first} and {self.second}:",
+                    f"name one or more of {', '.join(self.common)}.",
+                )
+        names = [known[key.lower()] for key in dict.fromkeys(keys)]
+        listed = ", ".join(map(identifier, names))
+        for relation, number in (("old", self.first), ("new", self.second)):
+            twice = self._rows(
+                f"SELECT {', '.join(f'{identifier(n)}::VARCHAR' for n in names)} FROM {relation} "  # noqa: S608
+                f"GROUP BY {listed} HAVING count(*) > 1 LIMIT 1"
+            )
+            if twice:
+                values = ", ".join(f"{name} = {value}" for name, value in zip(names, twice[0], strict=True))
+                raise CatalogError(
+                    f"several rows of {self.partition} in snapshot {number} have {values}:",
+                    "name more columns by --key, so that they name one row, or none.",
+                )
+        return names
+
+    def _by_keys(self, keys: Sequence[str], sample: int) -> tuple[int, int, int, list[ChangedColumn], list[SampledRow]]:
+        others = [name for name in self.common if name not in keys]
+        on = " AND ".join(f"o.{identifier(key)} IS NOT DISTINCT FROM n.{identifier(key)}" for key in keys)
+        both = f"old o JOIN new n ON {on}"
+        differs = {name: f"o.{identifier(name)} IS DISTINCT FROM n.{identifier(name)}" for name in others}
+        is_other = " OR ".join(differs.values()) or "FALSE"
+        figures = ", ".join(
+            ["count(*)", f"count(*) FILTER ({is_other})", *(f"count(*) FILTER ({d})" for d in differs.values())]
+        )
+        ((matched, updated, *changed),) = self._rows(f"SELECT {figures} FROM {both}")  # noqa: S608 - quoted names
+        ((rows_before, rows),) = self._rows("SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM new)")
+        columns = [ChangedColumn(name, count) for name, count in zip(others, changed, strict=True) if count]
+        sampled: list[SampledRow] = []
+        texts = ", ".join(_TEXT.format(identifier(name)) for name in self.common)
+        listed = ", ".join(map(identifier, keys))
+        for kind, one, other in (("delete", "old", "new"), ("insert", "new", "old")):
+            found = self._rows(
+                f"SELECT {texts} FROM {one} o WHERE NOT EXISTS "  # noqa: S608 - quoted names
+                f"(SELECT 1 FROM {other} n WHERE {on}) ORDER BY {listed} LIMIT {sample:d}"
+            )
+            sampled += [SampledRow(_kind(kind), dict(zip(self.common, row, strict=True))) for row in found]
+        return (
+            rows - matched,
+            rows_before - matched,
+            updated,
+            columns,
+            sampled + self._updates(keys, differs, both, sample),
+        )
+
+    def _updates(self, keys: Sequence[str], differs: Mapping[str, str], both: str, sample: int) -> list[SampledRow]:
+        if not differs:
+            return []
+        fields = [_TEXT.format(f"n.{identifier(key)}") for key in keys]
+        for name, condition in differs.items():
+            fields += [condition, *(_TEXT.format(f"{side}.{identifier(name)}") for side in "on")]
+        found = self._rows(
+            f"SELECT {', '.join(fields)} FROM {both} WHERE {' OR '.join(differs.values())} "  # noqa: S608 - quoted
+            f"ORDER BY {', '.join(f'n.{identifier(key)}' for key in keys)} LIMIT {sample:d}"
+        )
+        sampled = []
+        for row in found:
+            values = dict(zip(keys, row, strict=False))
+            before: dict[str, str | None] = {}
+            rest = row[len(keys) :]
+            for index, name in enumerate(differs):
+                is_other, old, new = rest[3 * index : 3 * index + 3]
+                if is_other:
+                    before[name], values[name] = old, new
+            sampled.append(SampledRow("update", values, before))
+        return sampled
+
+
+def _kind(text: str) -> Kind:
+    return "delete" if text == "delete" else "insert"

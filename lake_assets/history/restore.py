@@ -1,0 +1,332 @@
+"""The restore of a partition: its rows of an earlier snapshot come back as a new snapshot; and holds of partitions.
+
+The files of the old snapshot are copied to new names by the storage, because a path that is registered twice would be
+deleted while it is live. The catalog's entries of the copies are those of the originals. DuckLake reads and writes the
+rows instead where whole files do not have them: rows that other clients deleted, inlined rows, encrypted lakes, lakes
+that MotherDuck manages.
+"""
+
+import dataclasses
+import datetime as dt
+import posixpath
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
+from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
+from lake_assets.ingest.decide import Decider, Facts
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.lake.catalog.table_files import CatalogFile, named_since
+from lake_assets.lake.commit.replacement import count_partition
+from lake_assets.lake.commit.restoration import Copy, Release, Restoration
+from lake_assets.lake.commit.strategy import commit_release, commit_restoration
+from lake_assets.lake.ledger.last_runs import last_commits
+from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
+from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
+from lake_assets.lake.schema.tables import prepare_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.attempt import discard
+from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
+from lake_assets.storage.copying import copy_object
+from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.server_copy import Original
+from lake_assets.storage.store import LandedObject, Store
+from lake_assets.streams.stream import OpenStream
+
+_COPIES = 8  # at a time: most of the time is network latency
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The result of a restore, or of its dry run.
+
+    Attributes:
+        partition: the partition.
+        snapshot: the snapshot whose rows are restored.
+        rows: its number of rows.
+        rows_before: the number of rows that they replace.
+        files: that are copied; None if DuckLake reads and writes the rows instead.
+        differences: of the table's columns since the snapshot, for people.
+        row: the ledger row; None in a dry run, or if the partition has these rows already.
+        is_unchanged: the partition has these rows already, so nothing was done.
+        is_held: refreshes leave the partition alone from now on.
+        next: what the next refresh of the partition does, in a sentence.
+    """
+
+    partition: Partition
+    snapshot: int
+    rows: int
+    rows_before: int
+    files: int | None
+    differences: Sequence[str]
+    row: LedgerRow | None
+    is_unchanged: bool
+    is_held: bool
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a restore does."""
+
+    state: PastState
+    rows_before: int
+    files: Sequence[CatalogFile] | None  # to copy; None: the rows are copied instead
+    fingerprint: str | None  # of the landed objects that the rows were made of
+    manifest: Manifest
+    is_unchanged: bool
+
+
+def restore(
+    stream: OpenStream,
+    partition: Partition,
+    snapshot: int,
+    *,
+    hold: bool = False,
+    dry_run: bool = False,
+    run_id: str | None = None,
+    requested_by: str | None = None,
+) -> Restored:
+    """Put a partition's rows of an earlier snapshot back, as a new snapshot. Readers see the old rows or the new ones.
+
+    Rows that other clients had deleted in that snapshot stay deleted. The rows get today's columns.
+
+    Args:
+        stream: of the partition.
+        partition: the partition.
+        snapshot: that has the rows.
+        hold: keep refreshes off the partition until `release`; a forced ingest still replaces it.
+        dry_run: check everything, and change nothing.
+        run_id: names the run in ledger and commit message; a new one when None.
+        requested_by: for the ledger.
+
+    Raises:
+        CatalogError: the snapshot is unknown or has expired, today's columns cannot hold its rows, or the catalog
+            refuses; nothing has changed.
+        PartitionError: the partition was not there in that snapshot, or the stream registers files in place.
+        StorageError: a file of the snapshot cannot be copied; nothing has changed.
+    """
+    started = dt.datetime.now(dt.UTC)
+    _refuse_index(stream)
+    with stream.lake.open(read_only=True) as session:
+        plan = _plan(session, stream, partition, snapshot)
+    result = Restored(
+        partition,
+        snapshot,
+        plan.state.rows,
+        plan.rows_before,
+        None if plan.files is None else len(plan.files),
+        plan.state.columns.differences,
+        None,
+        plan.is_unchanged and not hold,
+        hold,
+        _next(stream, partition, plan.fingerprint, is_held=hold),
+    )
+    if dry_run or result.is_unchanged:
+        return result
+    run_id = run_id or str(uuid.uuid4())
+    copies = _copy(stream, plan.files or (), run_id, is_held=hold)
+    row = PartitionRun(stream, partition, run_id, started).row
+    row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
+    row = _filled(row, stream, snapshot, plan, copies)
+    keys = {column.name.lower() for column in partition.columns}
+    restoration = Restoration(
+        stream.table,
+        partition,
+        [],
+        plan.manifest,
+        row,
+        snapshot=snapshot,
+        copies=copies,
+        selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
+    )
+    with stream.lake.open() as session:
+        create_ledger(session)
+        prepare_table(session, stream.table, stream.config.compression)
+        row = commit_restoration(session, restoration, stream.config.target_file_size)
+    if copies and row.files_copied is None:  # DuckLake wrote the rows
+        discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
+    return dataclasses.replace(
+        result, row=row, rows=row.row_count or 0, rows_before=row.rows_before or 0, files=row.files_copied
+    )
+
+
+def release(
+    stream: OpenStream, partition: Partition, *, run_id: str | None = None, requested_by: str | None = None
+) -> LedgerRow:
+    """End the hold of a partition: refreshes read it again. Its rows stay as they are.
+
+    Returns:
+        The ledger row.
+
+    Raises:
+        PartitionError: the partition is not held.
+        CatalogError: the catalog refuses; nothing has changed.
+    """
+    run_id, started = run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC)
+    with stream.lake.open() as session:
+        create_ledger(session)
+
+        def make() -> Release:
+            last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+            if last is None or not last.is_held:
+                raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
+            rows = count_partition(session, stream.table, partition)
+            row = dataclasses.replace(
+                PartitionRun(stream, partition, run_id, started).row,
+                mode=RELEASE,
+                status="committed",
+                source_fingerprint=last.fingerprint,
+                row_count=rows,
+                rows_before=rows,
+                started_at=started,
+                requested_by=requested_by,
+                hold=RELEASED,
+            )
+            return Release(stream.table, partition, row)
+
+        return commit_release(session, make)
+
+
+def _refuse_index(stream: OpenStream) -> None:
+    if stream.config.mode == "index":
+        raise PartitionError(
+            f"stream {stream.name} registers landed files in place, so their rows of then are the landing zone's:",
+            f"land them again, or see `lake-assets index {stream.name} --check`.",
+        )
+
+
+def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapshot: int) -> _Plan:
+    require_snapshot(session, stream, snapshot)
+    state = past_state(session, stream, partition, snapshot)
+    rows = commits(session, stream.table, partition.path, named_since(session, stream.table))
+    commit = commit_of(rows, snapshot)
+    if not state.rows and not state.was_there and commit is None:
+        raise PartitionError(
+            f"partition {partition} of {stream.table} was not there in snapshot {snapshot}:",
+            f"`lake-assets history {stream.name} --partition {','.join(partition.path.split('/'))}` lists its "
+            "snapshots.",
+        )
+    require_columns(stream, partition, state, snapshot)
+    files, is_unchanged = _files(stream, state, snapshot)
+    noted = objects_at(session, stream.name, rows, snapshot)
+    root = f"{stream.source.root}/"
+    manifest = Manifest(
+        tuple(LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted)
+    )
+    named = {named_fingerprint(file.uri) for file in files or ()}
+    fingerprint = named.pop() if len(named) == 1 else None
+    if fingerprint is None and commit is not None:
+        fingerprint = commit.source_fingerprint
+    before = count_partition(session, stream.table, partition)
+    return _Plan(state, before, files, fingerprint, manifest, is_unchanged)
+
+
+def _files(stream: OpenStream, state: PastState, snapshot: int) -> tuple[Sequence[CatalogFile] | None, bool]:
+    """The files to copy, or None if the rows must be copied; and whether the partition has these rows now."""
+    past = state.files
+    if past is None:
+        return None, False
+    files = past.at(snapshot)
+    now = [file for file in past.files if file.end_snapshot is None]
+    deleted = {entry.begin_snapshot for file in files for entry in past.deletes.get(file.file_id, ())}
+    is_unchanged = [f.file_id for f in files] == [f.file_id for f in now] and all(n <= snapshot for n in deleted)
+    if stream.lake_config.inserts_only or not past.is_whole or past.has_deletes(snapshot):
+        return None, is_unchanged
+    root = f"{stream.lake_config.own_storage.root}/"
+    for file in files:
+        if not file.uri.startswith(root):
+            raise CatalogError(
+                f"the file {file.uri} of snapshot {snapshot} is a landed object that was registered in place:",
+                "its present rows may be others; ingest the partition again instead.",
+            )
+    return files, is_unchanged
+
+
+def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_held: bool) -> list[Copy]:
+    """Copies of data files beside the originals, which no reader sees yet.
+
+    The names of a held partition's files say it, so that a run looks its last commit up in the ledger.
+
+    Raises:
+        StorageError: a file is gone or cannot be copied; no copy is left, as far as the store allows.
+    """
+    storage = stream.lake_config.own_storage
+    store = Store(storage)
+
+    def copy(file: CatalogFile) -> Copy:
+        key = file.uri.removeprefix(f"{store.root}/")
+        found = store.find(key)
+        if found is None or found.size != file.size:
+            state = "is gone" if found is None else f"has {found.size:,} bytes, and the catalog says {file.size:,}"
+            raise StorageError(f"the data file {file.uri} of the snapshot {state}:", "choose another snapshot.")
+        # The original's own: compaction, an append or an older version may have given the files different ones.
+        name = new_name(f"{run_id}-", MARK if is_held else named_fingerprint(file.uri))
+        new_key = posixpath.join(posixpath.dirname(key), name)
+        uris.append(store.uri(new_key))
+        copy_object(storage, Original(key, found.etag, found.size), storage, new_key, may_link=True)
+        return Copy(file.file_id, store.uri(new_key), file.size)
+
+    uris: list[str] = []
+    try:
+        with ThreadPoolExecutor(_COPIES) as pool:
+            return list(pool.map(copy, files))
+    except BaseException:
+        discard(storage, uris)
+        raise
+
+
+def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copies: Sequence[Copy]) -> LedgerRow:
+    """The ledger row of a restore, if its files are copied."""
+    return dataclasses.replace(
+        row,
+        source_glob=f"{stream.table} AT (VERSION => {snapshot})",
+        mode=RESTORE,
+        status="committed",
+        row_count=plan.state.rows,
+        source_files=len(plan.manifest.objects),
+        source_bytes=plan.manifest.size,
+        files_written=len(copies),
+        bytes_written=sum(copy.size for copy in copies),
+        files_copied=len(copies),
+        source_fingerprint=plan.fingerprint,
+    )
+
+
+def _next(stream: OpenStream, partition: Partition, fingerprint: str | None, *, is_held: bool) -> str:
+    """What the next refresh does with the restored partition."""
+    text = ",".join(partition.path.split("/"))
+    if is_held:
+        return (
+            "Refreshes leave the partition alone. `lake-assets restore "
+            f"{stream.name} --partition {text} --release` ends that; `ingest --force` replaces it at any time."
+        )
+    try:
+        manifest = stream.manifest(partition)
+        facts = Facts(
+            len(manifest.objects),
+            table_exists=True,
+            is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
+            was_committed=True,
+        )
+        with stream.lake.open_if_exists() as session:
+            decision = Decider(stream).decide(partition, facts, session)
+    except LakeAssetsError as error:
+        return f"What the next refresh does is unknown: {error}"
+    match decision.action:
+        case "skip":
+            return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
+        case "replace":
+            return (
+                "The next refresh replaces it again, because the landing zone has other objects than that snapshot. "
+                "--hold keeps refreshes off."
+            )
+        case "fail":
+            return f"The next refresh fails and leaves it as it is: {decision.why}."
+        case "clear":
+            return f"The next refresh empties it again: {decision.why}. --hold keeps refreshes off."
+        case _:
+            return f"The next refresh leaves it as it is: {decision.why}."

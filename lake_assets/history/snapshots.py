@@ -1,0 +1,138 @@
+"""A snapshot that a user names, and the state of a partition in it."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lake_assets.errors import CatalogError, PartitionError
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.past_columns import PastColumns, past_columns
+from lake_assets.lake.catalog.past_files import PastPartition, past_partition, snapshot_span, snapshots
+from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class PastState:
+    """A partition in a snapshot.
+
+    Attributes:
+        rows: their number.
+        files: all files of the partition in all snapshots; None if the catalog's tables do not say.
+        columns: as of `past_columns`.
+        was_there: a snapshot up to this one had rows of the partition.
+    """
+
+    rows: int
+    files: PastPartition | None
+    columns: PastColumns
+    was_there: bool
+
+
+def require_snapshot(session: LakeSession, stream: OpenStream, number: int) -> None:
+    """Refuse a snapshot that does not exist, or in which the stream's table did not exist.
+
+    Raises:
+        CatalogError: it is unknown, has expired, or is older than the table; or the lake has no such table.
+    """
+    if not session.exists(stream.table):
+        raise CatalogError(f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first.")
+    oldest, newest, exists = _span(session, number)
+    listed = f"`lake-assets history {stream.name}` lists the snapshots that can be read."
+    if number > newest:
+        raise CatalogError(f"there is no snapshot {number}: the newest is {newest}:", listed)
+    if not exists:
+        kept = f"the oldest is {oldest}" if number < oldest else "maintenance has removed it"
+        raise CatalogError(f"snapshot {number} has expired; {kept}:", listed)
+    if number < (since := named_since(session, stream.table)):
+        raise CatalogError(
+            f"table {stream.table} did not exist in snapshot {number}; snapshot {since} created it:", listed
+        )
+
+
+def _span(session: LakeSession, number: int) -> tuple[int, int, bool]:
+    """The oldest and the newest snapshot, and whether this one exists."""
+    with suppress(NotDirectError), catalog_reading(session) as database:
+        return *snapshot_span(database), number in snapshots(database, [number])
+    ((oldest, newest, found),) = session.rows(
+        "SELECT min(snapshot_id), max(snapshot_id), count(*) FILTER (snapshot_id = ?) FROM ducklake_snapshots(?)",
+        [number, session.alias],
+    )
+    return oldest, newest, bool(found)
+
+
+def past_state(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> PastState:
+    """The partition in a snapshot that exists.
+
+    Raises:
+        CatalogError: the catalog cannot be read.
+    """
+    try:
+        with catalog_reading(session) as database:
+            table_id, *_ = read_folder(database, stream.table)
+            columns = past_columns(database, table_id, number)
+            files = past_partition(session, database, stream.table, partition)
+    except NotDirectError:
+        files = None
+        columns = _columns_by_name(session, stream, number)
+    if files is None:
+        rows = rows_at(session, stream, partition, number)
+        return PastState(rows, None, columns, was_there=rows > 0)
+    was_there = any(file.begin_snapshot <= number for file in files.files)
+    return PastState(files.rows(number), files, columns, was_there)
+
+
+def rows_at(session: LakeSession, stream: OpenStream, partition: Partition, number: int) -> int:
+    """The number of rows of a partition in a snapshot, by a query."""
+    condition, parameters = where(partition)
+    ((rows,),) = session.rows(
+        f"SELECT count(*) FROM {stream.table.sql} AT (VERSION => ?) WHERE {condition}",  # noqa: S608 - quoted names
+        [number, *parameters],
+    )
+    return int(rows)
+
+
+def _columns_by_name(session: LakeSession, stream: OpenStream, number: int) -> PastColumns:
+    """As `past_columns`, for a lake whose catalog shows no ids of columns: a column is known by its name."""
+    now = _types(session, f"SELECT * FROM {stream.table.sql} LIMIT 0", [])  # noqa: S608 - a quoted name
+    then = _types(session, f"SELECT * FROM {stream.table.sql} AT (VERSION => ?) LIMIT 0", [number])  # noqa: S608
+    by_name = {name.lower(): name for name in then}
+    differences = [f"column {name} was added since" for name in now if name.lower() not in by_name]
+    differences += [f"column {name} was dropped since" for name in then if name.lower() not in set(map(str.lower, now))]
+    names = {name: by_name[name.lower()] for name in now if name.lower() in by_name}
+    differences += [
+        f"column {name} was {then[before]} and is {now[name]} now"
+        for name, before in names.items()
+        if then[before] != now[name]
+    ]
+    return PastColumns(names, differences, ())
+
+
+def _types(session: LakeSession, query: str, parameters: Sequence[object]) -> dict[str, str]:
+    return {name: kind for name, kind, *_ in session.rows(f"DESCRIBE {query}", parameters)}
+
+
+def require_columns(stream: OpenStream, partition: Partition, state: PastState, number: int) -> None:
+    """Refuse a snapshot whose rows today's columns cannot hold.
+
+    Raises:
+        CatalogError: a column was dropped and added again, so that its values then are those of another column.
+        PartitionError: the table was partitioned by other columns.
+    """
+    if state.columns.others:
+        raise CatalogError(
+            f"column {state.columns.others[0]} of {stream.table} was dropped and added again after snapshot {number}, "
+            "so today's column does not have the values of then:",
+            f"read them by a query of {stream.table} AT (VERSION => {number}).",
+        )
+    names = {now.lower(): then.lower() for now, then in state.columns.names.items()}
+    for column in partition.columns:
+        if names.get(column.name.lower()) != column.name.lower():
+            raise PartitionError(
+                f"table {stream.table} had no partition column {column.name} in snapshot {number}:",
+                "choose a later snapshot.",
+            )

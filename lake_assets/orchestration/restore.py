@@ -1,0 +1,131 @@
+"""A Dagster job for each stream, `restore_<stream>`: the history of a partition, and the restore of a snapshot."""
+
+import dagster as dg
+from pydantic import Field
+
+from lake_assets.errors import LakeAssetsError
+from lake_assets.history.read import described, history
+from lake_assets.history.restore import Restored, release, restore
+from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.dagster_private import requester
+from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
+from lake_assets.orchestration.partitions import partition_key, partition_of
+from lake_assets.streams.stream import OpenStream
+
+_NEWEST = 20  # snapshots in the metadata
+_COLUMNS = ("snapshot", "time (UTC)", "partition", "what", "before", "rows", "who", "run", "restore")
+_NUMBERS = ("snapshot", "before", "rows", "restore")
+
+
+class RestoreConfig(dg.Config):
+    """The options of a run in the launchpad."""
+
+    partition: str = Field(description="The partition, such as region=NW,date=2026-02-11, or its key in Dagster.")
+    snapshot: int | None = Field(
+        None, description="The snapshot whose rows come back. Without it the run shows the partition's history."
+    )
+    hold: bool = Field(False, description="Keep refreshes off the partition until it is released.")
+    release: bool = Field(False, description="End a hold; the rows stay.")
+    dry_run: bool = Field(False, description="Show what would be done, and change nothing.")
+
+
+def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
+    """The job of one stream. A restored partition has a materialization with its rows; the history is metadata.
+
+    Args:
+        stream: of the partitions.
+        asset: key of the stream's table.
+    """
+
+    @dg.op(
+        name=f"restore_partition_of_{stream.name}",
+        description=f"Shows the history of a partition of {stream.name}, and restores its rows of a snapshot.",
+    )
+    def run_restore(context: dg.OpExecutionContext, config: RestoreConfig) -> None:
+        try:
+            partition = _partition(stream, config.partition)
+            restored = _run(stream, partition, config, context)
+            metadata: Metadata = {"history": dg.MetadataValue.md(history_markdown(stream, partition))}
+        except LakeAssetsError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        if restored is not None:
+            metadata |= _metadata(restored)
+            context.log.info(f"{partition}: {restored.rows:,} rows of snapshot {restored.snapshot}. {restored.next}")
+            if restored.row is not None:
+                key = partition_key(partition)
+                context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
+        context.add_output_metadata(metadata)
+
+    @dg.job(
+        name=f"restore_{stream.name}",
+        description=f"History of a partition of {stream.name}, and restore of its rows of an earlier snapshot.",
+    )
+    def job() -> None:
+        run_restore()
+
+    return job
+
+
+def _partition(stream: OpenStream, text: str) -> Partition:
+    """The partition of a text of the command line, or of a key.
+
+    Raises:
+        PartitionError: it names no partition of the stream.
+    """
+    if "=" in text:
+        return stream.config.partition(text)
+    return partition_of(stream.config.columns, text)
+
+
+def _run(
+    stream: OpenStream, partition: Partition, config: RestoreConfig, context: dg.OpExecutionContext
+) -> Restored | None:
+    """Do what the launchpad says; returns the result of a restore.
+
+    Raises:
+        LakeAssetsError: nothing was changed.
+    """
+    run_id, requested_by = context.run_id, requester(context.run.tags)
+    if config.release:
+        if config.snapshot is not None or config.hold:
+            raise LakeAssetsError("release ends a hold:", "launch it without snapshot and hold.")
+        release(stream, partition, run_id=run_id, requested_by=requested_by)
+        return None
+    if config.snapshot is None:
+        return None
+    return restore(
+        stream,
+        partition,
+        config.snapshot,
+        hold=config.hold,
+        dry_run=config.dry_run,
+        run_id=run_id,
+        requested_by=requested_by,
+    )
+
+
+def history_markdown(stream: OpenStream, partition: Partition) -> str:
+    """The newest snapshots of a partition, as a table of Markdown.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    rows = [[markdown(text) for text in described(entry)] for entry in history(stream, partition, _NEWEST)]
+    return markdown_table(_COLUMNS, rows, _NUMBERS)
+
+
+def _metadata(restored: Restored) -> Metadata:
+    status = "dry run" if restored.row is None and not restored.is_unchanged else "restored"
+    metadata: Metadata = {
+        "status": dg.MetadataValue.text("unchanged" if restored.is_unchanged else status),
+        "rows": dg.MetadataValue.int(restored.rows),
+        "rows_before": dg.MetadataValue.int(restored.rows_before),
+        "restored_snapshot": dg.MetadataValue.int(restored.snapshot),
+        "held": dg.MetadataValue.bool(restored.is_held),
+        "next_refresh": dg.MetadataValue.text(restored.next),
+    }
+    if restored.row is not None and restored.row.snapshot_id is not None:
+        metadata["snapshot"] = dg.MetadataValue.int(restored.row.snapshot_id)
+    if restored.differences:
+        metadata["columns"] = dg.MetadataValue.text("; ".join(restored.differences))
+    return metadata

@@ -1,0 +1,140 @@
+"""A hold keeps refreshes off a partition until it is released."""
+
+import pytest
+
+from lake_assets.errors import PartitionError
+from lake_assets.history.restore import release, restore
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
+from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import LakeSession
+from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.history.test_restore import back, ingested
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+@pytest.fixture(params=["plain", "encrypted"])
+def held(local_world: World, request: pytest.FixtureRequest) -> World:
+    """A world whose partition NW was restored and held, and has other objects than its rows."""
+    if request.param == "encrypted":
+        local_world.lake_options = {"attach_options": {"encrypted": True}}
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    assert "--release" in back(local_world, first, hold=True).next
+    return local_world
+
+
+def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held: World) -> None:
+    held.land(SW, sales(7))
+    outcomes = {
+        str(outcome.partition): outcome.result
+        for outcome in ingest_all(held.stream, [held.partition(NW), held.partition(SW)], held.sessions)
+    }
+
+    result = outcomes[held.partition(NW).path]
+    assert result is not None
+    assert result.row.status == "skipped"
+    assert result.row.hold == "held"
+    assert "lake-assets restore sales --partition region=NW,date=2026-02-11 --release" in result.note
+    assert held.totals(NW) == [1, 2]
+    assert held.totals(SW) == [7]
+    assert "it is held until" in plan(held.stream, held.partition(NW)).action
+
+
+def test_the_next_refresh_reads_a_released_partition(held: World) -> None:
+    row = release(held.stream, held.partition(NW), requested_by="ann")
+
+    assert (row.mode, row.hold, row.row_count, row.requested_by) == ("release", "released", 2, "ann")
+    assert held.totals(NW) == [1, 2]
+    assert held.ingest(NW).row.status == "committed"
+    assert held.totals(NW) == [3]
+    with pytest.raises(PartitionError, match="is not held"):
+        release(held.stream, held.partition(NW))
+
+
+def test_a_forced_ingest_replaces_the_rows_and_the_hold_remains(held: World) -> None:
+    row = held.ingest(NW, force=True).row
+
+    assert (row.status, row.hold) == ("committed", "held")
+    assert held.totals(NW) == [3]
+    held.land(NW, sales(4))
+    assert held.ingest(NW).row.status == "skipped"
+    assert held.totals(NW) == [3]
+    release(held.stream, held.partition(NW))
+    held.ingest(NW)
+    assert held.totals(NW) == [4]
+
+
+def test_a_partition_that_is_unchanged_after_its_release_is_skipped(held: World) -> None:
+    held.ingest(NW, force=True)
+    release(held.stream, held.partition(NW))
+
+    assert (held.ingest(NW).row.status, held.ledger(NW)[0].hold) == ("skipped", None)
+
+
+def test_the_present_rows_can_be_held(local_world: World) -> None:
+    second = ingested(local_world, 2)
+
+    restored = back(local_world, second, hold=True)
+    local_world.land(NW, sales(3))
+
+    assert not restored.is_unchanged
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert local_world.totals(NW) == [2]
+
+
+def test_a_partition_that_was_emptied_can_be_held(local_world: World) -> None:
+    local_world.options = {"on_empty": "clear"}
+    ingested(local_world, 1)
+    local_world.unland(NW)
+    empty = local_world.ingest(NW).row.snapshot_id
+    ingested(local_world, 3)
+    back(local_world, empty, hold=True)
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    assert local_world.totals(NW) == []
+
+
+def test_a_restore_without_hold_ends_one(held: World) -> None:
+    first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
+    restore(held.stream, held.partition(NW), first)
+
+    assert held.ingest(NW).row.status == "committed"
+
+
+def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
+    held: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = min(row.snapshot_id for row in held.ledger(NW) if row.snapshot_id)
+    release(held.stream, held.partition(NW))
+    tries: list[Replacement] = []
+
+    def after_a_restore(session: LakeSession, replacement: Replacement) -> LedgerRow:
+        if not tries:
+            tries.append(replacement)
+            other = World(held.catalog, held.storage, held.source, held.sessions, {}, held.lake_options)
+            restore(other.stream, other.partition(NW), first, hold=True)
+        return commit(session, replacement)
+
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
+    result = held.ingest(NW)
+
+    assert tries
+    assert result.row.status == "skipped"
+    assert result.row.hold == "held"
+    assert held.totals(NW) == [1, 2]
+
+
+def test_a_held_partition_is_not_compacted(local_world: World) -> None:
+    ingested(local_world, 1)
+    for number in range(3):
+        with local_world.stream.lake.open() as lake:
+            lake.rows(f"INSERT INTO {local_world.stream.table.sql} VALUES ({number}, 1, 'NW', '2026-02-11')")
+            snapshot = lake.current_snapshot()
+    back(local_world, snapshot, hold=True)
+
+    assert compact(local_world.stream, 2, local_world.sessions) == []
+    release(local_world.stream, local_world.partition(NW))
+    assert [result.files_before for result in compact(local_world.stream, 2, local_world.sessions)] == [4]

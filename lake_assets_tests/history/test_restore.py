@@ -1,0 +1,240 @@
+"""A partition's rows of an earlier snapshot come back as a new one."""
+
+import datetime as dt
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.errors import CatalogError, PartitionError, StorageError
+from lake_assets.history.restore import Restored, restore
+from lake_assets.ingest.dry_run import plan
+from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.maintenance.run import maintain
+from lake_assets.storage.store import Store
+from lake_assets_tests.world import NW, SW, World, sales
+
+
+def back(world: World, snapshot: int | None, text: str = NW, *, hold: bool = False, dry_run: bool = False) -> Restored:
+    assert snapshot is not None
+    return restore(world.stream, world.partition(text), snapshot, hold=hold, dry_run=dry_run)
+
+
+def ingested(world: World, *totals: float, text: str = NW) -> int:
+    """Land the partition again with these totals and ingest it; returns the snapshot."""
+    world.land(text, sales(*totals))
+    snapshot = world.ingest(text).row.snapshot_id
+    assert snapshot is not None
+    return snapshot
+
+
+def test_the_rows_of_a_snapshot_come_back_as_a_new_one(world: World) -> None:
+    first = ingested(world, 1, 2, 3)
+    ingested(world, 7, text=SW)
+    second = ingested(world, 4, 5)
+    files = world.data_files()
+
+    restored = back(world, first)
+
+    assert world.totals(NW) == [1, 2, 3]
+    assert world.totals(SW) == [7]
+    assert world.query(f"SELECT total FROM lake.sales AT (VERSION => {second}) WHERE region = 'NW' ORDER BY 1") == [
+        (4.0,),
+        (5.0,),
+    ]
+    row = world.ledger(NW)[0]
+    assert (row.mode, row.status, row.row_count, row.rows_before, row.files_copied) == ("restore", "committed", 3, 2, 1)
+    assert row == restored.row
+    assert row.snapshot_id == second + 1
+    assert len(world.data_files() - files) == 1
+    assert "has other objects than that snapshot" in restored.next
+
+
+def test_a_path_is_never_registered_twice_and_expiry_keeps_the_restored_rows(world: World) -> None:
+    first = ingested(world, 1, 2)
+    ingested(world, 3)
+    back(world, first)
+
+    with world.stream.lake.open() as lake:
+        paths = lake.rows(f"SELECT path FROM {lake.metadata}.ducklake_data_file")
+    assert len(paths) == len(set(paths))
+    world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "orphans_older_than": 0.5}}
+    for days in (1, 2):
+        maintain(world.config, "test", world.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days))
+    assert len(world.data_files()) == 1
+    assert world.totals(NW) == [1, 2]
+
+
+def test_the_same_objects_again_are_unchanged_and_other_ones_replace_the_restored_rows(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    before = local_world.ledger(NW)[0].source_fingerprint
+    second = ingested(local_world, 3)
+    back(local_world, first)
+
+    assert local_world.ledger(NW)[0].source_fingerprint == before
+    assert plan(local_world.stream, local_world.partition(NW)).decision.action == "replace"
+    assert back(local_world, second).next.startswith("The next refresh leaves it as it is")
+    assert local_world.ingest(NW).row.status == "skipped"
+    back(local_world, first)
+    local_world.ingest(NW)
+    assert local_world.totals(NW) == [3]
+
+
+def test_rows_that_others_deleted_in_that_snapshot_stay_deleted(world: World) -> None:
+    ingested(world, 1, 2, 3)
+    with world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {world.stream.table.sql} WHERE total = 2")
+        deleted = lake.current_snapshot()
+    ingested(world, 9)
+
+    restored = back(world, deleted)
+
+    assert world.totals(NW) == [1, 3]
+    assert restored.files is None
+    assert world.ledger(NW)[0].row_count == 2
+    assert world.ledger(NW)[0].files_written == 1
+
+
+def test_rows_that_others_deleted_since_come_back(local_world: World) -> None:
+    first = ingested(local_world, 1, 2, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {local_world.stream.table.sql} WHERE total = 2")
+
+    back(local_world, first)
+
+    assert local_world.totals(NW) == [1, 2, 3]
+    assert local_world.ledger(NW)[0].rows_before == 2
+
+
+def test_an_encrypted_lake_takes_the_rows_by_insert(encrypted: World) -> None:
+    first = ingested(encrypted, 1, 2)
+    ingested(encrypted, 3)
+
+    restored = back(encrypted, first)
+
+    assert encrypted.totals(NW) == [1, 2]
+    assert restored.files is None
+    assert encrypted.ledger(NW)[0].mode == "restore"
+
+
+def test_the_manifest_has_the_objects_of_the_restored_rows(local_world: World) -> None:
+    first = ingested(local_world, 1)
+    with local_world.stream.lake.open() as lake:
+        table = manifest_table(lake.config).sql
+        before = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table}")
+    ingested(local_world, 2, 3)
+    back(local_world, first)
+
+    run_id = local_world.ledger(NW)[0].run_id
+    with local_world.stream.lake.open() as lake:
+        restored = lake.rows(f"SELECT uri, etag, size, last_modified FROM {table} WHERE run_id = ?", [run_id])
+    assert restored == before
+
+
+def test_a_partition_that_was_emptied_is_empty_again(local_world: World) -> None:
+    local_world.options = {"on_empty": "clear"}
+    ingested(local_world, 1, 2)
+    local_world.unland(NW)
+    empty = local_world.ingest(NW).row.snapshot_id
+    ingested(local_world, 3)
+
+    assert back(local_world, empty).rows == 0
+    assert local_world.totals(NW) == []
+
+
+def test_the_present_rows_are_not_restored_again(local_world: World) -> None:
+    ingested(local_world, 1)
+    second = ingested(local_world, 2)
+    rows = local_world.ledger()
+
+    assert back(local_world, second).is_unchanged
+    assert local_world.ledger() == rows
+
+
+def test_a_dry_run_changes_nothing(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    files, rows = local_world.data_files(), local_world.ledger()
+
+    result = back(local_world, first, dry_run=True)
+
+    assert (result.rows, result.rows_before, result.files, result.row) == (2, 1, 1, None)
+    assert (local_world.data_files(), local_world.ledger()) == (files, rows)
+
+
+def test_snapshots_that_cannot_be_restored(local_world: World) -> None:
+    first = ingested(local_world, 1)
+    ingested(local_world, 2, text=SW)
+    with pytest.raises(PartitionError, match=f"was not there in snapshot {first}: `lake-assets history sales"):
+        back(local_world, first, SW)
+    with pytest.raises(CatalogError, match="there is no snapshot 999: the newest is"):
+        back(local_world, 999)
+    with pytest.raises(CatalogError, match=r"did not exist in snapshot 0; snapshot \d+ created it"):
+        back(local_world, 0)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', versions => [?])", [first])
+    with pytest.raises(CatalogError, match=f"snapshot {first} has expired"):
+        back(local_world, first)
+
+
+def test_a_file_of_the_snapshot_that_is_gone_is_named_and_no_copy_is_left(local_world: World) -> None:
+    first = ingested(local_world, 1)
+    (lost,) = local_world.data_files()
+    ingested(local_world, 2)
+    Store(local_world.config.lakes["test"].own_storage).delete((lost,))
+    files = local_world.data_files()
+
+    with pytest.raises(StorageError, match=rf"the data file .*{lost} of the snapshot is gone"):
+        back(local_world, first)
+    assert local_world.data_files() == files
+    assert local_world.totals(NW) == [2]
+
+
+def test_rows_of_then_get_the_columns_of_today(local_world: World) -> None:
+    local_world.options = {"schema_policy": "evolve"}
+    first = ingested(local_world, 1, 2)
+    local_world.land(NW, sales(5).append_column("note", pa.array(["new"])))
+    local_world.ingest(NW)
+
+    restored = back(local_world, first)
+
+    assert local_world.query("SELECT total, note FROM lake.sales ORDER BY total") == [(1.0, None), (2.0, None)]
+    assert list(restored.differences) == ["column note was added since"]
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE note IS NULL") == [(2,)]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_refused(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} DROP COLUMN total")
+        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} ADD COLUMN total DOUBLE")
+
+    with pytest.raises(CatalogError, match=r"column total of main\.sales was dropped and added again after"):
+        back(local_world, first)
+
+
+def test_a_renamed_column_keeps_its_values(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"ALTER TABLE {local_world.stream.table.sql} RENAME COLUMN total TO amount")
+
+    restored = back(local_world, first)
+
+    assert local_world.query("SELECT amount FROM lake.sales ORDER BY 1") == [(1.0,), (2.0,)]
+    assert list(restored.differences) == ["column total is amount now"]
+
+
+def test_a_stream_that_registers_in_place_is_refused(local_world: World) -> None:
+    first = ingested(local_world, 1)
+    local_world.options = {"mode": "index"}
+    with pytest.raises(PartitionError, match="registers landed files in place"):
+        back(local_world, first)
+
+
+def test_conditions_find_the_restored_rows(local_world: World) -> None:
+    first = ingested(local_world, 1, 2, 100)
+    ingested(local_world, 3)
+    back(local_world, first)
+
+    assert local_world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
+    assert local_world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]

@@ -1,0 +1,79 @@
+"""The job `restore_<stream>` in Dagster."""
+
+from typing import Any
+
+import dagster as dg
+from dagster._core.storage.tags import (
+    AUTOMATION_CONDITION_TAG,
+    BACKFILL_ID_TAG,
+    SCHEDULE_NAME_TAG,
+    SENSOR_NAME_TAG,
+)
+
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.dagster_private import requester
+from lake_assets_tests.history.test_restore import ingested
+from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.world import NW, World
+
+
+def run(world: World, **config: Any) -> dg.ExecuteInProcessResult:
+    job = build_definitions(world.config).resolve_job_def("restore_sales")
+    options = {"ops": {"restore_partition_of_sales": {"config": {"partition": NW} | config}}}
+    return job.execute_in_process(options, raise_on_error=False)
+
+
+def output(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
+    (event,) = [event for event in result.all_events if event.is_successful_output]
+    return {name: value.value for name, value in event.step_output_data.metadata.items()}
+
+
+def test_a_run_without_a_snapshot_shows_the_history(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+
+    shown = output(run(local_world))
+    assert f"| {first} |" in shown["history"]
+    assert set(shown) == {"history"}
+
+
+def test_a_restored_partition_is_materialized_with_its_history(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+
+    result = run(local_world, partition="2026-02-11|NW", snapshot=first, hold=True)
+
+    assert local_world.totals(NW) == [1, 2]
+    (event,) = result.get_asset_materialization_events()
+    assert event.asset_key == dg.AssetKey("sales")
+    assert event.partition == "2026-02-11|NW"
+    metadata: dict[str, Any] = {name: value.value for name, value in event.materialization.metadata.items()}
+    assert (metadata["rows"], metadata["rows_before"], metadata["restored_snapshot"]) == (2, 1, first)
+    assert "restore, held" in metadata["history"]
+    assert "Refreshes leave the partition alone" in metadata["next_refresh"]
+    row = local_world.ledger(NW)[0]
+    assert (row.run_id, row.requested_by) == (result.run_id, "Dagster")
+
+
+def test_what_launched_a_run_is_known_by_its_tags() -> None:
+    assert requester({SCHEDULE_NAME_TAG: "refresh_sales_schedule"}) == "schedule refresh_sales_schedule"
+    assert requester({SENSOR_NAME_TAG: "sales_sensor", "x": "y"}) == "sensor sales_sensor"
+    assert requester({AUTOMATION_CONDITION_TAG: "true", SENSOR_NAME_TAG: "default"}) == "automation"
+    assert requester({BACKFILL_ID_TAG: "qhvnbuio"}) == "backfill qhvnbuio"
+    assert requester({}) == "Dagster"
+
+
+def test_a_hold_is_released(local_world: World) -> None:
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    run(local_world, snapshot=first, hold=True)
+
+    assert run(local_world, release=True).success
+    assert local_world.ledger(NW)[0].hold == "released"
+
+
+def test_an_error_is_one_sentence(local_world: World) -> None:
+    ingested(local_world, 1)
+
+    assert "there is no snapshot 999" in failure_of(run(local_world, snapshot=999))
+    assert "is not held" in failure_of(run(local_world, release=True))
+    assert "partition" in failure_of(run(local_world, partition="nope"))
