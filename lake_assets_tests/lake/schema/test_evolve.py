@@ -131,10 +131,13 @@ def test_concurrent_runs_make_each_change_once(
     opened: Callable[[], DuckLake],
 ) -> None:
     with opened().open(create=True) as lake:
-        create_table(lake, TABLE, SCHEMA, REGION)
+        create_table(lake, TABLE, SCHEMA.append(pa.field("p", pa.list_(POINT))), REGION)
 
     def change(number: int) -> list[str]:
-        result = pa.schema([("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
+        point = pa.struct([("x", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_())])
+        result = pa.schema(
+            [("id", pa.int64()), ("common", pa.string()), (f"own_{number}", pa.bool_()), ("p", pa.list_(point))]
+        )
         with opened().open() as lake:
             return [str(c) for c in evolve_table(lake, TABLE, [("x", result)], REGION, f"run {number}")]
 
@@ -143,9 +146,12 @@ def test_concurrent_runs_make_each_change_once(
 
     assert sorted(made) == sorted(
         ["widened column id from INTEGER to BIGINT", "added column common VARCHAR"]
-        + [f"added column own_{number} BOOLEAN" for number in range(4)]
+        + ["widened field p.element.x from INTEGER to BIGINT", "added field p.element.common VARCHAR"]
+        + [f"added {name}own_{number} BOOLEAN" for number in range(4) for name in ("column ", "field p.element.")]
     )
     with opened().open() as lake:
         schema = data_schema(lake, TABLE, REGION)
         assert schema.field("id").type == pa.int64()
-        assert set(schema.names) == {"id", "total", "text", "common", *(f"own_{number}" for number in range(4))}
+        own = {f"own_{number}" for number in range(4)}
+        assert set(schema.names) == {"id", "total", "text", "p", "common", *own}
+        assert {field.name for field in schema.field("p").type.value_type} == {"x", "tags", "common", *own}
