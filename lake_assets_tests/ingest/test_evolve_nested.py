@@ -1,13 +1,18 @@
 """A table whose nested columns evolve: structs gain fields, and parts become wider, at any depth."""
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lake_assets import read_changes
 from lake_assets.checks.run import run_check, scope_of_run
 from lake_assets.errors import SchemaError
+from lake_assets.history.diff import diff
+from lake_assets.history.restore import restore
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.world import NW, SW, World
@@ -277,3 +282,50 @@ def test_the_check_of_the_columns_names_a_nested_change(evolving: World) -> None
     found = run_check(evolving.stream, "schema", scope_of_run(evolving.stream, result.row.run_id))
 
     assert "p was STRUCT(x BIGINT) and is STRUCT(x BIGINT, y BIGINT)" in found.description
+
+
+@pytest.mark.parametrize("strategy", ["direct", "extension", "insert"])
+def test_history_follows_nested_columns(
+    evolving: World, tmp_path: Path, strategy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes, exported deltas, a difference and a restored partition, across a change of the columns."""
+    if strategy == "extension":
+        monkeypatch.setattr("lake_assets.lake.commit.strategy.STRATEGIES", (replace_by_extension,))
+    if strategy == "insert":
+        evolving.lake_options = {"attach_options": {"encrypted": True}}
+    else:
+        evolving.options |= {"deltas": {"to": str(tmp_path / "deltas")}}
+    evolving.land(NW, SMALL)
+    first = evolving.ingest(NW).row.snapshot_id
+    before = [seen(row) for row in SMALL_ROWS]
+    evolving.land(NW, pa.Table.from_pylist(LARGE_ROWS, NEW))
+    second = evolving.ingest(NW).row.snapshot_id
+    assert first is not None
+    assert second is not None
+    assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
+
+    with read_changes(evolving.stream, 0) as reader:
+        changes = reader.read_all().to_pylist()
+    found = sorted((row["_snapshot"], row["_change"], row["id"]) for row in changes)
+    assert found == [
+        *[(first, "insert", number) for number in (1, 2, 3)],
+        *[(second, "delete", number) for number in (1, 2, 3)],
+        *[(second, "insert", number) for number in (4, 5)],
+    ]
+    assert {row["id"]: row["p"] for row in changes} == {row["id"]: read(row["p"]) for row in (*SMALL_ROWS, *LARGE_ROWS)}
+    if strategy != "insert":
+        uris = evolving.query("SELECT uri FROM lake.ingest_deltas WHERE snapshot_id = ?", second)
+        exported = [row for (uri,) in uris for row in pq.read_table(uri).to_pylist()]
+        assert {row["id"]: row["p"] for row in exported if row["_change"] == "delete"} == {
+            row["id"]: read(row["p"]) for row in SMALL_ROWS
+        }
+
+    difference = diff(evolving.stream, evolving.partition(NW), first, second, ["id"])
+    assert (difference.inserted, difference.deleted) == (2, 3)
+
+    restored = restore(evolving.stream, evolving.partition(NW), first)
+    assert rows(evolving) == before
+    assert restored.row is not None
+    assert restored.row.row_count == 3
+    evolving.ingest(NW, force=True)
+    assert rows(evolving) == [seen(row) for row in LARGE_ROWS]
