@@ -10,6 +10,7 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.scoped_files import ScopedFiles, scoped_files
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import StreamState, by_partition, state_by
@@ -119,6 +120,17 @@ class Facts:
         if self._session is None:
             return {}
         return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried))
+
+    @cached_property
+    def left_out(self) -> dict[Partition, dict[str, str]]:
+        """Why the last commits of the scope's partitions left objects out, by their URIs."""
+        if self._session is None or self.stream.config.on_bad_object == "fail":
+            return {}
+        tried = self.scope.tried
+        paths = None if tried is None else [partition.path for partition in tried]
+        found = quarantined_objects(self._session, self.stream.name, self.stream.table, paths)
+        partitions = {self.stream.config.partition_at(path): reasons for path, reasons in found.items()}
+        return {partition: reasons for partition, reasons in partitions.items() if partition is not None}
 
     @contextmanager
     def catalog(self) -> Iterator[CatalogDatabase]:

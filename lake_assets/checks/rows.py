@@ -3,7 +3,7 @@
 Every check raises LakeAssetsError if the landing zone or the lake cannot be read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
@@ -34,14 +34,17 @@ def row_counts(facts: Facts) -> Examined:
     """
     known = _committed(facts)
     counted = _count(facts, list(known))
-    runs = facts.runs
+    runs, left_out = facts.runs, facts.left_out
 
     @cache
     def counts() -> dict[Partition, _Counts]:
         if not _is_by_ledger(facts.stream):
             _ = facts.landed.all(runs) if facts.scope.tried is None else facts.landed.of(known)
         with ThreadPoolExecutor(READERS) as pool:
-            expected = pool.map(lambda item: _expected(facts.stream, facts.landed, *item), known.items())
+            expected = pool.map(
+                lambda item: _expected(facts.stream, facts.landed, *item, left_out=left_out.get(item[0], {})),
+                known.items(),
+            )
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
 
     return Examined(
@@ -99,7 +102,9 @@ def _is_by_ledger(stream: OpenStream) -> bool:
     return stream.config.transform is not None or stream.config.selects_rows
 
 
-def _expected(stream: OpenStream, landed: Landed, partition: Partition, last: LastRuns) -> int | None:
+def _expected(
+    stream: OpenStream, landed: Landed, partition: Partition, last: LastRuns, *, left_out: Collection[str]
+) -> int | None:
     if _is_by_ledger(stream):
         return last.rows
     (manifest,) = landed.of([partition]).values()
@@ -109,7 +114,7 @@ def _expected(stream: OpenStream, landed: Landed, partition: Partition, last: La
         return None
     store = ArrowStore(stream.config.source)
     try:
-        rows = sum(count_rows(store, obj.key) for obj in manifest.objects)
+        rows = sum(count_rows(store, obj.key) for obj in manifest.objects if obj.uri not in left_out)
     except SourceError:
         # It was read by the ingest, so it was changed or damaged since.
         if stream.fingerprint(stream.manifest(partition)) != last.fingerprint:

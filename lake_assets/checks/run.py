@@ -9,6 +9,7 @@ from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.landing import indexed_objects, landing_zone
+from lake_assets.checks.quarantine import quarantine
 from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
@@ -27,14 +28,15 @@ _BUILT_IN: Mapping[str, Check] = {
     "ledger": ledger,
     "data_files": data_files,
     "indexed_objects": indexed_objects,
+    "quarantine": quarantine,
 }
 
-_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects"})
+_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects", "quarantine"})
 
 # After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
 _KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
 
-_WARNINGS = frozenset({"landing_zone", "schema"})
+_WARNINGS = frozenset({"landing_zone", "schema", "quarantine"})
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
@@ -45,6 +47,8 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
         left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
     if stream.config.mode != "index":
         left_out.add("indexed_objects")
+    if stream.config.on_bad_object == "fail":
+        left_out.add("quarantine")
     checks = {name: check for name, check in _BUILT_IN.items() if name not in left_out}
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
@@ -58,6 +62,7 @@ _SCOPES: Mapping[str, tuple[str, str]] = {
     "ledger": ("its own commits", "every commit"),
     "data_files": ("the live files of its partitions", "the files of all snapshots"),
     "indexed_objects": ("its partitions", "all registered objects"),
+    "quarantine": ("its partitions", "the last commit of every partition"),
 }
 
 

@@ -176,7 +176,16 @@ def _result_line(result: "IngestResult") -> str:
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {change}" for change in result.changes)
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
+        + (f"; {click.style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
     )
+
+
+def _left_out(result: "IngestResult") -> str:
+    """The first of the objects that were left out, and why; empty if there is none."""
+    if not result.manifest.left_out:
+        return ""
+    key = min(result.manifest.left_out)
+    return f"{count(len(result.manifest.left_out), 'object')}, the first: {result.manifest.left_out[key]}"
 
 
 def _parameter(value: object) -> str:

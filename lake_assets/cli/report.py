@@ -119,7 +119,7 @@ def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
-    """Print what no refresh reads: objects in no partition and partitions outside the config, with the reasons."""
+    """Print what is not in the lake: objects in no partition, partitions outside the config, and bad objects."""
     from lake_assets.streams.landing_zone import unmatched_folders
 
     for state in states:
@@ -129,6 +129,9 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
         if state.outside:
             click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
             _print_first([_outside(partition) for partition in state.outside], err=err)
+        if state.quarantined:
+            click.echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
+            _print_first(list(state.quarantined.values()), err=err)
 
 
 def _outside(state: "PartitionState") -> str:
@@ -170,12 +173,13 @@ def _partition_rows(states: "Sequence[StreamState]") -> Rows:
             *(stream_state.stream, str(state.partition), state.state),
             *(getattr(state, name) for name in attributes),
             None if state.outside is None else str(state.outside),
+            len(state.quarantined) or None,
         ]
         for stream_state in states
         for state in stream_state.partitions
     ]
     names = ["bytes" if name == "size" else name for name in attributes]
-    return ["stream", "partition", "state", *names, "outside"], rows
+    return ["stream", "partition", "state", *names, "outside", "quarantined"], rows
 
 
 def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
@@ -186,9 +190,10 @@ def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> 
     elif form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
     else:
-        if "outside" in columns and not any(row[columns.index("outside")] for row in values):
-            at = columns.index("outside")
-            columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
+        for seldom in {"outside", "quarantined"}.intersection(columns):
+            at = columns.index(seldom)
+            if not any(row[at] for row in values):
+                columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
         texts = [[_text(value) for value in row] for row in values]
         print_table(table_of(columns, texts, right=_NUMBERS))
 

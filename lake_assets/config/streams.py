@@ -36,6 +36,7 @@ OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 Mode = Literal["replace", "index"]
 SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
+OnBadObject = Literal["fail", "quarantine"]
 CopyPolicy = Literal["auto", "any", "always", "never"]
 Verify = Literal["footer", "pages"]
 
@@ -99,6 +100,11 @@ class Stream(Model):
         "strict",
         description="New, wider and missing columns of landed files: `strict` refuses all, `evolve` changes the table, "
         "`ignore_extra` leaves out new columns and refuses the others.",
+    )
+    on_bad_object: OnBadObject = Field(
+        "fail",
+        description="An object that is damaged or does not fit the table: `fail` the partition, or `quarantine` the "
+        "object, so that the others are read.",
     )
     on_empty: OnEmpty = Field(
         "fail", description="A source partition without rows: fail, keep the lake's partition, or clear it."
@@ -305,6 +311,20 @@ class Stream(Model):
             raise ValueError(
                 "deltas are of written rows, and mode: index registers landed files, which have them already: remove "
                 "deltas; `lake-assets changes` reads the rows from history"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_quarantine(self) -> Self:
+        if self.on_bad_object == "quarantine" and self.mode != "replace":
+            raise ValueError(
+                f"on_bad_object: quarantine is for mode: replace, and the stream has mode: {self.mode}: remove one of "
+                "them"
+            )
+        if self.on_bad_object == "fail" and "quarantine" in self.checks.blocking:
+            raise ValueError(
+                "checks.blocking names quarantine, which is a check of on_bad_object: quarantine: remove it, or set "
+                "on_bad_object"
             )
         return self
 

@@ -59,6 +59,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         manifest, new, changed = Manifest(part.objects), [obj.uri for obj in part.new], len(index.changed)
     else:
         manifest = stream.manifest(partition)
+        manifest = stream.without_empty(manifest)
         manifest.check()
     fingerprint = stream.fingerprint(manifest)
     with stream.lake.open_if_exists() as lake:
@@ -88,8 +89,8 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         case "replace":
             rows_after = rows_of_footers(stream, manifest)
             rules = copy_rules(stream)
-            encoded = tuple(obj for obj in manifest.objects if rules is None or not rules.admits(obj))
-            files_copied = len(manifest.objects) - len(encoded)
+            encoded = tuple(obj for obj in manifest.read if rules is None or not rules.admits(obj))
+            files_copied = len(manifest.read) - len(encoded)
             encodes = len(shares(encoded, stream.config.target_file_size, os.cpu_count() or 1)) if encoded else 0
             files_written = files_copied + encodes
             statements = (delete_statement(stream.table, partition), _load_statement(stream, partition))

@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from lake_assets.errors import (
     CatalogLockedError,
+    EmptySourceError,
     LakeAssetsError,
     ObjectRefusedError,
     PartitionHeldError,
     SchemaChangedError,
     SchemaDriftError,
     SourceChangedError,
+    SourceError,
 )
 from lake_assets.ingest.decide import Decision
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
@@ -94,6 +96,10 @@ class PartitionRun:
         self.is_held = False  # a restore keeps refreshes off; a forced one replaces the rows, and the hold remains
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
+        self._bad: dict[tuple[str, str], str] = {}  # why objects are left out, by key and ETag
+        self._examinations = 0
+        self.refuses_drift = False  # the table could not take the columns of the partition's objects
+        self._without_more = False  # the last try has found objects that the next one leaves out
         self.row = LedgerRow(
             run_id=run_id,
             run_at=run_at,
@@ -116,13 +122,16 @@ class PartitionRun:
     @property
     def _may_try_again(self) -> bool:
         temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError, PartitionHeldError)
+        if self.state is State.FAILED and self._without_more:
+            return True
         return self.state is State.FAILED and isinstance(self.error, temporary) and self._tries < TRIES
 
     def try_again(self) -> bool:
         """Reopen the partition if it failed because its objects or columns changed; returns whether it did."""
         if not self._may_try_again:
             return False
-        self._tries += 1
+        self._tries += not self._without_more
+        self._without_more = False
         self.error = None
         self.state = State.OPEN
         return True
@@ -162,6 +171,11 @@ class PartitionRun:
         Raises:
             SourceError: an object cannot be a Parquet file.
         """
+        if self.quarantines:
+            keys = ((landed.key, landed.etag) for landed in manifest.objects)
+            bad = {key: self._bad[key, etag] for key, etag in keys if (key, etag) in self._bad}
+            manifest = self.stream.without_empty(dataclasses.replace(manifest, left_out=bad))
+            self.update(files_quarantined=len(manifest.left_out))
         self.manifest = manifest
         self.update(
             source_files=len(manifest.objects),
@@ -169,6 +183,34 @@ class PartitionRun:
             source_fingerprint=self.stream.fingerprint(manifest),
         )
         manifest.check()
+
+    @property
+    def quarantines(self) -> bool:
+        """Whether objects that are damaged or do not fit are left out."""
+        return self.stream.config.on_bad_object == "quarantine"
+
+    @property
+    def may_examine(self) -> bool:
+        """Whether the partition failed by something that one of its objects may have caused."""
+        if not self.quarantines or self.state is not State.FAILED or self._examinations >= TRIES:
+            return False
+        others = (SourceChangedError, SchemaChangedError, EmptySourceError)
+        is_of_source = isinstance(self.error, SourceError) and not isinstance(self.error, others)
+        return is_of_source and not (isinstance(self.error, SchemaDriftError) and self._may_try_again)
+
+    def quarantine(self, reasons: Mapping[str, str]) -> None:
+        """Let the next try leave these objects out, unless none would be left and the stream says `on_empty: fail`.
+
+        Args:
+            reasons: why, by key; without one the error stays.
+        """
+        self._examinations += 1
+        read = {landed.key: landed for landed in self.manifest.read}
+        bad = {key: reason for key, reason in reasons.items() if key in read}
+        if not bad or (len(bad) == len(read) and self.stream.config.on_empty == "fail"):
+            return
+        self._bad |= {(key, read[key].etag): storable(reason) for key, reason in bad.items()}
+        self._without_more = True
 
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed since the listing.

@@ -1,7 +1,8 @@
 """The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
 
 Figures are numbers under plain names, so that Dagster plots them by partition: `rows`, `rows_before`, `files`,
-`files_copied`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with `seconds_<step>`.
+`files_copied`, `files_quarantined`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with
+`seconds_<step>`.
 """
 
 import dataclasses
@@ -23,6 +24,7 @@ from lake_assets.streams.stream import OpenStream
 
 PREVIEW_ROWS = 10
 _PREVIEW_CHARACTERS = 80  # of one value
+_LEFT_OUT = 20  # objects that are named at most
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
@@ -102,6 +104,7 @@ def materialization_metadata(
         "rows_before": row.rows_before,
         "files": row.files_written,
         "files_copied": row.files_copied,
+        "files_quarantined": row.files_quarantined,
         "bytes": row.bytes_written,
         "source_objects": row.source_files,
         "source_bytes": row.source_bytes,
@@ -119,6 +122,10 @@ def materialization_metadata(
     if result.not_copied:
         key, reason = next(iter(sorted(result.not_copied.items())))
         metadata["not_copied"] = dg.MetadataValue.text(f"{len(result.not_copied):,}, the first is {key}: {reason}")
+    if left_out := result.manifest.left_out:
+        reasons = [f"- {markdown(left_out[key])}" for key in sorted(left_out)[:_LEFT_OUT]]
+        more = [f"- and {len(left_out) - _LEFT_OUT:,} more"] if len(left_out) > _LEFT_OUT else []
+        metadata["quarantined"] = dg.MetadataValue.md("\n".join([*reasons, *more]))
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(", ".join(map(str, result.changes)))
     if view is not None:

@@ -50,6 +50,28 @@ def read_schemas(
         return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
 
 
+def unreadable(store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None) -> dict[str, str]:
+    """Why objects have no footer that can be read, by key; footers are read in parallel.
+
+    Raises:
+        SourceChangedError: an object has vanished.
+        StorageError: the store failed or refuses.
+    """
+
+    def reason(key: str) -> str | None:
+        try:
+            read_schema(store, key, paths)
+        except SourceChangedError:
+            raise
+        except SourceError as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(FOOTERS) as pool:
+        reasons = zip(keys, pool.map(reason, keys), strict=True)
+        return {key: text for key, text in reasons if text is not None}
+
+
 def count_rows(store: ArrowStore, key: str) -> int:
     """The number of rows of one object, from its footer.
 

@@ -36,15 +36,25 @@ class Reader:
         schema: the schema of the batches.
         threads: small objects are decoded in so many threads. The rows are the same, in the same order.
         dictionaries: columns that an object stores as dictionaries of texts may stay dictionaries.
+        checksums: compare the checksum of each page that has one.
     """
 
-    def __init__(self, job: Job, schema: pa.Schema, *, threads: int = 1, dictionaries: bool = False) -> None:
+    def __init__(
+        self,
+        job: Job,
+        schema: pa.Schema,
+        *,
+        threads: int = 1,
+        dictionaries: bool = False,
+        checksums: bool = False,
+    ) -> None:
         self._job = job
         self._schema = schema
         self._store = Store(job.source)
         self._threads = threads
         self._decoding = BoundedSemaphore(threads)
         self._dictionaries = dictionaries and not job.selects
+        self._checksums = checksums
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
 
     def read(self, shares: Sequence[Share], partition: Partition) -> Iterator[pa.RecordBatch]:
@@ -109,7 +119,7 @@ class Reader:
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
         uri = self._store.uri(share.key)
         origin = f"the object {uri}"
-        rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE)
+        rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
         paths = self._job.paths
         constants = paths.values(share.key, uri, rows.schema) if paths else {}
         fitter = self._fitted(with_types(rows.schema, constants), partition, origin)

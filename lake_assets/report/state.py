@@ -18,6 +18,7 @@ from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
@@ -43,6 +44,7 @@ class PartitionState:
     error: str | None = None  # of the newest run, if that failed
     is_waiting: bool = False  # the landed objects are not those in the lake; a refresh ingests them
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
+    quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
 
 
@@ -66,6 +68,11 @@ class StreamState:
     def outside(self) -> list[PartitionState]:
         """The partitions in landing zone or ledger that the config does not have."""
         return self.in_state("outside")
+
+    @property
+    def quarantined(self) -> dict[str, str]:
+        """Why the newest commits left objects out, by URI."""
+        return {uri: reason for partition in self.partitions for uri, reason in partition.quarantined.items()}
 
     def in_state(self, state: State) -> list[PartitionState]:
         """The partitions in this state."""
@@ -94,7 +101,11 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
         ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table))
-    return state_by(stream, ledger, *list_landed(stream, ledger, now), now)
+        quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
+        left_out = quarantined_objects(lake, stream.name, stream.table) if lake is not None and quarantines else {}
+    state = state_by(stream, ledger, *list_landed(stream, ledger, now), now)
+    partitions = (replace(p, quarantined=left_out.get(p.partition.path, {})) for p in state.partitions)
+    return replace(state, partitions=tuple(partitions)) if left_out else state
 
 
 def state_by(

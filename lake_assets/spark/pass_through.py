@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from lake_assets.parquet.copying import copy_or_encode
+from lake_assets.parquet.examine import examine
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
-from lake_assets.parquet.task import Bin, encode
+from lake_assets.parquet.task import Bin, Report, encode
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
@@ -45,6 +47,37 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
                 result.error = result.error or more.error
             discard_failed(job, results)
         return results
+
+
+def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_drift: bool) -> JobResult:
+    """Find the objects of a job's one partition that are damaged or do not fit, by reading all of them.
+
+    Args:
+        spark: the session.
+        job: whose tasks read the objects.
+        schema: in which the rows are read.
+        refuses_drift: columns that the table does not have yet do not fit.
+
+    Returns:
+        Why, by key, in `refused`.
+
+    Raises:
+        LakeAssetsError: as `pass_through`.
+    """
+    with spark_errors():
+        cores = spark_cores(spark)
+        partition = job.partitions[0]
+        bins = [
+            Bin(0, partition.partition, partition.destination, tuple(share))
+            for share in shares(partition.objects, job.target_file_size, cores)
+        ]
+        size = sum(obj.size for obj in partition.objects)
+        task = partial(_examine, replace(job, partitions=()), schema, refuses_drift)
+        return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))[0]
+
+
+def _examine(job: Job, schema: pa.Schema, refuses_drift: bool, bins: Iterator[Bin]) -> Iterator[Report]:
+    return examine(job, schema, bins, refuses_drift=refuses_drift)
 
 
 def _run(spark: SparkSession, job: Job, *, all_cores: int, cores: int) -> list[JobResult]:

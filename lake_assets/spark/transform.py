@@ -63,7 +63,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
     """
     partition = job.partitions[0]
     bins = [tuple(share) for share in shares(partition.objects, job.target_file_size, spark_cores(spark))]
-    target = pa.schema([(f.name, _spark_type(f)) for f in file_schema])
+    target = read_as(file_schema)
     constants = _constants(partition.partition)
     schema = pa.schema([*target, *((name, value.type) for name, value in constants.items())])
 
@@ -78,6 +78,15 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
 
     numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
     return numbers.mapInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def read_as(file_schema: pa.Schema) -> pa.Schema:
+    """The schema in which the tasks of a transform read the objects' rows.
+
+    Raises:
+        SchemaError: as `source_frame`.
+    """
+    return pa.schema([(f.name, _spark_type(f)) for f in file_schema])
 
 
 def apply_transform(spark: SparkSession, transform: Transform, frame: DataFrame) -> DataFrame:

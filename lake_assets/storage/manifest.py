@@ -1,7 +1,8 @@
 """A manifest: the objects of a partition, and their fingerprint, which shows changes."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import SourceError
 from lake_assets.storage.store import LandedObject
@@ -11,9 +12,20 @@ FINGERPRINT_VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of one partition in one listing, sorted by key."""
+    """The objects of one partition in one listing, sorted by key.
+
+    Attributes:
+        objects: all of them.
+        left_out: why objects are not read, by key.
+    """
 
     objects: tuple[LandedObject, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def read(self) -> tuple[LandedObject, ...]:
+        """The objects that are read."""
+        return tuple(landed for landed in self.objects if landed.key not in self.left_out)
 
     @property
     def size(self) -> int:
@@ -24,6 +36,7 @@ class Manifest:
         """A SHA-256 in hexadecimal over each object's URI, ETag and size, and over the job.
 
         Equal fingerprints mean equal rows: a changed, added or removed object, or another transform, changes it.
+        Objects that are left out are part of it, so that they are tried again when they change, and only then.
 
         Args:
             job: text that describes the job, such as its transform.
@@ -44,9 +57,17 @@ class Manifest:
         Raises:
             SourceError: an object has no bytes.
         """
-        for landed in self.objects:
+        for landed in self.read:
             if landed.size == 0:
-                raise SourceError(
-                    f"the object {landed.uri} is empty (0 bytes), so it is no Parquet file:",
-                    "remove it, or land it again.",
-                )
+                raise _empty(landed)
+
+    def without_empty(self) -> "Manifest":
+        """The manifest that leaves out objects without bytes."""
+        empty = {landed.key: str(_empty(landed)) for landed in self.read if landed.size == 0}
+        return replace(self, left_out={**self.left_out, **empty}) if empty else self
+
+
+def _empty(landed: LandedObject) -> SourceError:
+    return SourceError(
+        f"the object {landed.uri} is empty (0 bytes), so it is no Parquet file:", "remove it, or land it again."
+    )

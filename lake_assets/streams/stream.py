@@ -114,6 +114,16 @@ class OpenStream:
         # If the layout has more columns than the partition, the prefix holds other partitions too.
         return Manifest(tuple(obj for obj in listed if self._locator.find(obj.key) == partition.path_part))
 
+    def without_empty(self, manifest: Manifest) -> Manifest:
+        """The manifest that leaves out objects without bytes, if the stream quarantines bad objects.
+
+        If no object would be left, and a partition without rows fails, the manifest is unchanged.
+        """
+        if self.config.on_bad_object == "fail":
+            return manifest
+        others = manifest.without_empty()
+        return others if others.read or self.config.on_empty != "fail" else manifest
+
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform

@@ -59,6 +59,7 @@ streams:
     mode: replace
     transform: {sql: SELECT * FROM source}
     schema_policy: evolve
+    on_bad_object: quarantine
     on_empty: keep
     compression: snappy
     target_file_size: 128MiB

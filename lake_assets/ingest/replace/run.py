@@ -67,6 +67,7 @@ class ReplaceRun:
                     self._commit(chunk)
                     yield from self._outcomes(chunk)
                 self._evolve(group)
+                self._quarantine(group)
                 self.writer.unstage()
             yield from self._outcomes(remaining)
             remaining = [run for run in remaining if run.try_again()]
@@ -148,6 +149,9 @@ class ReplaceRun:
         if self.broken is not None:
             _fail(runs, self.broken)
             return
+        runs = [run for run in runs if run.manifest.read]  # others have no object that can be read, and no rows
+        if not runs:
+            return
         try:
             self.writer.write(self.sessions(), runs)
         except LakeAssetsError as error:
@@ -169,6 +173,14 @@ class ReplaceRun:
         with self._together("evolve", drifted), self.stream.lake.open() as lake:
             self.writer.evolve(lake, drifted)
         self.checkpoint()
+
+    def _quarantine(self, runs: Sequence[PartitionRun]) -> None:
+        """Find the bad objects of failed partitions, which are then read again without them."""
+        for run in runs:
+            if self.broken is None and run.may_examine:
+                with run.step("examine"):
+                    run.quarantine(self.writer.bad_objects(self.sessions(), run))
+                self.checkpoint()
 
     def _commit(self, runs: Sequence[PartitionRun]) -> None:
         for run in runs:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import (
     LakeAssetsError,
     SchemaDriftError,
+    SchemaError,
     SparkUnavailableError,
     StorageUnreachableError,
     WholeStorageError,
@@ -26,12 +28,12 @@ from lake_assets.parquet.empty_columns import filled, with_values, without_value
 from lake_assets.parquet.file_names import MARK
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, StagingKey
 from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.parquet.read import read_schema, read_schemas
+from lake_assets.parquet.read import read_schema, read_schemas, unreadable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.failures import spark_errors
-from lake_assets.spark.pass_through import pass_through
-from lake_assets.spark.transform import RESULT, apply_transform, result_schema, source_frame, transformed
+from lake_assets.spark.pass_through import bad_objects, pass_through
+from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
@@ -127,7 +129,41 @@ class Writer:
                 run.changes += evolve_table(lake, self.stream.table, drift.schemas, columns, run.row.run_id)
             except LakeAssetsError as error:
                 run.fail(error)
+                if run.quarantines:
+                    self._evolve_singly(lake, run, drift.schemas)
         self.prepare(lake)
+
+    def _evolve_singly(self, lake: LakeSession, run: PartitionRun, schemas: Sequence[tuple[str, pa.Schema]]) -> None:
+        """Change the table to those of the columns that it can have; objects with others are quarantined then."""
+        run.refuses_drift = True
+        for schema in schemas:
+            with suppress(SchemaError):
+                run.changes += evolve_table(
+                    lake, self.stream.table, [schema], self.stream.config.columns, run.row.run_id
+                )
+
+    def bad_objects(self, spark: SparkSession, run: PartitionRun) -> dict[str, str]:
+        """Why objects of a failed partition are damaged or do not fit, by key; all its objects are read for it.
+
+        The result is empty if no object caused the partition's error.
+
+        Raises:
+            StorageError: the landing zone failed or refuses.
+            LakeAssetsError: as `write`.
+        """
+        bad = unreadable(ArrowStore(self.stream.config.source), [obj.key for obj in run.manifest.read], self._paths)
+        if bad:
+            return bad
+        schema = self.schema
+        if self.stream.config.transform is not None:
+            schema = read_as(self._source_schema(run))
+        elif schema is None:
+            # The table could not be created from the first object.
+            return {run.manifest.read[0].key: str(run.error)}
+        result = bad_objects(spark, self._job([run]), schema, refuses_drift=run.refuses_drift)
+        if result.error is not None:
+            raise result.error
+        return result.refused
 
     def discard(self, runs: Sequence[PartitionRun]) -> None:
         """Remove the data files of partitions that failed before their commit, as far as the store allows."""
@@ -163,7 +199,7 @@ class Writer:
                 return
             with run.step("job"):
                 schema = self._filled(self._file_schema(run), run)
-                self._create_table(schema, f"the object {run.manifest.objects[0].uri}")
+                self._create_table(schema, f"the object {run.manifest.read[0].uri}")
 
     def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
         transform = self.stream.config.transform
@@ -187,7 +223,7 @@ class Writer:
         """
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
-        keys = [obj.key for obj in run.manifest.objects]
+        keys = [obj.key for obj in run.manifest.read]
         schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
         columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]
         return united(columns) if self.stream.config.schema_policy == "evolve" else shared(columns)
@@ -197,12 +233,12 @@ class Writer:
         return pa.schema([field for field in schema if field.name.lower() not in names])
 
     def _file_schema(self, run: PartitionRun) -> pa.Schema:
-        store, key = ArrowStore(self.stream.config.source), run.manifest.objects[0].key
+        store, key = ArrowStore(self.stream.config.source), run.manifest.read[0].key
         return read_schema(store, key, self._paths)
 
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
         """The schema with types from other objects for the columns that are NULL in all rows of the first."""
-        keys = [obj.key for obj in run.manifest.objects[1:]]
+        keys = [obj.key for obj in run.manifest.read[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
             schemas = read_schemas(ArrowStore(self.stream.config.source), chunk, self._paths)
@@ -231,7 +267,7 @@ class Writer:
             partitions=tuple(
                 PartitionJob(
                     run.partition,
-                    run.manifest.objects,
+                    run.manifest.read,
                     self.staging.folder if self.staging else self.stream.destination_folder(run.partition),
                 )
                 for run in runs

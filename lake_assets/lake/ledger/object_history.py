@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, ledger_table, manifest_table
+from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, MANIFEST_COLUMNS, ledger_table, manifest_table
 from lake_assets.lake.session import LakeSession, TableName
 
 
@@ -36,8 +36,9 @@ def known_objects(
 ) -> dict[str, KnownObject]:
     """The objects of the newest commits of a stream, by URI.
 
-    Objects of a dropped table of the same name are left out, and objects that a later replacement of the partition did
-    not read. Objects that a repair removed are included, because their path must not be registered again.
+    Left out are objects of a dropped table of the same name, objects that a run left out, and objects that a later
+    replacement of the partition did not read. Objects that a repair removed are included, because their path must not
+    be registered again.
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
@@ -50,7 +51,8 @@ def known_objects(
         "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
         f"max(snapshot_id) FILTER (mode IN ('replace', 'restore')) AS replaced FROM {commits} GROUP BY ALL), "
         "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
-        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
+        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} LEFT JOIN runs USING (run_id, load_partition) "
+        "WHERE reason IS NULL) "
         "SELECT uri, arg_max(load_partition, number), arg_max(etag, number), arg_max(size, number) "
         "FROM noted LEFT JOIN latest USING (load_partition) "
         # If the ledger was emptied, an object counts as known.
@@ -88,6 +90,37 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
         [commits, objects],
     )
     return {row[0]: KnownObject(*row) for row in rows}
+
+
+def quarantined_objects(
+    session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
+) -> dict[str, dict[str, str]]:
+    """Why the newest commit of each partition left objects out, by the partition and the object's URI.
+
+    A partition whose newest commit read all objects is not in the result. `load_partitions` are as of `known_objects`.
+    """
+    if not (session.exists(ledger_table(session.config)) and session.exists(manifest_table(session.config))):
+        return {}
+    among: dict[str, Sequence[str]] = {"stream": [stream]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    commits, objects = _relations(session, among, among)
+    rows = query(
+        session,
+        "WITH commits AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id "  # noqa: S608 - quoted names
+        f"FROM {commits} WHERE mode <> ? AND snapshot_id >= ? GROUP BY ALL), "
+        "newest AS (SELECT load_partition, arg_max(run_id, snapshot_id) AS run_id, max(snapshot_id) AS snapshot_id "
+        "FROM commits GROUP BY ALL), "
+        f"noted AS (SELECT *, {_NUMBER} AS number FROM {objects} JOIN newest USING (run_id, load_partition)) "
+        "SELECT load_partition, uri, arg_max_null(reason, number) AS reason FROM noted GROUP BY ALL "
+        "HAVING reason IS NOT NULL ORDER BY ALL",
+        [*commits.parameters, COMPACT, named_since(session, table), *objects.parameters],
+        [commits, objects],
+    )
+    result: dict[str, dict[str, str]] = {}
+    for load_partition, uri, reason in rows:
+        result.setdefault(load_partition, {})[uri] = reason
+    return result
 
 
 # The order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own

@@ -62,6 +62,7 @@ class LedgerRow:
     files_copied: int | None = None  # of the files written, those that are copies
     requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
     hold: Hold | None = None
+    files_quarantined: int | None = None  # landed objects that were left out; NULL where the stream never does that
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
         """The row of a run that commits now, with its snapshot."""
@@ -87,6 +88,7 @@ MANIFEST_COLUMNS = {
     "etag": "VARCHAR",
     "size": "BIGINT",
     "last_modified": "TIMESTAMPTZ",
+    "reason": "VARCHAR",  # why the object was left out; NULL: it was read
 }
 
 
@@ -260,13 +262,14 @@ def _insert_directly(session: LakeSession, rows: Sequence[LedgerRow]) -> None:
 
 
 def manifest_values(row: LedgerRow, manifest: Manifest) -> list[tuple[object, ...]]:
-    """A row for each object that the run of this ledger row read, in the order of `MANIFEST_COLUMNS`."""
+    """A row for each object that the run of this ledger row read or left out, in the order of `MANIFEST_COLUMNS`."""
+    of_run = (row.run_id, row.stream, row.load_partition)
     return [
-        (row.run_id, row.stream, row.load_partition, landed.uri, landed.etag, landed.size, landed.last_modified)
+        (*of_run, landed.uri, landed.etag, landed.size, landed.last_modified, manifest.left_out.get(landed.key))
         for landed in manifest.objects
     ]
 
 
 def ended_values(row: LedgerRow, uri: str) -> tuple[object, ...]:
     """The manifest's row for an object that this run removed from the table; its ETag and size are empty."""
-    return (row.run_id, row.stream, row.load_partition, uri, "", 0, None)
+    return (row.run_id, row.stream, row.load_partition, uri, "", 0, None, None)

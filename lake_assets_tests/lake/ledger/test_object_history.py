@@ -35,7 +35,8 @@ def commit(lake: LakeSession, number: int, path: str, mode: str, objects: dict[s
     with lake.transaction():
         snapshot = lake.current_snapshot() + 1
         rows = [
-            (row.run_id, row.stream, path, uri, etag, len(etag), at if etag else None) for uri, etag in objects.items()
+            (row.run_id, row.stream, path, uri, etag, len(etag), at if etag else None, None)
+            for uri, etag in objects.items()
         ]
         append_records(lake, [dataclasses.replace(row, snapshot_id=snapshot)], rows)
 

@@ -1,0 +1,373 @@
+"""`on_bad_object: quarantine`: damaged and misfitting objects are left out, the others are committed."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pydantic import ValidationError
+
+from lake_assets.checks.result import Scope
+from lake_assets.errors import LakeAssetsError, SchemaError, SourceError, StorageError
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.replace import write_step
+from lake_assets.report.state import read_state
+from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.world import NW, SW, World, sales
+
+GOOD, BAD = "a_good.parquet", "bad.parquet"  # the first object makes the table
+WRONG_TYPE = pa.table({"id": pa.array([7], pa.int64()), "total": ["seven"]})
+LACKING = pa.table({"id": pa.array([7], pa.int64())})
+OTHER_ROWS = sales(7).append_column("region", pa.array(["SW"]))
+
+
+def spoiled() -> bytes:
+    """A Parquet file whose footer is right and whose first page is not."""
+
+    buffer = io.BytesIO()
+    pq.write_table(sales(*range(1000)), buffer, compression="zstd", use_dictionary=False)
+    body = bytearray(buffer.getvalue())
+    body[30:60] = bytes(30)
+    return bytes(body)
+
+
+BADS: dict[str, Any] = {
+    "empty": b"",
+    "no Parquet": b"x" * 100,
+    "a damaged page": spoiled(),
+    "another type": WRONG_TYPE,
+    "a missing column": LACKING,
+    "rows of another partition": OTHER_ROWS,
+}
+
+
+@pytest.fixture
+def quarantining(world: World) -> World:
+    world.options = {"on_bad_object": "quarantine"}
+    return world
+
+
+@pytest.fixture
+def local(local_world: World) -> World:
+    local_world.options = {"on_bad_object": "quarantine"}
+    return local_world
+
+
+def reasons(world: World) -> dict[str, str]:
+    """The reasons of all objects in the manifest, by the last part of their names."""
+    rows = world.query("SELECT uri, reason FROM lake.ingest_files WHERE reason IS NOT NULL")
+    return {uri.rpartition("/")[2]: reason for uri, reason in rows}
+
+
+def test_a_bad_object_is_left_out_and_the_others_are_committed(quarantining: World) -> None:
+    quarantining.land(NW, sales(1, 2), GOOD)
+    uri = quarantining.land(NW, b"x" * 100, BAD)
+    quarantining.land(SW, sales(3), GOOD)
+
+    result = quarantining.ingest(NW)
+
+    assert (result.row.status, result.row.row_count, result.row.files_quarantined) == ("committed", 2, 1)
+    assert result.row.source_files == 2
+    assert quarantining.totals() == [1, 2]
+    assert quarantining.query("SELECT count(*) FROM lake.ingest_files") == [(2,)]
+    (reason,) = reasons(quarantining).values()
+    assert reason.startswith(f"the object {uri} cannot be read as Parquet: ")
+    assert quarantining.ingest(NW).row.status == "skipped"
+    assert quarantining.ingest(SW).row.files_quarantined == 0
+
+
+@pytest.mark.parametrize("kind", BADS)
+@pytest.mark.parametrize("is_first", [True, False], ids=["first object", "last object"])
+def test_each_kind_of_bad_object_is_left_out(local: World, kind: str, *, is_first: bool) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
+    local.land(NW, BADS[kind], "a.parquet" if is_first else "z.parquet")
+
+    row = local.ingest(NW).row
+
+    assert (row.status, row.row_count, row.files_quarantined) == ("committed", 1, 1)
+    assert local.totals() == [1]
+    assert list(reasons(local)) == ["a.parquet" if is_first else "z.parquet"]
+
+
+@pytest.mark.parametrize("kind", ["empty", "no Parquet"])
+def test_the_table_is_created_from_the_first_object_that_can_be_read(local: World, kind: str) -> None:
+    local.land(NW, BADS[kind], "a.parquet")
+    local.land(NW, sales(1), "b.parquet")
+    local.land(NW, WRONG_TYPE, "c.parquet")
+
+    assert local.ingest(NW).row.files_quarantined == 2
+    assert local.totals() == [1]
+    assert set(reasons(local)) == {"a.parquet", "c.parquet"}
+
+
+def test_a_first_object_of_which_no_table_can_be_made_is_left_out(local: World) -> None:
+    local.land(NW, pa.table({"id": pa.array([1], pa.duration("s"))}), "a.parquet")
+    local.land(NW, sales(1), "b.parquet")
+
+    assert local.ingest(NW).row.files_quarantined == 1
+    assert local.totals() == [1]
+
+
+def test_many_bad_objects_are_found_by_one_more_job(local: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[str] = []
+    for name in ("pass_through", "bad_objects"):
+        _count(monkeypatch, name, jobs)
+    local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
+    for number in range(20):
+        local.land(NW, WRONG_TYPE, f"{number}.parquet")
+    jobs.clear()
+
+    assert local.ingest(NW).row.files_quarantined == 20
+    assert jobs == ["pass_through", "bad_objects", "pass_through"]
+    jobs.clear()
+    assert local.ingest(NW, force=True).row.files_quarantined == 20
+    local.land(SW, sales(5))
+    jobs.clear()
+    local.ingest(SW)
+    assert jobs == ["pass_through"]
+
+
+def _count(monkeypatch: pytest.MonkeyPatch, name: str, jobs: list[str]) -> None:
+    real: Callable[..., Any] = getattr(write_step, name)
+
+    def counting(*args: Any, **options: Any) -> Any:
+        jobs.append(name)
+        return real(*args, **options)
+
+    monkeypatch.setattr(write_step, name, counting)
+
+
+def test_a_quarantined_object_is_tried_again_when_it_changes_and_with_force(local: World) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, b"x" * 100, BAD)
+    local.ingest(NW)
+    assert local.ingest(NW).row.status == "skipped"
+
+    local.land(NW, sales(2), BAD)
+    row = local.ingest(NW).row
+    assert (row.status, row.files_quarantined) == ("committed", 0)
+    assert local.totals() == [1, 2]
+
+    local.land(NW, WRONG_TYPE, BAD)
+    assert local.ingest(NW).row.files_quarantined == 1
+    assert local.ingest(NW, force=True).row.files_quarantined == 1
+    assert local.totals() == [1]
+
+
+def test_an_object_that_is_repaired_while_the_others_are_read_is_not_left_out(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, WRONG_TYPE, BAD)
+    real: Callable[..., Any] = getattr(write_step, "bad_objects")  # noqa: B009 - not exported
+
+    def repairing(*args: Any, **options: Any) -> Any:
+        found = real(*args, **options)
+        local.land(NW, sales(2), BAD)
+        return found
+
+    local.land(SW, sales(9), GOOD)
+    local.ingest(SW)
+    monkeypatch.setattr(write_step, "bad_objects", repairing)
+
+    assert local.ingest(NW).row.files_quarantined == 0
+    assert local.totals(NW) == [1, 2]
+
+
+def test_without_the_policy_a_bad_object_fails_its_partition(local_world: World) -> None:
+    local_world.land(NW, sales(1), GOOD)
+    local_world.land(NW, b"x" * 100, BAD)
+
+    with pytest.raises(SourceError, match=r"bad\.parquet cannot be read as Parquet"):
+        local_world.ingest(NW)
+
+    assert local_world.ledger()[0].files_quarantined is None
+
+
+@pytest.mark.parametrize(("on_empty", "totals"), [("keep", [1.0]), ("clear", []), ("fail", [1.0])])
+def test_a_partition_of_bad_objects_only_is_one_without_rows(local: World, on_empty: str, totals: list[float]) -> None:
+    local.options |= {"on_empty": on_empty}
+    local.land(NW, sales(1), BAD)
+    local.ingest(NW)
+    local.land(NW, WRONG_TYPE, BAD)
+
+    if on_empty == "fail":
+        with pytest.raises(SchemaError, match=r"column 'total' of the object .*bad\.parquet is string"):
+            local.ingest(NW)
+    else:
+        row = local.ingest(NW).row
+        assert (row.status, row.on_empty) == ("skipped" if on_empty == "keep" else "committed", on_empty)
+        assert row.files_quarantined == 1
+    assert local.totals() == totals
+
+
+def test_a_partition_of_an_empty_object_fails_with_its_name(local: World) -> None:
+    local.land(NW, b"", BAD)
+
+    with pytest.raises(LakeAssetsError, match=r"bad\.parquet is empty \(0 bytes\)"):
+        local.ingest(NW)
+
+
+def test_an_evolving_table_takes_new_columns_and_leaves_out_what_cannot_evolve(local: World) -> None:
+    local.options |= {"schema_policy": "evolve"}
+    local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
+    local.land(NW, WRONG_TYPE, BAD)
+    local.land(NW, sales(2).append_column("more", pa.array(["x"])), "more.parquet")
+    local.land(NW, b"x" * 100, "damaged.parquet")
+
+    assert local.ingest(NW).row.files_quarantined == 2
+    assert local.totals() == [1, 2]
+    assert set(reasons(local)) == {BAD, "damaged.parquet"}
+    assert local.query("SELECT more FROM lake.sales ORDER BY total") == [(None,), ("x",)]
+
+
+def test_a_transform_has_the_rows_of_the_other_objects(local: World) -> None:
+    local.options |= {"transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
+    local.land(NW, sales(1), "a.parquet")
+    local.land(NW, WRONG_TYPE, "b.parquet")
+    local.land(NW, b"x" * 100, "c.parquet")
+    local.land(NW, spoiled(), "d.parquet")
+
+    assert local.ingest(NW).row.files_quarantined == 3
+    assert local.totals() == [10]
+
+
+def test_an_error_of_the_transform_itself_stays(local: World) -> None:
+    local.options |= {"transform": {"sql": "SELECT nothing FROM source"}}
+    local.land(NW, sales(1))
+
+    with pytest.raises(LakeAssetsError, match="nothing"):
+        local.ingest(NW)
+
+
+def test_a_copied_partition_leaves_out_an_object_with_a_wrong_checksum(local: World) -> None:
+
+    local.options |= {"copy": "always", "verify": "pages"}
+    rows = pa.table({"id": pa.array(range(3), pa.int64()), "total": np.array([1.5, 2.5, 3.5])})
+    buffer = io.BytesIO()
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
+    pq.write_table(rows, buffer, **options)
+    body = bytearray(buffer.getvalue())
+    place = body.index(np.array([2.5]).tobytes())
+    body[place] ^= 1
+    local.land(NW, sales(1), GOOD, compression="zstd")
+    local.land(NW, bytes(body), BAD)
+
+    assert local.ingest(NW).row.files_quarantined == 1
+    assert local.totals() == [1]
+    assert list(reasons(local)) == [BAD]
+
+
+def test_an_encrypted_lake_leaves_out_bad_objects_too(local: World) -> None:
+    local.lake_options = ENCRYPTED
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, b"x" * 100, BAD)
+
+    assert local.ingest(NW).row.files_quarantined == 1
+    assert local.totals() == [1]
+    assert local.ingest(NW).row.status == "skipped"
+
+
+def test_partitions_fail_or_leave_out_each_by_itself(local: World) -> None:
+    for text in (NW, SW):
+        local.land(text, sales(1), GOOD)
+    local.land(NW, WRONG_TYPE, BAD)
+    partitions = [local.partition(text) for text in (NW, SW)]
+
+    outcomes = {o.partition: o for o in ingest_all(local.stream, partitions, local.sessions)}
+
+    left_out = {str(p): o.result and o.result.row.files_quarantined for p, o in outcomes.items()}
+    assert left_out == {str(partitions[0]): 1, str(partitions[1]): 0}
+
+
+def test_a_landing_zone_that_cannot_be_reached_leaves_nothing_out(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, b"x" * 100, BAD)
+
+    def away(*_: object) -> None:
+        raise StorageError("the landing zone is away:", "wait.")
+
+    monkeypatch.setattr(write_step, "unreadable", away)
+
+    with pytest.raises(StorageError, match="is away"):
+        local.ingest(NW)
+
+
+def test_checks_and_report_name_the_object(local: World) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, WRONG_TYPE, BAD)
+    local.land(SW, sales(1), GOOD)
+    local.ingest(SW)
+    local.ingest(NW, run_id="of the bad one")
+
+    result = check(local, "quarantine")
+    assert not result.passed
+    assert result.numbers == {"objects": 1, "partitions": 1}
+    assert BAD in result.named[0]
+    both = Scope("x", (local.partition(NW), local.partition(SW)))
+    assert by_partition(local, "quarantine", both) == {local.partition(NW): False, local.partition(SW): True}
+    assert check(local, "row_counts").passed
+    assert check(local, "landing_zone").passed
+    (state,) = [p for p in read_state(local.stream).partitions if p.quarantined]
+    assert (str(state.partition), state.state, len(state.quarantined)) == ("region=NW/date=2026-02-11", "committed", 1)
+
+    local.unland(NW, BAD)
+    local.ingest(NW)
+    assert check(local, "quarantine").passed
+
+
+def test_a_run_that_is_repeated_under_its_id_decides_by_its_last_commit(local: World) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.land(NW, WRONG_TYPE, BAD)
+    local.ingest(NW, run_id="same")
+    local.land(NW, sales(2), BAD)
+    local.ingest(NW, run_id="same")
+
+    assert check(local, "quarantine").passed
+
+
+def test_the_dry_run_reads_what_can_be_read(local: World) -> None:
+    local.land(NW, b"", BAD)
+    local.land(NW, sales(1), GOOD)
+
+    found = plan(local.stream, local.partition(NW))
+
+    assert found.action == "replace the partition"
+    assert list(found.manifest.left_out) == [f"{local.partition(NW).path}/{BAD}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "index", "on_bad_object": "quarantine"}, "on_bad_object: quarantine is for mode: replace"),
+        ({"checks": {"blocking": ["quarantine"]}}, "checks.blocking names quarantine"),
+    ],
+)
+def test_what_does_not_fit_is_refused(local_world: World, options: dict[str, Any], message: str) -> None:
+    local_world.options = options
+
+    with pytest.raises(ValidationError, match=message):
+        _ = local_world.config
+
+
+def test_a_ledger_of_an_older_version_gets_the_columns(local: World) -> None:
+    local.land(NW, sales(1), GOOD)
+    local.ingest(NW)
+    with local.stream.lake.open() as lake:
+        lake.rows("ALTER TABLE lake.ingest_runs DROP COLUMN files_quarantined")
+        lake.rows("ALTER TABLE lake.ingest_files DROP COLUMN reason")
+    assert check(local, "quarantine").passed
+    local.land(NW, WRONG_TYPE, BAD)
+
+    assert local.ingest(NW).row.files_quarantined == 1
+    assert not check(local, "quarantine").passed
