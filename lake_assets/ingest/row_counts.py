@@ -17,11 +17,11 @@ def rows_of_footers(stream: OpenStream, manifest: Manifest) -> int | str:
         return "the stream has a transform"
     if stream.config.selects_rows:
         return "a partition column is in the rows"
-    if len(manifest.objects) > MOST:
+    if len(manifest.read) > MOST:
         return f"there are more than {MOST:,} objects"
     store = ArrowStore(stream.config.source)
     try:
         with ThreadPoolExecutor(FOOTERS) as pool:
-            return sum(pool.map(lambda obj: count_rows(store, obj.key), manifest.objects))
+            return sum(pool.map(lambda obj: count_rows(store, obj.key), manifest.read))
     except LakeAssetsError as error:
         return str(error).rstrip(".")
