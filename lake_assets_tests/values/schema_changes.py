@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.streams import SchemaPolicy
+from lake_assets.config.streams import Mode, SchemaPolicy
 
 Cell = Literal["fits", "NULL", "added", "widened", "left out", "refused"]
 
@@ -42,7 +42,7 @@ class Change:
         key: the name of its column, and of its partition.
         before: the column in the first file; None: it is not there.
         after: the column in the later file; None: it is not there.
-        cells: what happens by each policy in mode replace.
+        cells: what happens by each policy in modes replace and append.
         index: what happens in mode index.
         found: what a reader finds of the later file, where it is not what the file has.
         kept: what a reader finds of the first file, where it is not what the file has.
@@ -63,7 +63,7 @@ class Change:
     writer: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     is_reversed: bool = False
 
-    def cell(self, mode: str, policy: SchemaPolicy) -> Cell:
+    def cell(self, mode: Mode, policy: SchemaPolicy) -> Cell:
         """What happens."""
         return self.index if mode == "index" else self.cells[POLICIES.index(policy)]
 
