@@ -141,6 +141,7 @@ def restore(
         row,
         snapshot=snapshot,
         copies=copies,
+        export=stream.export,
         selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
     )
     with stream.lake.open() as session:

@@ -4,6 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
+from lake_assets.lake.commit.deltas import Delta
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
@@ -22,9 +23,15 @@ class Change(ABC):
     def manifest_rows(self) -> list[tuple[object, ...]]:
         """The rows for the manifest table, in the order of its columns."""
 
+    @property
+    def exported(self) -> Delta | None:
+        """The exported changes, whose snapshot the commit must become; None if nothing is exported."""
+        return None
+
     def delta_rows(self) -> list[tuple[object, ...]]:
-        """The rows for the manifest of deltas, in the order of its columns; none if nothing is exported."""
-        return []
+        """The rows for the manifest of deltas, in the order of its columns."""
+        (row, *_), delta = self.ledger_rows().values(), self.exported
+        return [] if delta is None else delta.values(row)
 
     def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
         """The ledger rows as part of a snapshot."""

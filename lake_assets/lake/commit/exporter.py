@@ -24,6 +24,7 @@ from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, with_meta
 from lake_assets.lake.commit.replacement import Replacement, where
+from lake_assets.lake.commit.restoration import Restoration
 from lake_assets.lake.commit.streaming import stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
@@ -93,7 +94,8 @@ class Exporter:
                 f"{table} has a column {min(taken)}, which is a name of the deltas' own columns:",
                 "rename it, or remove `deltas` from the stream.",
             )
-        deleted, inserted = self._before(base), self._after(types)
+        deleted = None if self._replacement.adds else self._before(base)
+        inserted = self._after(types)
         if deleted is None and inserted is None:
             return delta
         rows = difference(list(types), deleted, inserted)
@@ -112,6 +114,8 @@ class Exporter:
     def _after(self, types: dict[str, str]) -> Rows | None:
         """The rows that the partition gets, with the table's columns and types; None if there are none."""
         replacement, staged = self._replacement, self._replacement.staged
+        if isinstance(replacement, Restoration):
+            return self._restored(replacement, types)
         files = [uri for group in staged.groups for uri in group] if staged else list(replacement.files)
         if not files:
             return None
@@ -137,6 +141,20 @@ class Exporter:
             else:
                 columns.append(f"NULL::{kind} AS {identifier(name)}")
         return Rows(f"SELECT {', '.join(columns)} FROM {source}", [*constants, *parameters])  # noqa: S608 - quoted
+
+    def _restored(self, restoration: Restoration, types: dict[str, str]) -> Rows | None:
+        """The rows of the partition in an earlier snapshot, with the table's columns and types; None if none."""
+        keys = {column.name.lower() for column in restoration.partition.columns}
+        columns = []
+        for name, kind in types.items():
+            then = name if name.lower() in keys else (restoration.selected or {}).get(name)
+            value = "NULL" if then is None else identifier(then)
+            columns.append(f"CAST({value} AS {kind}) AS {identifier(name)}")
+        condition, parameters = where(restoration.partition)
+        source = f"{restoration.table.sql} AT (VERSION => {int(restoration.snapshot)}) WHERE {condition}"
+        if not self._session.rows(f"SELECT 1 FROM {source} LIMIT 1", parameters):  # noqa: S608 - quoted names
+            return None
+        return Rows(f"SELECT {', '.join(columns)} FROM {source}", parameters)  # noqa: S608
 
     def _write_files(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, delta: Delta) -> list[DeltaFile]:
         """Write the changes to files of about the target size; none if there are no changes."""

@@ -14,8 +14,9 @@ from lake_assets.lake.catalog.float_bounds import widen_float_bounds
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
+from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
-from lake_assets.lake.commit.replacement import OVERTAKEN, Replacement, add_files_statement, delete_statement, where
+from lake_assets.lake.commit.replacement import Replacement, add_files_statement, delete_statement, where
 from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim

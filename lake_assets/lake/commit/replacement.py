@@ -20,8 +20,6 @@ from lake_assets.storage.manifest import Manifest
 Statement = tuple[str, list[object]]
 """SQL and its bound parameters."""
 
-OVERTAKEN = "Transaction conflict: another writer was faster"  # in DuckDB's words, by which a conflict is known
-
 
 @dataclass(frozen=True, slots=True)
 class Staged:
@@ -61,6 +59,7 @@ class Replacement(Change):
     columns: Sequence[str] = ()  # of the files; empty: unknown
     schema: pa.Schema | None = None  # of the files, if the table may have other types now
     staged: Staged | None = None  # the rows to insert; there are no files then
+    adds: bool = False  # the partition's rows stay
     may_be_held: bool = False  # replace the rows of a held partition too
     written: Sequence[DataFile] = ()  # of the files, those that tasks have just written; they may have footers
     export: Export | None = None  # of what the commit changes; None: nothing is exported
@@ -74,9 +73,10 @@ class Replacement(Change):
         """A row for each object of the manifest."""
         return manifest_values(self.row, self.manifest)
 
-    def delta_rows(self) -> list[tuple[object, ...]]:
-        """A row for each exported file."""
-        return [] if self.delta is None else self.delta.values(self.row)
+    @property
+    def exported(self) -> Delta | None:
+        """See `Change`."""
+        return self.delta
 
     def moved(self) -> PartitionMovedError:
         """The error for a partition that another writer committed after it was read."""

@@ -72,12 +72,20 @@ def commit(session: LakeSession, replacement: Replacement, strategies: Sequence[
         CatalogError: the catalog refuses; nothing has changed.
     """
     strategies = strategies_of(session.config) if strategies is None else strategies
+    return _exporting(session, replacement, lambda change: _replace(session, change, strategies))
+
+
+Replacing = TypeVar("Replacing", bound=Replacement)
+
+
+def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Replacing], LedgerRow]) -> LedgerRow:
+    """Make a replacement under the lock, with its exported changes if it has an export; see `exporter.py`."""
     exporter = None if replacement.export is None else Exporter(session, replacement, replacement.export)
 
     def work() -> LedgerRow:
         if exporter is None:
-            return _replace(session, replacement, strategies)
-        row = _replace(session, dataclasses.replace(replacement, delta=exporter.prepare()), strategies)
+            return make(replacement)
+        row = make(dataclasses.replace(replacement, delta=exporter.prepare()))
         exporter.announce()
         return row
 
@@ -198,12 +206,7 @@ def commit_restoration(session: LakeSession, restoration: Restoration, target: i
     strategies: list[Callable[[LakeSession, Restoration], LedgerRow]] = [partial(restore_by_insert, target=target)]
     if is_copied and not session.config.inserts_only:
         strategies.insert(0, restore_directly)
-    return under_lock(
-        session,
-        lambda: _first_able(session, restoration, strategies),
-        f"partition {restoration.partition} of {restoration.table}",
-        lambda: _committed(session, restoration.row),
-    )
+    return _exporting(session, restoration, lambda change: _first_able(session, change, strategies))
 
 
 def commit_release(session: LakeSession, release: Callable[[], Release]) -> LedgerRow:

@@ -13,6 +13,7 @@ import pytest
 
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ConfigError, StorageError
+from lake_assets.history.restore import restore
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
@@ -208,6 +209,24 @@ def test_both_strategies_refuse_a_delta_of_another_snapshot(local_export: World,
     assert tries == [last - 1, last - 1, last]
     assert set(exported(local_export)["_snapshot"].to_pylist()) <= {snapshot for snapshot, _ in visible(local_export)}
     assert rows(exported(local_export)) == [row for row in rows(history(local_export)) if row[3] != 9]
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_restore_exports_its_changes(local_export: World, tmp_path: Path, *, encrypted: bool) -> None:
+    if encrypted:
+        local_export.lake_options = {"attach_options": {"encrypted": True}}
+        exporting(local_export, tmp_path / "deltas", plaintext=True)
+    first = committed(local_export, NW, 1, 2)
+    committed(local_export, NW, 1, 3)
+    last = restore(local_export.stream, local_export.partition(NW), first).row
+
+    assert last is not None
+    (uri,) = (uri for snapshot, uri in visible(local_export) if snapshot == last.snapshot_id)
+    assert read(local_export, uri).select(["_change", "total"]).to_pylist() == [
+        {"_change": "delete", "total": 3.0},
+        {"_change": "insert", "total": 2.0},
+    ]
+    assert rows(exported(local_export)) == rows(history(local_export))
 
 
 def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:

@@ -1,9 +1,10 @@
 """The start and the end of every commit of the direct strategy."""
 
-import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+import duckdb
 
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
@@ -12,6 +13,7 @@ from lake_assets.lake.catalog.registered import partition_rows
 from lake_assets.lake.catalog.table import Partitioning, Table, key_values, read_partitioning, read_table
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.change import Change
+from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.ledger.tables import (
     DELTA_COLUMNS,
     LEDGER_COLUMNS,
@@ -54,24 +56,27 @@ class OpenTable:
         """The id of the mapping for such files; see `read_mapping`."""
         return ensure_mapping(self.database, self.transaction, self.table, self.partitioning, inside, folders)
 
-    def finish(
-        self, change: Change, rows_before: Mapping[Partition, int], moment: dt.datetime | None = None
-    ) -> list[LedgerRow]:
-        """Append the manifest and ledger rows, and write the snapshot with this time, or the present.
+    def finish(self, change: Change, rows_before: Mapping[Partition, int]) -> list[LedgerRow]:
+        """Append the manifest and ledger rows, and write the snapshot, which has the time of exported changes.
 
         Returns:
             The ledger rows as written.
 
         Raises:
             NotDirectError: the ledger or the manifest table has other columns.
+            duckdb.TransactionException: another commit has become the snapshot of the exported changes.
         """
         lake, transaction = self.session.config, self.transaction
         rows = change.committed(rows_before, transaction.snapshot_id)
         manifest, ledger = (read_table(self.database, name) for name in (manifest_table(lake), ledger_table(lake)))
+        delta = change.exported
+        if delta is not None and delta.snapshot_id != transaction.snapshot_id:
+            raise duckdb.TransactionException(OVERTAKEN)
         if deltas := change.delta_rows():
             transaction.append(read_table(self.database, delta_table(lake)), list(DELTA_COLUMNS), deltas)
         transaction.append(manifest, list(MANIFEST_COLUMNS), change.manifest_rows())
         transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
+        moment = None if delta is None else delta.committed_at
         transaction.finish(AUTHOR, change.message, change.extra_info, moment)
         return rows
 

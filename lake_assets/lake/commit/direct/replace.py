@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import duckdb
-
 from lake_assets.errors import StorageError
 from lake_assets.lake.catalog.footers import read_footers
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
 from lake_assets.lake.commit.direct.opened import open_table
-from lake_assets.lake.commit.replacement import OVERTAKEN, MarkedFilesError, Replacement
+from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
@@ -33,9 +31,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
     with open_table(session, replacement.table) as opened:
-        table, partitioning, delta = opened.table, opened.partitioning, replacement.delta
-        if delta is not None and delta.snapshot_id != opened.transaction.snapshot_id:
-            raise duckdb.TransactionException(OVERTAKEN)
+        table, partitioning = opened.table, opened.partitioning
         values = key_values(partitioning, replacement.partition)
         old = whole_files(opened.database, table, partitioning, values)
         if not replacement.may_be_held and any(is_marked(file.path) for file in old.values()):
@@ -55,9 +51,8 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
             )
-        moment = None if delta is None else delta.committed_at
         before = sum(file.rows for file in old.values())
-        (row,) = opened.finish(replacement, {replacement.partition: before}, moment)
+        (row,) = opened.finish(replacement, {replacement.partition: before})
     return row
 
 
