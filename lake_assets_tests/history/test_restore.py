@@ -1,6 +1,7 @@
 """A partition's rows of an earlier snapshot come back as a new one."""
 
 import datetime as dt
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,9 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.store import Store
+from lake_assets_tests.lake.commit.test_deltas import exported, exporting
+from lake_assets_tests.lake.commit.test_deltas import history as changes
+from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -238,3 +242,38 @@ def test_conditions_find_the_restored_rows(local_world: World) -> None:
 
     assert local_world.query("SELECT count(*) FROM lake.sales WHERE total > 50") == [(1,)]
     assert local_world.query("SELECT sum(id) FROM lake.sales WHERE region = 'NW'") == [(3,)]
+
+
+@pytest.mark.parametrize("lake_options", [{}, {"attach_options": {"encrypted": True}}], ids=["copies", "insert"])
+def test_a_restore_exports_its_changes_like_any_commit(
+    local_world: World, tmp_path: Path, lake_options: dict[str, object]
+) -> None:
+    plain = {"plaintext": True} if lake_options else {}
+    local_world.lake_options = lake_options
+    exporting(local_world, tmp_path / "deltas", **plain)
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 2, 3)
+
+    restored = back(local_world, first).row
+
+    assert restored is not None
+    assert deltas_of(exported(local_world)) == deltas_of(changes(local_world))
+    assert {row[0] for row in deltas_of(exported(local_world))} >= {restored.snapshot_id}
+
+
+def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: World) -> None:
+    local_world.options = {"schema_policy": "evolve"}
+    struct, wider = pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int64()), ("b", pa.string())])
+    local_world.land(NW, sales(1).append_column("s", pa.array([{"a": 7}], struct)))
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, sales(2).append_column("s", pa.array([{"a": 2**40, "b": "x"}], wider)))
+    local_world.ingest(NW)
+
+    restored = back(local_world, first)
+
+    assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]
+    assert set(restored.differences) == {"column s.b was added since", "column s.a was int32 and is int64 now"}
+    with local_world.stream.lake.open() as lake:
+        lake.rows(f"DELETE FROM {local_world.stream.table.sql}")
+    back(local_world, first)  # by INSERT
+    assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]

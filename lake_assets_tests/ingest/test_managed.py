@@ -15,6 +15,10 @@ from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli.app import main
 from lake_assets.config.models import Lake
+from lake_assets.errors import CatalogError
+from lake_assets.history.diff import diff
+from lake_assets.history.read import history
+from lake_assets.history.restore import release, restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan as plan_of
 from lake_assets.lake import attach
@@ -158,3 +162,31 @@ def test_the_command_line_ingests_and_queries_it(managed: World, tmp_path: Path)
 
     assert queried.output.splitlines()[-1] == "3.0", queried.output
     assert "committed" in message.output
+
+
+def test_a_partition_is_restored_held_and_released(managed: World) -> None:
+    managed.land(NW, sales(1, 2))
+    first = managed.ingest(NW).row.snapshot_id
+    managed.land(NW, sales(3))
+    managed.ingest(NW)
+    partition = managed.partition(NW)
+    assert first is not None
+
+    restored = restore(managed.stream, partition, first, hold=True)
+
+    totals = "SELECT total FROM retail.sales ORDER BY 1"
+    assert rows(managed, totals) == [(1.0,), (2.0,)]
+    assert (restored.files, restored.rows, restored.rows_before) == (None, 2, 1)
+    assert managed.ingest(NW).row.status == "skipped"
+    entries = history(managed.stream, partition)
+    assert [(e.mode, e.rows_before, e.rows, e.kept == e.snapshot) for e in entries] == [
+        ("restore", 1, 2, True),
+        ("replace", 2, 1, True),
+        ("replace", 0, 2, True),
+    ]
+    assert diff(managed.stream, partition, first, keys=["id"]).is_equal
+    with pytest.raises(CatalogError, match="there is no snapshot 999"):
+        restore(managed.stream, partition, 999)
+    release(managed.stream, partition)
+    managed.ingest(NW)
+    assert rows(managed, totals) == [(3.0,)]
