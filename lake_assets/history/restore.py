@@ -255,6 +255,8 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
     Raises:
         StorageError: a file is gone or cannot be copied; no copy is left, as far as the store allows.
     """
+    if not files:
+        return []
     storage = stream.lake_config.own_storage
     store = Store(storage)
 

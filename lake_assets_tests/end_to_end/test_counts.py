@@ -94,6 +94,10 @@ class CountedConnection:
         return rows
 
     @property
+    def description(self) -> Any:
+        return self.wrapped.description
+
+    @property
     def in_transaction(self) -> bool:
         return bool(self.wrapped.in_transaction)
 

@@ -115,7 +115,7 @@ def last_commits(session: LakeSession, table: TableName, load_partitions: Sequen
 
     If a table was dropped and recreated, its earlier commits are ignored.
     """
-    if (newest := newest_runs(session, table, load_partitions)) is not None:
+    if (newest := newest_runs(session, table, load_partitions, holds=True)) is not None:
         return {
             path: LastCommit(runs.commit.source_fingerprint, runs.commit.hold == HELD)
             for path, runs in newest.items()

@@ -7,7 +7,7 @@ newest on, and each only for partitions whose last commit may be in it.
 """
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
 
 from lake_assets.duckdb_engine import glob_literal, identifier
@@ -68,11 +68,16 @@ def _latest(*runs: Run | None) -> Run | None:
 
 
 _COLUMNS = tuple(field.name for field in fields(Run))
+_HOLD = "hold"  # a table that an older version of this package created lacks it
 _TYPES = [LEDGER_COLUMNS[name] for name in _COLUMNS]
 
 
-def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequence[str]) -> dict[str, NewestRuns] | None:
+def newest_runs(
+    session: LakeSession, table: TableName, load_partitions: Sequence[str], *, holds: bool = False
+) -> dict[str, NewestRuns] | None:
     """The newest runs of partitions of a table, by their path; None if the ledger can only be read as a whole.
+
+    With `holds` inlined runs have their hold, which takes one more statement.
 
     Raises:
         CatalogError: the ledger cannot be read.
@@ -83,7 +88,8 @@ def newest_runs(session: LakeSession, table: TableName, load_partitions: Sequenc
             ledger_id, *_ = read_folder(database, ledger)
             since = table_named_since(database, table)
             names = inlined_tables(database, ledger_id)
-            runs = _inlined(database, names, str(table), load_partitions, since)
+            held_in = {name for name in names if holds and _HOLD in database.columns(name)}
+            runs = _inlined(database, names, str(table), load_partitions, since, held_in)
             older = [path for path in load_partitions if runs[path].commit is None]
             files = flushed_files(session, database, ledger) if older else []
     except NotDirectError:
@@ -112,21 +118,26 @@ def _is_after(runs: NewestRuns, snapshot: int) -> bool:
 
 
 def _inlined(
-    database: CatalogDatabase, tables: Sequence[str], table: str, load_partitions: Sequence[str], since: int
+    database: CatalogDatabase,
+    tables: Sequence[str],
+    table: str,
+    load_partitions: Sequence[str],
+    since: int,
+    held_in: Collection[str],
 ) -> dict[str, NewestRuns]:
-    """The newest inlined rows of each partition; `tables` has the newest rows first."""
+    """The newest inlined rows of each partition; `tables` has the newest rows first, those in `held_in` have holds."""
     runs = dict.fromkeys(load_partitions, NewestRuns())
     for name in tables:
         wanted = [path for path, found in runs.items() if found.commit is None]
         for start in range(0, len(wanted), _A_STATEMENT):
             paths = wanted[start : start + _A_STATEMENT]
-            for path, found in _inlined_in(database, name, table, paths, since).items():
+            for path, found in _inlined_in(database, name, table, paths, since, has_hold=name in held_in).items():
                 runs[path] = runs[path].or_older(found)
     return runs
 
 
 def _inlined_in(
-    database: CatalogDatabase, name: str, table: str, paths: Sequence[str], since: int
+    database: CatalogDatabase, name: str, table: str, paths: Sequence[str], since: int, *, has_hold: bool
 ) -> dict[str, NewestRuns]:
     """The newest rows in one table, by their row numbers, because the clocks of two writers differ."""
     version = database.version
@@ -140,8 +151,7 @@ def _inlined_in(
         f"WHERE load_partition IN ({', '.join('?' for _ in paths)}) AND destination_table = ? AND mode <> ? "
         f"AND status <> ? AND {version.end_snapshot} IS NULL GROUP BY load_partition"
     )
-    present = set(database.columns(name))  # an older version of this package created it with fewer
-    columns = ", ".join(identifier(column) if column in present else "NULL" for column in _COLUMNS)
+    columns = ", ".join("NULL" if column == _HOLD and not has_hold else identifier(column) for column in _COLUMNS)
     of_commit: list[object] = ["committed", since]
     of_source = [*of_commit, "skipped", "index", since]
     # Not by a join, for which SQLite would read the table once for each number.
