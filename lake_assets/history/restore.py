@@ -215,9 +215,9 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     files, is_unchanged = _files(stream, state, snapshot)
     noted = objects_at(session, stream.name, rows, snapshot)
     root = f"{stream.source.root}/"
-    manifest = Manifest(
-        tuple(LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted)
-    )
+    objects = [LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted]
+    left_out = {o.uri.removeprefix(root): o.reason for o in noted if o.reason is not None}
+    manifest = Manifest(tuple(objects), left_out)
     named = {named_fingerprint(file.uri) for file in files or ()}
     fingerprint = named.pop() if len(named) == 1 else None
     if fingerprint is None and commit is not None:
@@ -296,6 +296,7 @@ def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copi
         bytes_written=sum(copy.size for copy in copies),
         files_copied=len(copies),
         source_fingerprint=plan.fingerprint,
+        files_quarantined=len(plan.manifest.left_out) or None,
     )
 
 

@@ -277,3 +277,22 @@ def test_nested_columns_that_grew_since_have_the_values_of_then(local_world: Wor
         lake.rows(f"DELETE FROM {local_world.stream.table.sql}")
     back(local_world, first)  # by INSERT
     assert local_world.query("SELECT s FROM lake.sales") == [({"a": 7, "b": None},)]
+
+
+def test_objects_that_were_left_out_are_noted_with_their_reason(local_world: World) -> None:
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.land(NW, sales(1, 2), "a.parquet")
+    bad = local_world.land(NW, b"no parquet", "bad.parquet")
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.unland(NW, "bad.parquet")
+    local_world.ingest(NW)
+
+    restored = back(local_world, first).row
+
+    assert restored is not None
+    assert restored.files_quarantined == 1
+    with local_world.stream.lake.open() as lake:
+        table = manifest_table(lake.config).sql
+        found = dict(lake.rows(f"SELECT uri, reason FROM {table} WHERE run_id = ?", [restored.run_id]))
+    assert len(found) == 2
+    assert "Parquet" in found[bad]

@@ -64,10 +64,11 @@ class NotedObject:
     etag: str
     size: int  # bytes
     last_modified: dt.datetime
+    reason: str | None  # why it was left out; None: it was read
 
 
 def objects_at(session: LakeSession, stream: str, rows: Sequence[LedgerRow], snapshot: int) -> list[NotedObject]:
-    """The landed objects of which a partition's rows in a snapshot were made, by URI.
+    """The landed objects of which a partition's rows in a snapshot were made, and those left out, by URI.
 
     Args:
         session: an open lake.
@@ -90,7 +91,7 @@ def objects_at(session: LakeSession, stream: str, rows: Sequence[LedgerRow], sna
     noted = query(
         session,
         # A run can be repeated under its id: each object has a row of each time.
-        "SELECT uri, arg_max(struct_pack(etag, size, last_modified), number) FROM (SELECT *, row_number() OVER "  # noqa: S608
+        "SELECT uri, arg_max(struct_pack(etag, size, last_modified, reason), number) FROM (SELECT *, row_number() OVER "  # noqa: S608
         f"(ORDER BY {ADDED} NULLS FIRST, last_modified NULLS LAST) AS number FROM {found} "
         f"WHERE coalesce({ADDED} BETWEEN ? AND ?, TRUE)) GROUP BY uri ORDER BY uri",
         [*found.parameters, first, snapshot],
