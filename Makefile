@@ -6,6 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .newest
+AUDIT := .audit
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # The variable turns off an advertisement of mkdocs-material.
@@ -16,7 +17,7 @@ PEERS := lake_assets_tests/benchmarks/peers/locks
 # `make bench-peers ARGS='--quick'` and other options of the command.
 ARGS :=
 
-.PHONY: help install demo ui docs test test-newest quick kills lint format bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui docs test test-newest quick kills lint format audit bench bench-peers lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +68,11 @@ lint: $(STAMP)  ## ruff, mypy and the docs in strict mode, no findings
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+audit:  ## compare the locked packages with the published vulnerabilities; asks PyPI
+	$(PYTHON) -m venv --clear $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --disable-pip-version-check --quiet pip-audit
+	$(AUDIT)/bin/pip-audit --strict --disable-pip --require-hashes --requirement requirements.lock
 
 bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and writer
 	$(BIN)/python -m lake_assets_tests.benchmarks

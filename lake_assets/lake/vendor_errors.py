@@ -82,6 +82,12 @@ POSTGRES = (
     Text(
         "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS
     ),
+    Text(
+        r"permission denied for (?:table|schema|view|relation) \S*\w",
+        Meaning.REJECTED,
+        "the user lacks a right",
+        advice="grant it to the catalog's user; deploy/postgres/roles.sql has the rights that each kind of user needs.",
+    ),
     # texts of the client
     Text("Connection refused", Meaning.AWAY, "nothing listens on the port"),
     Text("Is the server running", Meaning.AWAY, "nothing listens on the port"),

@@ -218,6 +218,9 @@ class Postgres:
     def columns(self) -> str:
         return self.two(lambda one, _: refused(lambda: one.execute(f"CREATE TABLE wide ({COLUMNS})".encode())))
 
+    def no_right(self) -> str:
+        return self.two(lambda one, _: refused(lambda: one.execute("SELECT * FROM pg_authid")))
+
     def nobody_listens(self) -> str:
         return refused(lambda: self.connect(port=9))
 
@@ -334,6 +337,7 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "could not serialize": Postgres.serialize,
         "deadlock detected": Postgres.deadlock,
         r"tables can have at most \d+ columns": Postgres.columns,
+        r"permission denied for (?:table|schema|view|relation) \S*\w": Postgres.no_right,
         "Connection refused": Postgres.nobody_listens,
         "Is the server running": Postgres.nobody_listens,
         "timeout expired": Postgres.silent,

@@ -3,14 +3,16 @@
 import importlib.util
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 import pytest
 
 from lake_assets_tests.servers.absent import absent
+
+Result = TypeVar("Result")
 
 REGION = "us-east-1"
 KEYS = {"region": REGION, "key_id": "moto", "secret": "moto-secret"}
@@ -47,6 +49,12 @@ class Moto:
     def send(self, queue_url: str, body: object) -> None:
         text = body if isinstance(body, str) else json.dumps(body)
         self.client("sqs").send_message(QueueUrl=queue_url, MessageBody=text)
+
+    def by_policies(self, function: Callable[[], Result]) -> Result:
+        """The result of a function; meanwhile what no policy of a user allows is refused."""
+        from moto.core import set_initial_no_auth_action_count  # noqa: PLC0415 - may not be installed
+
+        return set_initial_no_auth_action_count(0)(function)()
 
     def left(self, queue_url: str) -> int:
         """How many messages the queue holds, seen by somebody or not."""

@@ -40,7 +40,7 @@ host  all all   127.0.0.1/32 scram-sha-256
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server on TCP and its one user, who must give the password and may create databases."""
+    """A server on TCP and its one user, who must give the password, and may create databases and roles."""
 
     host: str
     port: int
@@ -203,7 +203,7 @@ def _makes_user(socket_folder: Path, server: PostgresServer) -> bool:
         return False
     with superuser:
         superuser.execute(
-            sql.SQL("CREATE ROLE {} LOGIN CREATEDB PASSWORD {}").format(
+            sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {}").format(
                 sql.Identifier(server.user), sql.Literal(server.password)
             )
         )

@@ -113,6 +113,7 @@ def _seaweedfs(weed: Path) -> Iterator[S3Server]:
         "s3": "true",
         "s3.config": folder / "identities.json",
         "s3.localSocket": folder / "s3.sock",
+        "s3.iam.readOnly": "false",
         "s3.port.iceberg": 0,
         "s3.port.lance": 0,
         # Each bucket takes volumes of its own, and a test run makes many buckets.

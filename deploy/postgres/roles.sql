@@ -1,0 +1,39 @@
+-- Roles of a lake whose catalog is this PostgreSQL database. A run with less than this fails, and changes nothing.
+--
+--   lake_owner   creates the lake: the first ingest of each stream, changed columns, maintenance, upgrades
+--   lake_writer  ingests into tables that exist
+--   lake_reader  queries the lake
+--
+-- Create the three roles, let lake_owner ingest each stream once, then execute this file as lake_owner in the lake's
+-- database. Execute it again after an upgrade of lake_assets. Give each role to the users that need it:
+--   CREATE ROLE nightly LOGIN PASSWORD '…' IN ROLE lake_writer;
+-- For a catalog in another schema than public (`metadata_schema`), set search_path first, and grant USAGE on that schema.
+
+-- DuckLake reads most of its tables for any query, and creates tables for inlined rows as the lake grows.
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO lake_reader;
+ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO lake_reader;
+
+GRANT lake_reader TO lake_writer;
+
+-- A commit: the end of the old files, the new files with their statistics, and the snapshot.
+GRANT INSERT ON ducklake_snapshot TO lake_writer;
+GRANT INSERT ON ducklake_snapshot_changes TO lake_writer;
+GRANT INSERT ON ducklake_data_file TO lake_writer;
+GRANT UPDATE ON ducklake_data_file TO lake_writer;
+GRANT INSERT ON ducklake_file_column_stats TO lake_writer;
+GRANT INSERT ON ducklake_file_partition_value TO lake_writer;
+GRANT UPDATE ON ducklake_table_stats TO lake_writer;
+GRANT UPDATE ON ducklake_table_column_stats TO lake_writer;
+
+-- Ledger, manifest and the manifest of deltas: their new rows are inlined, in tables whose names have the numbers of the lake's tables.
+DO $$
+DECLARE
+    inlined text;
+BEGIN
+    FOR inlined IN SELECT inlined_tables.table_name FROM ducklake_inlined_data_tables inlined_tables JOIN ducklake_table USING (table_id)
+        WHERE ducklake_table.table_name IN ('ingest_runs', 'ingest_files', 'ingest_deltas')
+    LOOP
+        EXECUTE format('GRANT INSERT ON %I TO lake_writer', inlined);
+    END LOOP;
+END
+$$;

@@ -1,0 +1,223 @@
+"""The policies of `deploy/aws/policies`, for users of a real S3 server: each suffices, and every action is needed.
+
+SQS's is tried on moto, which evaluates policies too.
+"""
+
+import dataclasses
+import datetime as dt
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import duckdb
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import run_check
+from lake_assets.config.sensors import SqsSensor
+from lake_assets.config.storages import S3Storage
+from lake_assets.errors import LakeAssetsError, QueueError
+from lake_assets.maintenance.compaction import compact
+from lake_assets.maintenance.run import maintain
+from lake_assets.orchestration.queues import Queue
+from lake_assets.parquet.attempt import discard_unfinished
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.streams.landing_zone import list_scope
+from lake_assets_tests.landing.streams import land_text, stream_of
+from lake_assets_tests.maintenance.test_compaction import scatter
+from lake_assets_tests.servers.moto import REGION, Moto, moto
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import NW, World, sales
+from lake_assets_tests.world_fixtures import bucket_on
+
+__all__ = ["moto"]
+
+POLICIES = Path(__file__).parents[2] / "deploy/aws/policies"
+PREFIX = "some/prefix"
+
+LIST_UPLOADS = "s3:ListBucketMultipartUploads"
+
+Policy = dict[str, Any]
+
+
+def policy_of(name: str) -> Policy:
+    policy: Policy = json.loads((POLICIES / f"{name}.json").read_text(encoding="utf-8"))
+    return policy
+
+
+def without(policy: Policy, sid: str, action: str) -> Policy:
+    """The policy without an action of one statement."""
+    statements = [
+        statement | {"Action": [a for a in statement["Action"] if (statement["Sid"], a) != (sid, action)]}
+        for statement in policy["Statement"]
+    ]
+    # A policy needs a statement.
+    nothing = {"Sid": "Nothing", "Effect": "Allow", "Action": ["s3:GetBucketLocation"], "Resource": "arn:aws:s3:::none"}
+    return policy | {"Statement": [nothing, *(statement for statement in statements if statement["Action"])]}
+
+
+@dataclass
+class Account:
+    """A world of the buckets' owner, on a server that makes users with policies."""
+
+    owner: World
+    s3: S3Server
+    folder: Path
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def user(self, policy: Policy) -> World:
+        """The same world, by the keys of a new user who has this policy."""
+        places = {
+            "LANDING_BUCKET": str(self.owner.source["bucket"]),
+            "LAKE_BUCKET": str(self.owner.storage["bucket"]),
+            "LANDING_PREFIX": PREFIX,
+            "LAKE_PREFIX": PREFIX,
+        }
+        text = json.dumps(policy)
+        for place, value in places.items():
+            text = text.replace(place, value)
+        of_user = json.loads(text)
+        of_bucket = [s for s in of_user["Statement"] if s["Action"] == [LIST_UPLOADS]]
+        of_user["Statement"] = [s for s in of_user["Statement"] if s not in of_bucket]
+        iam, name = self._client("iam"), f"u-{uuid.uuid4().hex}"
+        user = iam.create_user(UserName=name)["User"]
+        made = iam.create_access_key(UserName=name)["AccessKey"]
+        iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=json.dumps(of_user))
+        if of_bucket:  # SeaweedFS knows this action in policies of buckets only
+            statements = [statement | {"Principal": {"AWS": user["Arn"]}} for statement in of_bucket]
+            document = json.dumps({"Version": "2012-10-17", "Statement": statements})
+            self.s3.client().put_bucket_policy(Bucket=places["LAKE_BUCKET"], Policy=document)
+        keys = {"key_id": made["AccessKeyId"], "secret": made["SecretAccessKey"]}
+        return dataclasses.replace(self.owner, source=self.owner.source | keys, storage=self.owner.storage | keys)
+
+    def try_steps(self, name: str, user: World) -> None:
+        """Do all that a user of this policy does."""
+        for step in STEPS[name]:
+            step(self, user)
+
+    def number(self) -> float:
+        return float(next(self.numbers))
+
+    def _client(self, service: str) -> Any:
+        return boto3.client(
+            service,
+            endpoint_url=self.s3.endpoint,
+            aws_access_key_id=self.s3.access_key,
+            aws_secret_access_key=self.s3.secret_key,
+            region_name=self.s3.region,
+        )
+
+
+def refresh(account: Account, user: World) -> None:
+    account.owner.land(NW, sales(account.number()))
+    assert user.ingest(NW).row.status == "committed"
+    assert user.ingest(NW).row.status == "skipped"
+
+
+def check(_: Account, user: World) -> None:
+    result = run_check(user.stream, "data_files", Scope())
+    assert result.passed, result
+
+
+def give_up(account: Account, user: World) -> None:
+    """What a failed task has written, and the upload that it has begun, are removed."""
+    storage = user.config.lakes["test"].own_storage
+    assert isinstance(storage, S3Storage)
+    with ArrowStore(account.owner.config.lakes["test"].own_storage).create("whole.parquet") as file:
+        file.write(b"whole")
+    account.s3.client().create_multipart_upload(Bucket=storage.bucket, Key=f"{PREFIX}/begun.parquet")
+    uris = [f"{storage.root}/{name}.parquet" for name in ("whole", "begun")]
+
+    discard_unfinished(storage, uris, KeyError())
+
+    assert not {"whole.parquet", "begun.parquet"} & account.owner.data_files()
+    assert "Uploads" not in account.s3.client().list_multipart_uploads(Bucket=storage.bucket)
+
+
+def maintain_all(account: Account, user: World) -> None:
+    """Files are compacted, and the old ones deleted."""
+    scatter(account.owner, NW, 3)
+    assert [item.why for item in compact(user.stream, 3, user.sessions)] == [None]
+    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    assert done.cleaned.deleted
+
+
+def query(account: Account, user: World) -> None:
+    assert user.totals(NW) == account.owner.totals(NW)
+
+
+def list_landed(_: Account, user: World) -> None:
+    landed, _unmatched = list_scope(user.stream, None)
+    assert landed
+
+
+def land(account: Account, user: World) -> None:
+    records = account.folder / "records.jsonl"
+    rows = [{"region": "NW", "date": "2026-02-11", "id": 1, "total": account.number()}]
+    records.write_text("\n".join(map(json.dumps, rows)))
+    land_text(stream_of(user.source), records)
+
+
+STEPS: dict[str, tuple[Callable[[Account, World], None], ...]] = {
+    "ingest": (refresh, check, give_up),
+    "maintain": (maintain_all,),
+    "query": (query,),
+    "sense-objects": (list_landed,),
+    "land": (land,),
+}
+ACTIONS = [
+    (name, statement["Sid"], action)
+    for name in STEPS
+    for statement in policy_of(name)["Statement"]
+    for action in statement["Action"]
+    if action != "s3:AbortMultipartUpload"  # SeaweedFS permits it with s3:PutObject
+]
+
+
+@pytest.fixture
+def account(local_world: World, s3: S3Server, tmp_path: Path) -> Account:
+    local_world.source, local_world.storage = bucket_on(s3), bucket_on(s3)
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    return Account(local_world, s3, tmp_path)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_policy_suffices(account: Account, name: str) -> None:
+    user = account.user(policy_of(name))
+
+    account.try_steps(name, user)
+
+
+@pytest.mark.parametrize(("name", "sid", "action"), ACTIONS)
+def test_every_action_of_a_policy_is_needed(account: Account, name: str, sid: str, action: str) -> None:
+    user = account.user(without(policy_of(name), sid, action))
+
+    with pytest.raises((LakeAssetsError, AssertionError, duckdb.HTTPException)):
+        account.try_steps(name, user)
+
+
+@pytest.mark.parametrize("missing", [None, "sqs:ReceiveMessage", "sqs:DeleteMessage"])
+def test_a_queue_needs_every_action_of_its_policy(moto: Moto, missing: str | None) -> None:
+    url, name = moto.new_queue(VisibilityTimeout="0"), "sensor"
+    moto.send(url, "a message")
+    arn = moto.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    policy = without(policy_of("sense-queue"), "ReceiveNotifications", missing or "")
+    text = json.dumps(policy).replace("arn:aws:sqs:REGION:ACCOUNT:QUEUE", arn)
+    text = text.replace("sqs:DeleteMessage", "sqs:DeleteMessageBatch")  # an action of its own in moto, and not in AWS
+    iam = moto.client("iam")
+    iam.create_user(UserName=name)
+    made = iam.create_access_key(UserName=name)["AccessKey"]
+    iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=text)
+    keys = {"region": REGION, "key_id": made["AccessKeyId"], "secret": made["SecretAccessKey"]}
+    queue = Queue(SqsSensor.model_validate({"type": "sqs", "queue_url": url, "wait": 0, **keys}))
+
+    with pytest.raises(QueueError, match=r"403|refuses access") if missing else nullcontext():
+        moto.by_policies(lambda: queue.delete([message.receipt for message in queue.receive()]))
+    assert moto.left(url) == (1 if missing else 0)
