@@ -82,3 +82,23 @@ def test_a_file_that_cannot_be_written_is_named(run: Run, tmp_path: Path) -> Non
 
     assert result.exit_code == 1
     assert "x.png cannot be written: No such file or directory: choose another file." in result.stderr
+
+
+def test_quarantined_objects_are_named_by_ingest_and_report(local_world: World, run: Run, tmp_path: Path) -> None:
+    local_world.options["on_bad_object"] = "quarantine"
+    file = local_world.config_file(tmp_path)
+    local_world.land(NW, b"no Parquet", "<bad>.parquet")
+
+    ingested = run("ingest", "sales", "--partition", NW)
+    table, rows = run("report", "--format", "table"), run("report", "--partitions", "--format", "json")
+    page = run("report", "--html", str(file.with_suffix(".html")))
+
+    assert "left out 1 object, the first: the object " in ingested.stdout
+    assert "sales: 1 quarantined object:" in table.stdout
+    assert "<bad>.parquet cannot be read as Parquet" in table.stdout
+    counts = {row["partition"]: row["quarantined"] for row in json.loads(rows.stdout)}
+    assert counts["region=NW/date=2026-02-11"] == 1
+    assert page.exit_code == 0
+    written = file.with_suffix(".html").read_text(encoding="utf-8")
+    assert "Quarantined objects: 1" in written
+    assert "&lt;bad&gt;.parquet cannot be read as Parquet" in written

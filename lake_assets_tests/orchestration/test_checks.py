@@ -11,6 +11,7 @@ from lake_assets.checks.result import CheckResult
 from lake_assets.checks.run import Checkup
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets_tests.orchestration.check_runs import (
     BOTH,
@@ -230,3 +231,24 @@ def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     assert evaluations["row_counts"].metadata["partitions"].value == 1
     assert evaluations["ledger"].metadata["commits"].value == 1
     assert evaluations["data_files"].metadata["files"].value == 1
+
+
+def test_a_quarantined_object_is_in_the_metadata_and_blocks_what_is_downstream(local_world: World) -> None:
+    local_world.options = {"on_bad_object": "quarantine", "checks": {"blocking": ["quarantine"]}}
+    local_world.land(NW, sales(1))
+    uri = local_world.land(NW, b"no Parquet", "b_ad.parquet")
+
+    @dg.asset(deps=["sales"])
+    def downstream() -> None: ...
+
+    result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
+
+    (event,) = result.get_asset_materialization_events()
+    assert event.asset_key == dg.AssetKey("sales")
+    metadata = event.materialization.metadata
+    assert metadata["files_quarantined"].value == 1
+    assert "cannot be read as Parquet" in str(metadata["quarantined"].value)
+    evaluation = evaluations_of(result)["quarantine"]
+    assert not evaluation.passed
+    assert (evaluation.severity, evaluation.blocking) == (dg.AssetCheckSeverity.ERROR, True)
+    assert markdown(uri) in str(evaluation.metadata["named"].value)
