@@ -20,7 +20,7 @@ from lake_assets.lake.catalog.table_files import (
     partition_columns,
 )
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.lake.ledger.tables import ADDS, LEDGER_COLUMNS, LedgerRow, ledger_table
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -41,8 +41,9 @@ def ledger(facts: Facts) -> Examined:
     """Whether the snapshot of each committed ledger row exists and has as many rows of the partition.
 
     The rows are counted by the catalog's figures, so that years of commits take two queries. Snapshots before the
-    oldest existing one have expired, and are only counted. A registration in place adds rows to the rows before it. A
-    repair changes the figures of all snapshots, so earlier registrations of its partition are not compared.
+    oldest existing one have expired, and are only counted. An addition, or a registration in place, adds rows to the
+    rows before it. A repair changes the figures of all snapshots, so earlier registrations of its partition are not
+    compared.
 
     After a run, the run's own rows are compared; with partitions and no run, the rows of these.
     """
@@ -89,7 +90,7 @@ def _commits(facts: Facts) -> list[_Commit]:
     of_stream = relation(lake, ledger_table(lake.config), {name: LEDGER_COLUMNS[name] for name in names}, Wanted(among))
     rows = query(
         lake,
-        "SELECT snapshot_id, load_partition, row_count + if(mode = 'index', rows_before, 0) FROM "  # noqa: S608
+        f"SELECT snapshot_id, load_partition, row_count + if({ADDS}, rows_before, 0) FROM "  # noqa: S608
         "(SELECT *, max(snapshot_id) FILTER (mode = 'repair') OVER (PARTITION BY load_partition) AS repaired "
         f"FROM {of_stream} WHERE snapshot_id >= ?) "
         "WHERE mode <> 'repair' AND (mode <> 'index' OR snapshot_id > coalesce(repaired, 0)) "
@@ -101,8 +102,7 @@ def _commits(facts: Facts) -> list[_Commit]:
 
 
 def _commit_of(row: LedgerRow) -> _Commit:
-    rows = (row.row_count or 0) + ((row.rows_before or 0) if row.mode == "index" else 0)
-    return _Commit(row.snapshot_id or 0, row.load_partition, rows)
+    return _Commit(row.snapshot_id or 0, row.load_partition, row.rows_after or 0)
 
 
 def _snapshots(facts: Facts, commits: Sequence[_Commit]) -> tuple[set[int], int]:

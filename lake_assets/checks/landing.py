@@ -10,8 +10,10 @@ from lake_assets.checks.facts import Examined, Facts, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.ingest.index.diff import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
+from lake_assets.ingest.known import Comparison, compared, read_known
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import PartitionState, partition_state
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
 from lake_assets.streams.stream import OpenStream
@@ -112,7 +114,7 @@ def indexed_objects(facts: Facts) -> Examined:
     runs = facts.runs if tried is None else {}
 
     @cache
-    def compared() -> IndexedState:
+    def indexed() -> IndexedState:
         if not known:
             return IndexedState()
         # Listed after the lake was read, so that objects which another process registers meanwhile are listed too.
@@ -124,11 +126,11 @@ def indexed_objects(facts: Facts) -> Examined:
         return state
 
     def by_partition() -> Mapping[Partition, CheckResult]:
-        state = compared()
+        state = indexed()
         partitions = state.unsound(stream.config.columns) if tried is None else tried
         return {partition: _of_indexed(stream, state.of(partition)) for partition in partitions}
 
-    return Examined(lambda: _of_indexed(stream, compared()), by_partition)
+    return Examined(lambda: _of_indexed(stream, indexed()), by_partition)
 
 
 def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
@@ -141,4 +143,45 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
         f"`lake-assets index {stream.name} --repair` updates the lake.",
         success=f"{state.registered:,} registered objects are unchanged.",
         numbers={"registered": state.registered, "vanished": len(state.vanished), "changed": len(state.changed)},
+    )
+
+
+def appended_objects(facts: Facts) -> Examined:
+    """Whether the landed objects whose rows were appended still exist and are unchanged."""
+    stream, tried = facts.stream, facts.scope.tried
+    known = read_known(facts.lake, stream, tried)
+    runs = facts.runs if tried is None else {}
+    of_paths = {path: stream.config.partition_at(path) for path in known}
+    partitions = {partition: known[path] for path, partition in of_paths.items() if partition is not None}
+
+    @cache
+    def comparisons() -> Mapping[Partition, Comparison]:
+        # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
+        landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
+        nothing = Manifest(())
+        return {p: compared(objects, landed.get(p, nothing).objects) for p, objects in partitions.items()}
+
+    def by_partition() -> Mapping[Partition, CheckResult]:
+        found = comparisons()
+        of_scope = found if tried is None else tried
+        return {p: _of_appended([found[p]] if p in found else []) for p in of_scope}
+
+    return Examined(lambda: _of_appended(list(comparisons().values())), by_partition)
+
+
+def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
+    changed = [f"{obj.uri} has changed" for found in comparisons for obj in found.changed]
+    vanished = [f"{obj.uri} has vanished" for found in comparisons for obj in found.vanished]
+    known = sum(len(found.known) for found in comparisons)
+    findings = [*changed, *vanished]
+    return CheckResult(
+        "appended_objects",
+        not findings,
+        f"{len(changed):,} appended objects have changed, and {len(vanished):,} have vanished; the lake still has the "
+        "rows that were read from them."
+        if findings
+        else f"{known:,} appended objects are unchanged.",
+        "warn",
+        {"appended": known, "vanished": len(vanished), "changed": len(changed)},
+        findings[:NAMED],
     )

@@ -11,6 +11,7 @@ from lake_assets.checks.facts import Examined, Facts, Landed
 from lake_assets.checks.result import CheckResult, key_of
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
+from lake_assets.ingest.known import read_known
 from lake_assets.lake.catalog.scoped_files import SINGLY
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
@@ -26,14 +27,16 @@ READERS = 16  # threads; reading a footer is mostly latency
 def row_counts(facts: Facts) -> Examined:
     """Whether each partition has as many rows as the footers of its landed objects say.
 
-    If the stream has a transform or selects rows, the number in the ledger is compared instead. A partition whose
-    objects have changed since its commit is not compared: the check `landing_zone` names it.
+    If the stream has a transform or selects rows, the number in the ledger is compared instead; in mode append also for
+    a partition with vanished objects, because their rows stay. A partition whose objects have changed since its commit
+    is not compared: the check `landing_zone` names it.
 
     The rows of a run's partitions are those of the catalog's data files. For the whole table they are counted by a
     query.
     """
     known = _committed(facts)
     counted = _count(facts, list(known))
+    appended = _appended(facts, list(known))
     runs, left_out = facts.runs, facts.left_out
 
     @cache
@@ -42,7 +45,7 @@ def row_counts(facts: Facts) -> Examined:
             _ = facts.landed.all(runs) if facts.scope.tried is None else facts.landed.of(known)
         with ThreadPoolExecutor(READERS) as pool:
             expected = pool.map(
-                lambda item: _expected(facts.stream, facts.landed, *item, left_out=left_out.get(item[0], {})),
+                lambda item: _expected(facts.stream, facts.landed, appended, *item, left_out=left_out.get(item[0], {})),
                 known.items(),
             )
             return {partition: (counted[partition], rows) for partition, rows in zip(known, expected, strict=True)}
@@ -97,13 +100,26 @@ def _count(facts: Facts, partitions: Sequence[Partition]) -> dict[Partition, int
     return {partition: count_partition(lake, table, partition) for partition in partitions}
 
 
+def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Collection[str]]:
+    """The URIs of the objects that each partition was made of, by its path, in mode append."""
+    if facts.stream.config.mode != "append" or _is_by_ledger(facts.stream) or not partitions:
+        return {}
+    return read_known(facts.lake, facts.stream, partitions)
+
+
 def _is_by_ledger(stream: OpenStream) -> bool:
     """Whether the expected number of rows is the ledger's, because that of the landed objects is another one."""
     return stream.config.transform is not None or stream.config.selects_rows
 
 
 def _expected(
-    stream: OpenStream, landed: Landed, partition: Partition, last: LastRuns, *, left_out: Collection[str]
+    stream: OpenStream,
+    landed: Landed,
+    appended: Mapping[str, Collection[str]],
+    partition: Partition,
+    last: LastRuns,
+    *,
+    left_out: Collection[str],
 ) -> int | None:
     if _is_by_ledger(stream):
         return last.rows
@@ -112,6 +128,10 @@ def _expected(
         (manifest,) = landed.of([partition]).values()
     if stream.fingerprint(manifest) != last.fingerprint:
         return None
+    if stream.config.mode == "append" and {obj.uri for obj in manifest.objects} != set(
+        appended.get(partition.path, ())
+    ):
+        return last.rows  # with the rows of objects that have vanished
     store = ArrowStore(stream.config.source)
     try:
         rows = sum(count_rows(store, obj.key) for obj in manifest.objects if obj.uri not in left_out)

@@ -8,11 +8,13 @@ from textwrap import indent
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
 from lake_assets.checks.facts import Examined, Facts
-from lake_assets.checks.landing import indexed_objects, landing_zone
+from lake_assets.checks.landing import appended_objects, indexed_objects, landing_zone
 from lake_assets.checks.quarantine import quarantine
 from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
+from lake_assets.config.checks import BuiltIn
+from lake_assets.config.streams import Mode
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.reading import partitions_of_run
 from lake_assets.layout.partition import Partition
@@ -29,14 +31,17 @@ _BUILT_IN: Mapping[str, Check] = {
     "data_files": data_files,
     "indexed_objects": indexed_objects,
     "quarantine": quarantine,
+    "appended_objects": appended_objects,
 }
 
-_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects", "quarantine"})
+_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects", "quarantine", "appended_objects"})
 
 # After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
 _KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
 
-_WARNINGS = frozenset({"landing_zone", "schema", "quarantine"})
+_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "appended_objects"})
+
+_OF_MODES: Mapping[BuiltIn, Mode] = {"indexed_objects": "index", "appended_objects": "append"}
 
 
 def checks_of(stream: OpenStream) -> dict[str, Check]:
@@ -45,8 +50,7 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     left_out = set(config.skip)
     if stream.lake_config.is_managed:
         left_out |= {"ledger", "data_files"}  # they read DuckLake's own tables and the files, which MotherDuck manages
-    if stream.config.mode != "index":
-        left_out.add("indexed_objects")
+    left_out |= {name for name, mode in _OF_MODES.items() if mode != stream.config.mode}
     if stream.config.on_bad_object == "fail":
         left_out.add("quarantine")
     checks = {name: check for name, check in _BUILT_IN.items() if name not in left_out}
@@ -63,6 +67,7 @@ _SCOPES: Mapping[str, tuple[str, str]] = {
     "data_files": ("the live files of its partitions", "the files of all snapshots"),
     "indexed_objects": ("its partitions", "all registered objects"),
     "quarantine": ("its partitions", "the last commit of every partition"),
+    "appended_objects": ("its partitions", "all appended objects"),
 }
 
 

@@ -42,7 +42,7 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     """Show what `ingest` would read, replace and write now. Nothing is written.
 
     The whole landing zone is listed, to name the objects that are in no partition. The exit code is 1 if the ingest
-    would fail because there are no source objects.
+    would fail because there are no source objects, or a changed one in mode append.
     """
     from lake_assets.ingest.dry_run import plan as plan_of
     from lake_assets.streams.landing_zone import list_landed, unmatched_folders
@@ -62,16 +62,16 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
 
 
 def _plan_lines(plan: "Plan") -> list[str]:
-    objects = plan.manifest.objects
+    objects = plan.reads.objects
     lines = [
         click.style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
-        f"  read      {count(len(objects), 'object')}, {size(plan.manifest.size)}: {plan.source_glob}",
+        f"  read      {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
     if plan.decision.note:
         lines.append(f"  note      {plan.decision.note}")
     listed = [f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {obj.key}" for obj in objects]
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
-    if plan.decision.action in ("replace", "clear"):
+    if plan.decision.action in ("replace", "clear", "append"):
         table = (
             f"{count(plan.rows_before, 'row')} of {plan.table}"
             if plan.table_exists
@@ -79,7 +79,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
         )
         copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
         lines += [
-            f"  replaced  {table}",
+            f"  {'kept' if plan.decision.action == 'append' else 'replaced':<8}  {table}",
             f"  rows      {_rows(plan)}",
             f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
         ]
@@ -164,15 +164,17 @@ def _result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "held" if row.hold else "unchanged"
+        unchanged = "held" if row.hold else "nothing new" if row.mode == "append" else "unchanged"
+        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else unchanged
         why += f"; {result.note}" if result.note else ""
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
+    added = " added" if row.mode == "append" else ""
     copied = f" ({row.files_copied:,} copied)" if row.files_copied else ""
     files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (
-        f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')} "
+        f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
         + "".join(f"; {change}" for change in result.changes)
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")

@@ -8,7 +8,15 @@ from lake_assets.config.fields import Identifier
 from lake_assets.config.model import Model
 
 BuiltIn = Literal[
-    "row_counts", "landing_zone", "no_null_partition", "schema", "ledger", "data_files", "indexed_objects", "quarantine"
+    "row_counts",
+    "landing_zone",
+    "no_null_partition",
+    "schema",
+    "ledger",
+    "data_files",
+    "indexed_objects",
+    "quarantine",
+    "appended_objects",
 ]
 
 

@@ -12,6 +12,7 @@ _CREDENTIALS = "write key_id and secret, or provider: credential_chain, here bes
 _NAMELESS = "secrets are made for each session under names of their own, so remove it"
 _OUTPUTS = "records are landed by a stream, so write streams.NAME.landing.outputs"
 _TO_ATTACH = "write it below attach_options of the lake"
+_MODES = "write mode: replace for whole partitions, append for the rows of new files, index for files as they are"
 _FOLDERS = "write prefix, the folder of all keys"
 _IMPORT = "run `lake-assets import olake catalog.json` to convert an OLake catalog"
 _TABLE_NAMES = "write it as destination.table of the stream"
@@ -84,7 +85,7 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "destination_table": _TABLE_NAMES,
         "ducklake_s3_access_key": "write key_id below storage of the lake",
         "ducklake_s3_secret_key": "write secret below storage of the lake",
-        "ducklake_sink_mode": "write mode: replace for whole partitions, mode: index for files that are only added",
+        "ducklake_sink_mode": _MODES,
         "enable_map_datatype": "MAP columns are always kept, so remove it",
         "encrypted": _TO_ATTACH,
         "encryption_key": "DuckLake makes a key for each file; write encrypted: true below attach_options of the lake",
@@ -111,12 +112,12 @@ _ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "secret_parameters": _CREDENTIALS,
         "selected_streams": _IMPORT,
         "sink": "the lake is the only sink, so remove it",
-        "sink_mode": "write mode: replace for whole partitions, mode: index for files that are only added",
+        "sink_mode": _MODES,
         "source_code": "no Python is needed, so remove it",
         "source_glob": "write it as source of the stream",
         "storage_retries": "write requests: {retries: …} below storage of the lake",
         "stream_name": "a stream's name is its key below streams, so remove it",
-        "sync_mode": "a refresh reads all landed files of a partition, so remove it",
+        "sync_mode": "a refresh reads all landed files of a partition, or in mode: append the new ones, so remove it",
     }
 )
 

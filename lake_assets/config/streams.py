@@ -34,7 +34,8 @@ from lake_assets.layout.times import TIME_TYPES
 
 OnEmpty = Literal["fail", "keep", "clear"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
-Mode = Literal["replace", "index"]
+Mode = Literal["replace", "append", "index"]
+OnChanged = Literal["fail", "refresh"]
 SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
 OnBadObject = Literal["fail", "quarantine"]
 CopyPolicy = Literal["auto", "any", "always", "never"]
@@ -89,7 +90,12 @@ class Stream(Model):
     destination: Destination = Field(description="The table that the stream fills.")
     mode: Mode = Field(
         "replace",
-        description="`replace`: a partition's rows are replaced. `index`: landed files become lake files as they are.",
+        description="`replace`: a partition's rows are replaced. `append`: the rows of new objects are added. `index`: "
+        "landed files become lake files as they are.",
+    )
+    on_changed: OnChanged = Field(
+        "fail",
+        description="With `mode: append`: a changed object of a partition fails it, or refreshes the whole partition.",
     )
     owns_source: bool = Field(
         default=False,
@@ -272,9 +278,10 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _fits_its_mode(self) -> Self:
+        self._fits_appends()
         if self.mode != "index":
             if self.owns_source:
-                raise ValueError("owns_source is for mode: index; in mode: replace the lake has files of its own")
+                raise ValueError(f"owns_source is for mode: index; in mode: {self.mode} the lake has files of its own")
             if "indexed_objects" in self.checks.blocking:
                 raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
             return self
@@ -304,6 +311,18 @@ class Stream(Model):
         if self.on_empty == "clear":
             raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
         return self
+
+    def _fits_appends(self) -> None:
+        if self.mode == "append":
+            if self.on_empty == "clear":
+                raise ValueError("mode: append takes no rows away, so on_empty cannot be clear: use fail or keep")
+            return
+        if self.on_changed == "refresh":
+            raise ValueError(
+                f"on_changed: refresh is for mode: append; remove it from this stream of mode: {self.mode}"
+            )
+        if "appended_objects" in self.checks.blocking:
+            raise ValueError("checks.blocking names appended_objects, which is a check of mode: append: remove it")
 
     @model_validator(mode="after")
     def _exports_written_rows(self) -> Self:

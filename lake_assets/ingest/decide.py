@@ -13,12 +13,13 @@ from lake_assets.layout.partition import Partition
 from lake_assets.streams.stream import OpenStream
 from lake_assets.streams.unknown import UnknownPartitions
 
-Action = Literal["replace", "register", "skip", "keep", "clear", "fail", "leave_out"]
+Action = Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
 """What to do with a partition.
 
-`replace`: read the objects and replace the partition. `register`: register new objects in place. `skip`: nothing has
-changed. `keep`, `clear`: the source has no rows, and the partition stays or is emptied. `fail`: report an error.
-`leave_out`: nothing has landed, and the partition has neither a result nor an error.
+`replace`: read the objects and replace the partition. `append`: read the new objects and add their rows. `register`:
+register new objects in place. `skip`: nothing has changed. `keep`, `clear`: the source has no rows, and the partition
+stays or is emptied. `fail`: report an error. `leave_out`: nothing has landed, and the partition has neither a result
+nor an error.
 """
 
 _WORDS: dict[Action, str] = {
@@ -38,8 +39,9 @@ class Facts:
     is_unchanged: bool = False  # the objects are those of the last commit
     was_committed: bool = False  # the ledger has a commit of the partition
     rows: int | None = None  # that were read; None before the Spark job
-    new: int = 0  # objects that are not registered yet, in mode index
-    changed: int = 0  # objects that have changed since they were registered, in mode index
+    new: int = 0  # objects that are not registered or appended yet, in mode index and append
+    changed: int = 0  # objects that have changed since they were registered or appended
+    known: int = 0  # objects that the rows were made of, in mode append
     is_held: bool = False  # a restore keeps refreshes off
 
 
@@ -55,10 +57,14 @@ class Decision:
     is_hold: bool = False  # a restore keeps refreshes off the partition
 
     def __str__(self) -> str:
-        if self.action == "register":
-            return f"register {self.why}"
+        if self.action in ("register", "append"):
+            return f"{self.action} {self.why}"
         action = _WORDS.get(self.action, self.action)
         return f"{action}: {self.why}" if self.why else action
+
+
+def _objects(number: int, kind: str) -> str:
+    return f"{number:,} {kind} object{'s'[: number != 1]}"
 
 
 class Decider:
@@ -69,7 +75,7 @@ class Decider:
 
     def __init__(self, stream: OpenStream, *, force: bool = False, landed_only: bool = False) -> None:
         self._stream = stream
-        self._force = force
+        self.force = force
         self._landed_only = landed_only
         self._expected: list[str] = []
         self._known: dict[str, bool] = {}
@@ -85,17 +91,33 @@ class Decider:
         Raises:
             CatalogError: the ledger or the table cannot be read.
         """
-        if facts.is_held and not self._force:
+        if facts.is_held and not self.force:
             text = ",".join(partition.path.split("/"))
             release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
             return Decision("skip", f"it is held until {release}, and only --force replaces it", is_hold=True)
-        is_index = self._stream.config.mode == "index"
-        decision = self._of_index(facts) if is_index else self._of_replace(facts)
-        return decision or self._without_rows(partition, facts, lake)
+        of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
+        return of_mode[self._stream.config.mode](facts) or self._without_rows(partition, facts, lake)
+
+    def _of_append(self, facts: Facts) -> Decision | None:
+        if facts.is_unchanged and not self.force:
+            return Decision("skip", "the lake has the rows of all objects")
+        if not facts.objects:
+            if facts.was_committed:
+                return Decision("skip", "all of its objects have vanished, and their rows stay")
+            return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
+        if self.force or (facts.changed and self._stream.config.on_changed == "refresh"):
+            why = "--force" if self.force else f"{_objects(facts.changed, 'changed')}, and on_changed is refresh"
+            return Decision("replace", why) if facts.rows != 0 else None
+        if facts.changed:
+            return Decision("fail", f"{_objects(facts.changed, 'changed')}, and on_changed is fail")
+        if not facts.new:
+            return Decision("skip", "the lake has the rows of all objects")
+        # Objects without rows are noted, so that no later run reads them; a partition without any is for `on_empty`.
+        return Decision("append", _objects(facts.new, "new")) if facts.rows != 0 or facts.known else None
 
     def _of_index(self, facts: Facts) -> Decision | None:
         if facts.new:
-            return Decision("register", f"{facts.new:,} new object{'s'[: facts.new != 1]} in place")
+            return Decision("register", f"{_objects(facts.new, 'new')} in place")
         if facts.changed:
             check = f"`lake-assets index {self._stream.name} --check`"
             return Decision("fail", f"nothing new; {facts.changed:,} changed, see {check}")
@@ -104,7 +126,7 @@ class Decider:
         return Decision("leave_out", "nothing of it has landed") if self._landed_only else None
 
     def _of_replace(self, facts: Facts) -> Decision | None:
-        if facts.is_unchanged and not self._force:
+        if facts.is_unchanged and not self.force:
             return Decision("skip", "the objects are those of the last commit")
         if self._landed_only and not facts.was_committed and not facts.objects:
             return Decision("leave_out", "nothing of it has landed")
@@ -166,7 +188,8 @@ def empty_source(stream: OpenStream, partition: Partition, decision: Decision) -
     else:
         values = zip(partition.columns, partition.values, strict=True)
         chosen = [f"{column.name}={column.shown(value)}" for column, value in values if column.in_rows]
-        missing, policies = f"rows{' of ' if chosen else ''}{', '.join(chosen)}", "keep or clear"
+        missing = f"rows{' of ' if chosen else ''}{', '.join(chosen)}"
+        policies = "keep" if stream.config.mode == "append" else "keep or clear"
     advice = f"{decision.note} Check its name, " if decision.note else "check that it has landed, "
     return EmptySourceError(
         f"the source partition has no {missing}: {stream.source_glob(partition)}:",

@@ -1,10 +1,11 @@
 """The dry run: what an ingest of a partition would do now."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.ingest.row_counts import rows_of_footers
@@ -29,6 +30,7 @@ class Plan:
     decision: Decision
     source_glob: str
     manifest: Manifest
+    reads: Manifest  # the objects that it would read: all, or the new ones
     fingerprint: str
     destination: str  # URI of the folder of new files; in mode index, of the partition's objects
     table: str
@@ -64,6 +66,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     fingerprint = stream.fingerprint(manifest)
     with stream.lake.open_if_exists() as lake:
         exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
+        compared = _compare(lake, stream, partition, manifest)
         before = None if last is None else last.fingerprint
         facts = Facts(
             len(manifest.objects),
@@ -71,10 +74,14 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
             is_unchanged=before == fingerprint,
             was_committed=last is not None,
             is_held=last is not None and last.is_held,
-            new=len(new),
-            changed=changed,
+            new=len(compared.new.objects) if compared else len(new),
+            changed=len(compared.changed) if compared else changed,
+            known=len(compared.known) if compared else 0,
         )
         decision = Decider(stream, force=force).decide(partition, facts, lake)
+    if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
+        decision = replace(decision, note=str(compared.refusal(partition)))
+    reads = compared.new if compared is not None and decision.action == "append" else manifest
     files_written = files_copied = 0
     rows_after: int | str | None = None
     statements: tuple[Statement, ...] = ()
@@ -86,20 +93,25 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         case "clear":
             rows_after = 0
             statements = (delete_statement(stream.table, partition),)
-        case "replace":
-            rows_after = rows_of_footers(stream, manifest)
+        case "replace" | "append":
+            rows_after = rows_of_footers(stream, reads)
+            if decision.action == "append" and isinstance(rows_after, int):
+                rows_after += rows_before
             rules = copy_rules(stream)
-            encoded = tuple(obj for obj in manifest.read if rules is None or not rules.admits(obj))
-            files_copied = len(manifest.read) - len(encoded)
+            encoded = tuple(obj for obj in reads.read if rules is None or not rules.admits(obj))
+            files_copied = len(reads.read) - len(encoded)
             encodes = len(shares(encoded, stream.config.target_file_size, os.cpu_count() or 1)) if encoded else 0
             files_written = files_copied + encodes
-            statements = (delete_statement(stream.table, partition), _load_statement(stream, partition))
+            load = _load_statement(stream, partition)
+            is_append = decision.action == "append"
+            statements = (load,) if is_append else (delete_statement(stream.table, partition), load)
     return Plan(
         stream.name,
         partition,
         decision,
         stream.source_glob(partition),
         manifest,
+        reads,
         fingerprint,
         stream.source.uri(stream.prefix(partition)) if is_index else stream.destination_uri(partition),
         str(stream.table),
@@ -118,8 +130,15 @@ def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition)
         return False, 0, None
     rows = count_partition(lake, stream.table, partition)
     ledger = lake.exists(ledger_table(lake.config))
-    last = last_states(lake, stream.table, [partition]) if ledger else {}
+    appends = stream.config.mode == "append"
+    last = last_states(lake, stream.table, [partition], newest=appends) if ledger else {}
     return True, rows, last.get(partition.path)
+
+
+def _compare(
+    lake: LakeSession | None, stream: OpenStream, partition: Partition, manifest: Manifest
+) -> Comparison | None:
+    return compare(lake, stream, {partition: manifest})[partition] if stream.config.mode == "append" else None
 
 
 def _load_statement(stream: OpenStream, partition: Partition) -> Statement:

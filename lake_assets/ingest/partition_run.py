@@ -17,12 +17,15 @@ from lake_assets.errors import (
     LakeAssetsError,
     ObjectRefusedError,
     PartitionHeldError,
+    PartitionMovedError,
     SchemaChangedError,
     SchemaDriftError,
     SourceChangedError,
     SourceError,
 )
 from lake_assets.ingest.decide import Decision
+from lake_assets.ingest.known import Comparison
+from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
@@ -84,6 +87,9 @@ class PartitionRun:
         self.stream = stream
         self.partition = partition
         self.manifest = Manifest(())
+        self.reads = self.manifest  # the objects to read: all, or in mode append the new ones
+        self.compared: Comparison | None = None  # with the known objects, in mode append
+        self.expected: Expected | None = None  # the known objects that the commit requires
         self.files: list[DataFile] = []
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
@@ -121,7 +127,13 @@ class PartitionRun:
 
     @property
     def _may_try_again(self) -> bool:
-        temporary = (SourceChangedError, SchemaChangedError, SchemaDriftError, PartitionHeldError)
+        temporary = (
+            SourceChangedError,
+            SchemaChangedError,
+            SchemaDriftError,
+            PartitionHeldError,
+            PartitionMovedError,
+        )
         if self.state is State.FAILED and self._without_more:
             return True
         return self.state is State.FAILED and isinstance(self.error, temporary) and self._tries < TRIES
@@ -176,8 +188,10 @@ class PartitionRun:
             bad = {key: self._bad[key, etag] for key, etag in keys if (key, etag) in self._bad}
             manifest = self.stream.without_empty(dataclasses.replace(manifest, left_out=bad))
             self.update(files_quarantined=len(manifest.left_out))
-        self.manifest = manifest
+        self.manifest = self.reads = manifest
+        self.compared = self.expected = None
         self.update(
+            mode=self.stream.config.mode,
             source_files=len(manifest.objects),
             source_bytes=manifest.size,
             source_fingerprint=self.stream.fingerprint(manifest),
@@ -212,14 +226,36 @@ class PartitionRun:
         self._bad |= {(key, read[key].etag): storable(reason) for key, reason in bad.items()}
         self._without_more = True
 
+    @property
+    def adds(self) -> bool:
+        """Whether the rows of new objects are added to those of the partition."""
+        return self.row.mode == "append"
+
+    def set_append(self, compared: Comparison) -> None:
+        """Read the new objects only, and add their rows."""
+        self.compared, self.reads, self.expected = compared, compared.new, compared.added
+        self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
+
+    def set_refresh(self, compared: Comparison) -> None:
+        """Read all objects, and replace the partition of mode append by their rows."""
+        self.compared, self.expected = compared, compared.refreshed
+        self.update(mode="replace")
+
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed since the listing.
+
+        Objects that have landed since then do no harm to an addition: the next run adds them.
 
         Raises:
             SourceChangedError: an object has changed.
         """
-        now = self.stream.fingerprint(self.stream.manifest(self.partition))
-        if now != self.row.source_fingerprint:
+        now = self.stream.manifest(self.partition)
+        if self.adds:
+            listed = {(obj.uri, obj.etag, obj.size) for obj in now.objects}
+            has_moved = any((obj.uri, obj.etag, obj.size) not in listed for obj in self.reads.objects)
+        else:
+            has_moved = self.stream.fingerprint(now) != self.row.source_fingerprint
+        if has_moved:
             raise SourceChangedError(
                 f"the objects of {self.row.source_glob} changed {TRIES} times while they were being read:",
                 "run it again when their writer has finished.",

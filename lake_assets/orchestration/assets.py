@@ -232,11 +232,11 @@ class _Run:
         view = None
         landing = None if self.stream.config.transform else self.landing
         if len(self.done) >= PREVIEWS:
-            known = self.view and self.view.without_preview(result.row.row_count)
+            known = self.view and self.view.without_preview(result.row.rows_after)
             return materialization_metadata(result, known, partition, landing)
         try:
             with self.stream.lake.open(read_only=True) as lake:
-                view = view_partition(lake, self.stream.table, partition, result.row.row_count)
+                view = view_partition(lake, self.stream.table, partition, result.row.rows_after)
         except LakeAssetsError as error:
             # The commit is done, with or without a preview.
             self.context.log.warning(f"No preview of {partition}: {error}")
@@ -273,9 +273,11 @@ def _figures(result: IngestResult) -> str:
     if row.status == "skipped" and row.hold:
         return f"skipped: {result.note}"
     if row.status == "skipped":
-        return "skipped: its objects are those of the last commit" if not row.on_empty else "skipped: no rows landed"
+        unchanged = "no new objects" if row.mode == "append" else "its objects are those of the last commit"
+        return f"skipped: {unchanged}" if not row.on_empty else "skipped: no rows landed"
+    added = " added" if row.mode == "append" else ""
     return (
-        f"{row.status}: {row.row_count:,} rows (before: {row.rows_before:,}) of {row.source_files:,} objects, "
+        f"{row.status}: {row.row_count:,} rows{added} (before: {row.rows_before:,}) of {row.source_files:,} objects, "
         f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
         + "".join(f"; {change}" for change in result.changes)
         + ("; it was held, and the hold remains until it is released" if row.hold else "")

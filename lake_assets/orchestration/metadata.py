@@ -100,7 +100,7 @@ def materialization_metadata(
     """
     row = result.row
     numbers: dict[str, int | None] = {
-        "rows": view.rows if view else row.row_count,
+        "rows": view.rows if view else row.rows_after,
         "rows_before": row.rows_before,
         "files": row.files_written,
         "files_copied": row.files_copied,

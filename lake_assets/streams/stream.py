@@ -128,6 +128,8 @@ class OpenStream:
         """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""
         transform = self.config.transform
         job = [json.dumps(transform.model_dump() if transform else None, sort_keys=True)]
+        if self.config.mode == "append":
+            job.append(self.config.mode)  # its rows may differ from those of a replacement by the same objects
         if self.config.path_columns:
             columns = self.config.path_columns.items()
             job.append(json.dumps({n: [c.type, c.source] if c.source else c.type for n, c in columns}))

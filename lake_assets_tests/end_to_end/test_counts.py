@@ -24,7 +24,7 @@ import pytest
 from lake_assets.config.models import LakeConfig
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.driver import Driver
-from lake_assets.lake.ledger.flush import flush_ledger
+from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
@@ -107,15 +107,15 @@ class CountedConnection:
 
 def fill(world: World, partitions: int, ledger: int) -> None:
     """A table of so many partitions with a file each, registered by one commit, and a ledger of so many rows."""
-    source, below = world.source, "path" if "path" in world.storage else "prefix"
+    source, options, below = world.source, world.options, "path" if "path" in world.storage else "prefix"
     world.source = world.storage | {below: f"{world.storage[below]}/main/sales"}
-    world.options = {"mode": "index", "partitions": PARTITIONS}
+    world.options = options | {"mode": "index"}
     texts = [f"region=R{n // DAYS},date={FIRST + dt.timedelta(days=n % DAYS)}" for n in range(partitions)]
     world.land(texts[0], sales(1, 2))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda text: world.land(text, sales(1, 2)), texts[1:]))
     assert all(outcome.error is None for outcome in index_all(world.stream))
-    world.source, world.options = source, {"partitions": PARTITIONS}
+    world.source, world.options = source, options
     with world.stream.lake.open() as lake:
         table = ledger_table(lake.config).sql
         names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
@@ -123,7 +123,7 @@ def fill(world: World, partitions: int, ledger: int) -> None:
             f"INSERT INTO {table} ({names}) SELECT {names} FROM (SELECT * FROM {table} LIMIT 1), range(?)",
             [ledger - partitions],
         )
-        flush_ledger(lake)
+        flush.flush_ledger(lake)
     time.sleep(1.1)  # S3 has times in seconds, and a commit compares no bounds that are equal
     world.land(NW, sales(1, 2))
     world.ingest(NW)
@@ -196,7 +196,8 @@ def measure(world: World, monkeypatch: pytest.MonkeyPatch, count: Count, s3: S3P
         for request in s3.requests() if s3 is not None else ():
             counted.requests[request.method, "object" if request.key else "list"] += 1
     evaluations = result.get_asset_check_evaluations()
-    assert {evaluation.check_name for evaluation in evaluations if evaluation.passed} == CHECKS
+    more = {"appended_objects"} if stream.config.mode == "append" else set()
+    assert {evaluation.check_name for evaluation in evaluations if evaluation.passed} == CHECKS | more
     assert all(evaluation.passed for evaluation in evaluations)
     return counted
 
@@ -238,9 +239,18 @@ def proxied(request: pytest.FixtureRequest) -> S3Proxy | None:
     return proxy
 
 
+@pytest.mark.parametrize("mode", ["replace", "append"])
 def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_large_one(
-    local_world: World, catalogs: Catalogs, proxied: S3Proxy | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    local_world: World,
+    catalogs: Catalogs,
+    proxied: S3Proxy | None,
+    mode: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if mode == "append":  # which reads the manifest: in both tables its rows are in a file and inlined
+        monkeypatch.setattr(flush, "MANY", 1)
+        monkeypatch.setattr(flush, "FILES", 2)
     counts: dict[tuple[int, int], list[Counted]] = {}
     for size in (SMALL, LARGE):
         local_world.catalog = catalogs.new()
@@ -248,8 +258,9 @@ def test_a_run_of_one_partition_asks_for_the_same_in_a_small_table_and_in_a_larg
             {"type": "local", "path": str(tmp_path / f"{size[0]}-{name}")} if proxied is None else bucket_on(proxied.s3)
             for name in ("data", "landing")
         )
+        local_world.options = {"partitions": PARTITIONS, "mode": mode}
         fill(local_world, *size)
-        local_world.land(NW, sales(1, 2, 3))
+        local_world.land(NW, sales(1, 2, 3), "batch_1.parquet" if mode == "replace" else "batch_2.parquet")
         runs = [measure(local_world, monkeypatch, catalogs.count, proxied) for _ in range(2)]
         assert [run.status for run in local_world.ledger(NW)[:2]] == ["skipped", "committed"]
         counts[size] = runs

@@ -1,10 +1,10 @@
 """A process that commits partitions to a lake without Spark, to be killed or to run beside others.
 
     python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--strategy STRATEGY]
-        [--die-at STATEMENT] [--no-lock]
+        [--append NAME] [--die-at STATEMENT] [--no-lock]
 
 Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
-a whole partition from a mixture.
+a whole partition from a mixture. With `--append`, the commits add the rows of the objects NAME-0, NAME-1, … instead.
 """
 
 import argparse
@@ -25,11 +25,12 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from lake_assets.errors import PartitionMovedError
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.catalog.transaction import Transaction
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.commit.replacement import Replacement, Staged
+from lake_assets.lake.commit.replacement import Expected, Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import create_table, prepare_table
@@ -38,6 +39,7 @@ from lake_assets.parquet.encrypted import stage_files
 from lake_assets.parquet.job import Job, StagingKey
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Manifest
+from lake_assets.storage.store import LandedObject
 from lake_assets_tests.world import World
 
 Watcher = Callable[[str], None]
@@ -131,8 +133,12 @@ def write(
     overtaken_by: Callable[[], object] | None = None,
     lock: bool = True,
     retries: int = 200,
+    appends: str | None = None,
 ) -> LedgerRow:
-    """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read."""
+    """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read.
+
+    They replace the partition, or are those of the object that `appends` names.
+    """
     stream, partition = world.stream, world.partition(text)
     number = float(uuid.uuid4().int % 2**50)
     rows = pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA)
@@ -145,7 +151,7 @@ def write(
         destination_table=str(stream.table),
         partition_columns="region,date",
         load_partition=partition.path,
-        mode="replace",
+        mode="append" if appends else "replace",
         status="committed",
         row_count=ROWS,
         started_at=now,
@@ -156,6 +162,10 @@ def write(
     else:
         replacement = Replacement(stream.table, partition, (put(world, text, rows),), Manifest(()), row)
     replacement = dataclasses.replace(replacement, export=stream.export)
+    if appends:
+        landed = LandedObject(appends, appends, "etag", ROWS, now)
+        expected = Expected({}, (appends,))
+        replacement = dataclasses.replace(replacement, manifest=Manifest((landed,)), adds=True, expected=expected)
     with stream.lake.open() as lake:
         config = lake.config.model_copy(update={"commit_retries": retries})
         connection = deadly(lake.connection, die_at) if die_at else lake.connection
@@ -187,6 +197,7 @@ def main() -> None:
     parser.add_argument("--partition", required=True)
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--strategy", choices=STRATEGIES)
+    parser.add_argument("--append")
     parser.add_argument("--die-at")
     parser.add_argument("--no-lock", action="store_true")
     given = parser.parse_args()
@@ -194,9 +205,14 @@ def main() -> None:
     if given.die_at:
         connect = sqlite3.connect
         sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
-    for _ in range(given.times):
-        write(world, given.partition, strategy=given.strategy, die_at=given.die_at, lock=not given.no_lock)
-        print("committed", flush=True)  # noqa: T201 - the parent counts
+    options = {"strategy": given.strategy, "die_at": given.die_at, "lock": not given.no_lock}
+    for number in range(given.times):
+        try:
+            write(world, given.partition, **options, appends=f"{given.append}-{number}" if given.append else None)
+        except PartitionMovedError:
+            print("known", flush=True)  # noqa: T201
+        else:
+            print("committed", flush=True)  # noqa: T201 - the parent counts
 
 
 if __name__ == "__main__":

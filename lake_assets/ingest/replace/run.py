@@ -1,8 +1,8 @@
-"""Replacement of partitions: list, decide, write in one Spark job, verify, and commit each by itself."""
+"""Mode replace and append: list, decide, write in one Spark job, verify, and commit each partition by itself."""
 
 import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
@@ -12,16 +12,19 @@ from lake_assets.errors import (
     CatalogUnreachableError,
     LakeAssetsError,
     PartitionHeldError,
+    PartitionMovedError,
     SchemaChangedError,
     SchemaDriftError,
     StorageUnreachableError,
 )
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
+from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, chunks, record_failures, share_refusal, still_open
 from lake_assets.ingest.recording import record_skipped
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
@@ -61,7 +64,7 @@ class ReplaceRun:
                 self._check(still_open(remaining))
             else:
                 _fail(remaining, self.broken)
-            for group in chunks(still_open(remaining), GROUP_BYTES, lambda run: run.manifest.size):
+            for group in chunks(still_open(remaining), GROUP_BYTES, lambda run: run.reads.size):
                 self._write(group)
                 for chunk in chunks(still_open(group), COMMITS):
                     self._commit(chunk)
@@ -118,31 +121,41 @@ class ReplaceRun:
             exists = lake.exists(self.stream.table)
             # If the table was dropped, its earlier commits are no reason to skip a partition.
             partitions = [run.partition for run in runs]
-            last = last_states(lake, self.stream.table, partitions) if exists else {}
+            appends = self.stream.config.mode == "append"
+            last = last_states(lake, self.stream.table, partitions, newest=appends) if exists else {}
             if exists:
                 self.writer.prepare(lake)
+            compared = self._compare(lake, runs, last) if appends else {}
             unchanged = []
             self.decider.expect(partitions)
             for run in runs:
                 run.schema = self.writer.schema
                 before = last.get(run.partition.path)
-                facts = Facts(
-                    len(run.manifest.objects),
-                    table_exists=exists,
-                    is_unchanged=before is not None and before.fingerprint == run.row.source_fingerprint,
-                    was_committed=before is not None,
-                    is_held=before is not None and before.is_held,
-                )
+                facts = _facts(run, before, compared.get(run.partition), table_exists=exists)
                 decision = self.decider.decide(run.partition, facts, lake)
                 if before is not None and before.is_held:
                     run.hold(before.fingerprint, decision)
                 if decision.action == "skip" and decision.on_empty is None:
                     unchanged.append(run)
+                elif decision.action == "append":
+                    run.set_append(compared[run.partition])
                 elif decision.action != "replace":
                     with run.step("commit"):
-                        self._without_rows(lake, run, decision)
+                        self._without_rows(lake, run, decision, compared.get(run.partition))
+                elif appends:
+                    run.set_refresh(compared[run.partition])
             self._skip(lake, unchanged)
         self.checkpoint()
+
+    def _compare(
+        self, lake: LakeSession, runs: Sequence[PartitionRun], last: Mapping[str, LastCommit]
+    ) -> dict[Partition, Comparison]:
+        """The comparisons of the partitions that a run of mode append may change."""
+        landed = {run.partition: run.manifest for run in runs if run.manifest.objects}
+        if not self.decider.force:
+            unchanged = {run.partition for run in runs if _is_unchanged(run, last.get(run.partition.path))}
+            landed = {partition: manifest for partition, manifest in landed.items() if partition not in unchanged}
+        return compare(lake, self.stream, landed)
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
@@ -202,13 +215,14 @@ class ReplaceRun:
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
         # Nothing of these was committed for certain. The commit of others may have succeeded, with its answer lost.
-        self.writer.discard([run for run in runs if isinstance(run.error, (SchemaChangedError, PartitionHeldError))])
+        undone = (SchemaChangedError, PartitionHeldError, PartitionMovedError)
+        self.writer.discard([run for run in runs if isinstance(run.error, undone)])
 
     def _commit_one(self, lake: LakeSession, run: PartitionRun) -> None:
         rows = sum(file.rows for file in run.files)
-        facts = Facts(len(run.manifest.objects), table_exists=lake.exists(self.stream.table), rows=rows)
+        facts = _facts(run, None, run.compared, table_exists=lake.exists(self.stream.table), rows=rows)
         decision = self.decider.decide(run.partition, facts, lake)
-        if decision.action != "replace":
+        if decision.action not in ("replace", "append"):
             self._without_rows(lake, run, decision)
             return
         run.update(
@@ -230,7 +244,7 @@ class ReplaceRun:
             self.stream.table,
             run.partition,
             files,
-            run.manifest,
+            run.reads,
             run.row,
             columns=columns,
             schema=run.schema if self.writer.is_first else None,
@@ -238,15 +252,21 @@ class ReplaceRun:
             may_be_held=run.is_held,
             written=run.files,
             export=self.stream.export,
+            adds=run.adds,
+            expected=run.expected,
         )
         run.finish(commit(lake, replacement))
 
-    def _without_rows(self, lake: LakeSession, run: PartitionRun, decision: Decision) -> None:
-        """Apply the decision on a partition that has nothing to load."""
+    def _without_rows(
+        self, lake: LakeSession, run: PartitionRun, decision: Decision, compared: Comparison | None = None
+    ) -> None:
+        """Apply the decision on a partition that has nothing to load, or has changed objects in mode append."""
         run.set_decision(decision)
         match decision.action:
             case "leave_out":
                 run.leave_out()
+            case "fail" if compared is not None and compared.changed and decision.on_empty is None:
+                raise compared.refusal(run.partition)
             case "fail":
                 raise empty_source(self.stream, run.partition, decision)
             case "clear":
@@ -276,6 +296,32 @@ class ReplaceRun:
         finally:
             for run in runs:
                 run.add_seconds(step, (time.perf_counter() - start) / len(runs))
+
+
+def _is_unchanged(run: PartitionRun, before: LastCommit | None) -> bool:
+    return before is not None and before.fingerprint == run.row.source_fingerprint
+
+
+def _facts(
+    run: PartitionRun,
+    before: LastCommit | None,
+    compared: Comparison | None,
+    *,
+    table_exists: bool,
+    rows: int | None = None,
+) -> Facts:
+    """The facts of one partition; `before` is its last commit, before the job."""
+    return Facts(
+        len(run.manifest.objects),
+        table_exists=table_exists,
+        is_unchanged=_is_unchanged(run, before),
+        was_committed=before is not None,
+        rows=rows,
+        new=len(compared.new.objects) if compared else 0,
+        changed=len(compared.changed) if compared else 0,
+        known=len(compared.known) if compared else 0,
+        is_held=before is not None and before.is_held,
+    )
 
 
 def _fail(runs: Iterable[PartitionRun], error: BaseException) -> None:

@@ -199,7 +199,7 @@ class Writer:
                 return
             with run.step("job"):
                 schema = self._filled(self._file_schema(run), run)
-                self._create_table(schema, f"the object {run.manifest.read[0].uri}")
+                self._create_table(schema, f"the object {run.reads.read[0].uri}")
 
     def _transform_job(self, spark: SparkSession, run: PartitionRun) -> JobResult:
         transform = self.stream.config.transform
@@ -223,7 +223,7 @@ class Writer:
         """
         if self.stream.config.schema_policy == "strict":
             return self._without_partition(self._filled(self._file_schema(run), run))
-        keys = [obj.key for obj in run.manifest.read]
+        keys = [obj.key for obj in run.reads.read]
         schemas = read_schemas(ArrowStore(self.stream.config.source), keys, self._paths)
         columns = [(origin, self._without_partition(schema)) for origin, schema in schemas]
         return united(columns) if self.stream.config.schema_policy == "evolve" else shared(columns)
@@ -233,12 +233,12 @@ class Writer:
         return pa.schema([field for field in schema if field.name.lower() not in names])
 
     def _file_schema(self, run: PartitionRun) -> pa.Schema:
-        store, key = ArrowStore(self.stream.config.source), run.manifest.read[0].key
+        store, key = ArrowStore(self.stream.config.source), run.reads.read[0].key
         return read_schema(store, key, self._paths)
 
     def _filled(self, schema: pa.Schema, run: PartitionRun) -> pa.Schema:
         """The schema with types from other objects for the columns that are NULL in all rows of the first."""
-        keys = [obj.key for obj in run.manifest.read[1:]]
+        keys = [obj.key for obj in run.reads.read[1:]]
         while without_values(schema) and keys:
             chunk, keys = keys[:FOOTERS], keys[FOOTERS:]
             schemas = read_schemas(ArrowStore(self.stream.config.source), chunk, self._paths)
@@ -267,7 +267,7 @@ class Writer:
             partitions=tuple(
                 PartitionJob(
                     run.partition,
-                    run.manifest.read,
+                    run.reads.read,
                     self.staging.folder if self.staging else self.stream.destination_folder(run.partition),
                 )
                 for run in runs

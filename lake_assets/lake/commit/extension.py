@@ -15,8 +15,15 @@ from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import OVERTAKEN
+from lake_assets.lake.commit.expected import refuse_moved
 from lake_assets.lake.commit.registration import RefusedFilesError, RegisteredBeforeError, Registration
-from lake_assets.lake.commit.replacement import Replacement, add_files_statement, delete_statement, where
+from lake_assets.lake.commit.replacement import (
+    Replacement,
+    add_files_statement,
+    count_partition,
+    delete_statement,
+    where,
+)
 from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.failures import is_conflict, translated
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, claim
@@ -27,10 +34,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def replace_by_extension(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """Try once to replace a partition; returns the ledger row as written.
+    """Try once to replace a partition, or to add to it; returns the ledger row as written.
 
     Raises:
         SchemaChangedError: the files were written for other columns than the table has; nothing has changed.
+        PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     _refuse_files(session)
@@ -43,7 +51,7 @@ def replace_in_transaction(
     load: Callable[[LakeSession, Replacement], Replacement],
     first: Callable[[], Replacement] | None = None,
 ) -> LedgerRow:
-    """Try once to replace a partition. The order matters: deleting after loading would delete the new rows too.
+    """Try once to replace a partition, or to add to it. Deleting after loading would delete the new rows too.
 
     Args:
         session: an open lake.
@@ -53,6 +61,7 @@ def replace_in_transaction(
 
     Raises:
         SchemaChangedError: the rows were written for other columns than the table has; nothing has changed.
+        PartitionMovedError: the partition does not consist of the expected objects; nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
     """
     # DuckLake's own retries accept two overlapping commits if neither delete matched a row: both would add the
@@ -63,9 +72,15 @@ def replace_in_transaction(
     with all_threads(session.connection), session.transaction():
         if session.config.is_managed:
             claim(session, replacement.row)
+        if replacement.expected is not None:
+            session.current_snapshot()  # the transaction's, from here on
+            refuse_moved(session, replacement)
         if first is not None:
             replacement = first()
-        ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
+        if replacement.adds:
+            rows_before = count_partition(session, replacement.table, replacement.partition)
+        else:
+            ((rows_before,),) = session.rows(*delete_statement(replacement.table, replacement.partition))
         if replacement.files or replacement.staged:
             _refuse_other_columns(session, replacement)
         replacement = load(session, replacement)

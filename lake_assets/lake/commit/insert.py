@@ -27,7 +27,7 @@ from lake_assets.parquet.read import BATCH_ROWS
 
 
 def replace_by_insert(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """Try once to replace a partition by the staged rows.
+    """Try once to replace a partition by the staged rows, or to add them to it.
 
     Returns:
         The ledger row as written, with the number and size of the files that DuckLake wrote.
@@ -79,6 +79,7 @@ def insert_staged(session: LakeSession, replacement: Replacement) -> Replacement
     staged = replacement.staged
     if staged is None:
         return replacement
+    before = _file_names(session, replacement) if replacement.adds else set()
     inserted = 0
     for files in staged.groups:
         ((rows,),) = session.rows(
@@ -93,21 +94,28 @@ def insert_staged(session: LakeSession, replacement: Replacement) -> Replacement
             "were staged:",
             "nothing was changed; run it again.",
         )
-    return with_written(session, replacement)
+    if (after := _file_names(session, replacement)) is None or before is None:
+        return replacement
+    return _with_written(session, replacement, sorted(after - before))
 
 
-def with_written(session: LakeSession, replacement: Replacement) -> Replacement:
-    """The replacement with the files and bytes that DuckLake wrote, if they can be read in the transaction."""
+def _file_names(session: LakeSession, replacement: Replacement) -> set[str] | None:
+    """The partition's files in the transaction; None if no client can reach them, or a column hides their names."""
     columns = [*replacement.columns, *(column.name for column in replacement.partition.columns)]
     if session.config.is_managed or "filename" in map(str.lower, columns):
-        return replacement  # no client can reach the files, or a column hides their names
+        return None
     condition, parameters = where(replacement.partition)
     names = session.rows(
         f"SELECT DISTINCT filename FROM {replacement.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
         parameters,
     )
+    return {name for (name,) in names}
+
+
+def _with_written(session: LakeSession, replacement: Replacement, names: Sequence[str]) -> Replacement:
+    """The replacement with the files and bytes that DuckLake wrote."""
     # This reads the files' sizes, not their content.
-    ((size,),) = session.rows("SELECT sum(size)::BIGINT FROM read_blob(?)", [[glob_literal(name) for (name,) in names]])
+    ((size,),) = session.rows("SELECT sum(size)::BIGINT FROM read_blob(?)", [[glob_literal(name) for name in names]])
     row = dataclasses.replace(replacement.row, files_written=len(names), bytes_written=size)
     return dataclasses.replace(replacement, row=row)
 

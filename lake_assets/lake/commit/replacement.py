@@ -1,4 +1,4 @@
-"""The replacement of a partition's rows as one commit, and the SQL of such commits."""
+"""The replacement of a partition's rows, or an addition to them, as one commit, and the SQL of such commits."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import Delta, Export
+from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import LedgerRow, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -47,12 +48,20 @@ class MarkedFilesError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """The known objects of a partition that a commit was prepared for; with others, nothing is committed."""
+
+    objects: Mapping[str, KnownObject]  # by URI
+    uris: Sequence[str] | None = None  # the objects that matter; all of the partition when None
+
+
+@dataclass(frozen=True, slots=True)
 class Replacement(Change):
-    """A commit that replaces the partition's rows by those of these files."""
+    """A commit that replaces the partition's rows by those of these files, or adds the files' rows to them."""
 
     table: TableName
     partition: Partition
-    files: Sequence[str]  # URIs; empty: the partition is cleared
+    files: Sequence[str]  # URIs; empty: the partition is cleared, or nothing is added
     manifest: Manifest
     row: LedgerRow
     replaced: frozenset[int] | None = None  # ids of the data files that it must consist of; None: any
@@ -64,6 +73,7 @@ class Replacement(Change):
     written: Sequence[DataFile] = ()  # of the files, those that tasks have just written; they may have footers
     export: Export | None = None  # of what the commit changes; None: nothing is exported
     delta: Delta | None = None  # the exported changes; the commit must become their snapshot
+    expected: Expected | None = None  # None: any
 
     def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
         """See `Change`."""

@@ -11,7 +11,7 @@ from operator import itemgetter
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.lookup import NewestRuns, newest_runs
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import COMPACT, HELD, LEDGER_COLUMNS, Status, ledger_table
+from lake_assets.lake.ledger.tables import ADDS, COMPACT, HELD, LEDGER_COLUMNS, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 
@@ -25,7 +25,7 @@ class LastRuns:
     error: str | None  # of the newest run, if it failed
     fingerprint: str | None  # of the newest run that committed, or found nothing to commit
     committed_at: dt.datetime | None  # of the newest commit; None if there is none
-    rows: int | None  # of the newest commit
+    rows: int | None  # of the partition, after the newest commit
     snapshot: int | None  # of the newest commit
 
 
@@ -62,7 +62,7 @@ def _last_runs(runs: NewestRuns) -> LastRuns:
         newest.error if newest.status == "failed" else None,
         runs.source.source_fingerprint if runs.source else None,
         commit.finished_at if commit else None,
-        commit.row_count if commit else None,
+        commit.rows if commit else None,
         commit.snapshot_id if commit else None,
     )
 
@@ -75,11 +75,12 @@ def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns
         "arg_max(struct_pack(status, finished_at, error), moment), "
         # A run that was skipped as unchanged has the fingerprint of the commit before it.
         "arg_max(struct_pack(moment, source_fingerprint), moment) "
-        "FILTER (status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), "
+        f"FILTER (status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), "
         # By the snapshots, because the clocks of two writers differ.
         "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
-        "arg_max(struct_pack(finished_at, row_count, snapshot_id), snapshot_id) FILTER (is_commit) "
+        "arg_max(struct_pack(finished_at, total, snapshot_id), snapshot_id) FILTER (is_commit) "
         "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, "
+        f"row_count + if({ADDS}, coalesce(rows_before, 0), 0) AS total, "
         "destination_table = ? AND mode <> ? AND status <> 'cancelled' AS wanted, "
         f"status = 'committed' AND snapshot_id >= ? AS is_commit FROM {ledger.sql}) "
         "WHERE wanted IS TRUE GROUP BY load_partition",
@@ -92,11 +93,7 @@ def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns
             newest["finished_at"],
             newest["error"] if newest["status"] == "failed" else None,
             max(filter(None, (skipped, last)), key=itemgetter("moment"), default=nothing)["source_fingerprint"],
-            *(
-                (committed["finished_at"], committed["row_count"], committed["snapshot_id"])
-                if committed
-                else [None] * 3
-            ),
+            *((committed["finished_at"], committed["total"], committed["snapshot_id"]) if committed else [None] * 3),
         )
         for path, newest, skipped, last, committed in rows
     }

@@ -15,7 +15,7 @@ from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, c
 from lake_assets.lake.catalog.inlined import FlushedFile, flushed_files, inlined_tables, table_named_since
 from lake_assets.lake.catalog.table import read_folder
 from lake_assets.lake.ledger.relation import is_among, read_inlined
-from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, Hold, Status, ledger_table
+from lake_assets.lake.ledger.tables import ADDING, ADDS, COMPACT, LEDGER_COLUMNS, Hold, Status, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 
 FILES = 4  # that the first query reads, as the next one costs more than their row groups; later ones read twice as many
@@ -34,6 +34,15 @@ class Run:
     row_count: int | None
     snapshot_id: int | None
     hold: Hold | None
+    mode: str
+    rows_before: int | None
+
+    @property
+    def rows(self) -> int | None:
+        """The rows of the partition after it, if it committed."""
+        if self.row_count is None or self.mode not in ADDING:
+            return self.row_count
+        return self.row_count + (self.rows_before or 0)
 
     @property
     def moment(self) -> dt.datetime:
@@ -144,7 +153,9 @@ def _inlined_in(
     is_commit = "status = ? AND snapshot_id >= ?"
     # A run that was skipped as unchanged has the fingerprint of the commit before it, which does not count if the
     # table was dropped since.
-    is_source = f"{is_commit} OR status = ? AND (on_empty IS NOT NULL OR mode = ? OR {version.begin_snapshot} >= ?)"
+    is_source = (
+        f"{is_commit} OR status = ? AND (on_empty IS NOT NULL OR mode IN (?, ?) OR {version.begin_snapshot} >= ?)"
+    )
     numbers = (
         f"SELECT max({version.row_id}) AS newest, max(CASE WHEN {is_source} THEN {version.row_id} END) AS source, "  # noqa: S608
         f"max(CASE WHEN {is_commit} THEN {version.row_id} END) AS last_commit FROM {identifier(name)} "
@@ -153,7 +164,7 @@ def _inlined_in(
     )
     columns = ", ".join("NULL" if column == _HOLD and not has_hold else identifier(column) for column in _COLUMNS)
     of_commit: list[object] = ["committed", since]
-    of_source = [*of_commit, "skipped", "index", since]
+    of_source = [*of_commit, "skipped", *ADDING, since]
     # Not by a join, for which SQLite would read the table once for each number.
     rows = database.rows(
         f"WITH numbers AS ({numbers}) SELECT CASE WHEN {is_source} THEN 1 ELSE 0 END, "  # noqa: S608
@@ -188,7 +199,7 @@ def _flushed(
     listed = ", ".join(f"'{name}'" for name in names)
     rows = session.engine_rows(
         f"SELECT load_partition, arg_max({run}, moment), arg_max({run}, moment) FILTER ({commit} "  # noqa: S608
-        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR mode = 'index')), arg_max({run}, snapshot_id) "
+        f"OR status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), arg_max({run}, snapshot_id) "
         f"FILTER ({commit}) FROM (SELECT *, coalesce(finished_at, started_at) AS moment FROM "
         f"(SELECT {typed} WHERE FALSE UNION ALL BY NAME SELECT COLUMNS(c -> list_contains([{listed}], c)) FROM "
         "read_parquet(?, hive_partitioning = false, union_by_name = true) "

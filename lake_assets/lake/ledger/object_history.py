@@ -6,10 +6,14 @@ Every function raises CatalogError if the manifest or the ledger cannot be read.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.inlined import table_named_since
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import ADDED, Relation, Wanted, query, relation
 from lake_assets.lake.ledger.tables import COMPACT, LEDGER_COLUMNS, MANIFEST_COLUMNS, ledger_table, manifest_table
 from lake_assets.lake.session import LakeSession, TableName
+
+URIS = 1_000  # of a query by URI; for more, a partition's whole manifest is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,64 @@ def known_objects(
         [commits, objects],
     )
     return {row[0]: KnownObject(*row) for row in rows}
+
+
+def partition_objects(
+    session: LakeSession,
+    stream: str,
+    table: TableName,
+    load_partitions: Sequence[str] | None,
+    uris: Sequence[str] | None = None,
+    database: CatalogDatabase | None = None,
+) -> dict[str, dict[str, KnownObject]]:
+    """The objects that the rows of some partitions were made of: those of the newest replacement, and all added since.
+
+    Objects of a dropped table of the same name are left out. An object with rows of several partitions is known to
+    each of them by itself.
+
+    Args:
+        session: an open lake with ledger and manifest.
+        stream: the stream's name.
+        table: its table.
+        load_partitions: in the path's form; all when None.
+        uris: the objects to find, if not all are wanted.
+        database: an open transaction of the catalog to read in; one of its own when None.
+
+    Returns:
+        Known objects by URI, for each partition that has any.
+
+    Raises:
+        NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
+    """
+    of_ledger: dict[str, Sequence[str]] = {"stream": [stream]}
+    if load_partitions is not None:
+        of_ledger["load_partition"] = load_partitions
+    of_manifest = of_ledger if uris is None or len(uris) > URIS else {**of_ledger, "uri": uris}
+    commits, objects = _relations(session, of_ledger, of_manifest, database)
+    rows = query(
+        session,
+        "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
+        f"max(snapshot_id) FILTER (mode = 'replace') AS replaced FROM {commits} GROUP BY ALL), "
+        "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
+        f"noted AS (SELECT *, coalesce({ADDED}, snapshot_id) AS noted_at, {_NUMBER} AS number "
+        f"FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
+        "SELECT uri, load_partition, arg_max(etag, number), arg_max(size, number) "
+        "FROM noted LEFT JOIN latest USING (load_partition) "
+        # If the ledger was emptied, an object counts as known.
+        "WHERE coalesce(noted_at >= greatest(latest.replaced, ?), TRUE) GROUP BY uri, load_partition",
+        [
+            *commits.parameters,
+            *objects.parameters,
+            named_since(session, table) if database is None else table_named_since(database, table),
+        ],
+        [commits, objects],
+    )
+    wanted = None if uris is None else set(uris)
+    known: dict[str, dict[str, KnownObject]] = {}
+    for uri, path, etag, size in rows:
+        if wanted is None or uri in wanted:
+            known.setdefault(path, {})[uri] = KnownObject(uri, path, etag, size)
+    return known
 
 
 def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, KnownObject]:
@@ -129,13 +191,17 @@ _NUMBER = f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIR
 
 
 def _relations(
-    session: LakeSession, of_ledger: Mapping[str, Sequence[str]], of_manifest: Mapping[str, Sequence[str]]
+    session: LakeSession,
+    of_ledger: Mapping[str, Sequence[str]],
+    of_manifest: Mapping[str, Sequence[str]],
+    database: CatalogDatabase | None = None,
 ) -> tuple[Relation, Relation]:
     """The commits of the ledger, and the objects of the manifest."""
     names = ("run_id", "stream", "load_partition", "mode", "snapshot_id")
     ledger = {name: LEDGER_COLUMNS[name] for name in names}
     commits = Wanted({"status": ["committed"], **of_ledger})
+    manifest = {**MANIFEST_COLUMNS, ADDED: "BIGINT"}
     return (
-        relation(session, ledger_table(session.config), ledger, commits),
-        relation(session, manifest_table(session.config), {**MANIFEST_COLUMNS, ADDED: "BIGINT"}, Wanted(of_manifest)),
+        relation(session, ledger_table(session.config), ledger, commits, database),
+        relation(session, manifest_table(session.config), manifest, Wanted(of_manifest), database),
     )

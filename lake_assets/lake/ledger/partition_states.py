@@ -17,7 +17,7 @@ from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder
 from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.file_names import named_fingerprint
+from lake_assets.parquet.file_names import is_marked, named_fingerprint
 
 _SINGLY = 20  # partitions; the files of more are found by one query of the whole table
 
@@ -31,7 +31,9 @@ class PartitionState:
     snapshot: int
 
 
-def last_states(session: LakeSession, table: TableName, partitions: Sequence[Partition]) -> dict[str, LastCommit]:
+def last_states(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition], *, newest: bool = False
+) -> dict[str, LastCommit]:
     """Each partition's last commit, by its path; a partition without a commit is left out.
 
     The files of a held partition have no fingerprint in their names, so for it the ledger is read, which has the hold.
@@ -41,13 +43,15 @@ def last_states(session: LakeSession, table: TableName, partitions: Sequence[Par
         session: an open lake with a ledger.
         table: it exists.
         partitions: of the table.
+        newest: several commits make up a partition, as in mode append. The fingerprint is then of the last one that
+            added rows.
 
     Raises:
         CatalogError: the catalog or the ledger cannot be read.
     """
     found = {
         partition.path: LastCommit(state.fingerprint)
-        for partition, state in partition_states(session, table, partitions).items()
+        for partition, state in partition_states(session, table, partitions, newest=newest).items()
     }
     others = [partition.path for partition in partitions if partition.path not in found]
     return found | (last_commits(session, table, others) if others else {})
@@ -59,9 +63,11 @@ def last_fingerprints(session: LakeSession, table: TableName, partitions: Sequen
 
 
 def partition_states(
-    session: LakeSession, table: TableName, partitions: Sequence[Partition]
+    session: LakeSession, table: TableName, partitions: Sequence[Partition], *, newest: bool = False
 ) -> dict[Partition, PartitionState]:
     """The last commit of those partitions whose live files all have the same fingerprint in their names.
+
+    With `newest`, only the files of the newest snapshot need to have the same.
 
     Raises:
         CatalogError: the catalog cannot be read.
@@ -70,19 +76,19 @@ def partition_states(
         return {}  # DuckLake names the files that it writes
     try:
         with catalog_reading(session) as database:
-            return _read(database, table, partitions)
+            return _read(database, table, partitions, newest=newest)
     except NotDirectError:
         return {}
 
 
 def _read(
-    database: CatalogDatabase, table: TableName, partitions: Sequence[Partition]
+    database: CatalogDatabase, table: TableName, partitions: Sequence[Partition], *, newest: bool
 ) -> dict[Partition, PartitionState]:
     table_id, *_ = read_folder(database, table)
     partitioning = read_partitioning(database, table_id)
     values = {partition: tuple(key_values(partitioning, partition)) for partition in partitions}
     files = _files(database, table_id, partitioning, list(values.values()))
-    states = {partition: _state(files.get(texts, ())) for partition, texts in values.items()}
+    states = {partition: _state(files.get(texts, ()), newest=newest) for partition, texts in values.items()}
     return {partition: state for partition, state in states.items() if state is not None}
 
 
@@ -94,8 +100,10 @@ def _files(
     return {texts: partition_files(database, table_id, partitioning.partition_id, texts) for texts in wanted}
 
 
-def _state(files: Sequence[PartitionFile]) -> PartitionState | None:
-    fingerprints = {named_fingerprint(file.path) for file in files}
+def _state(files: Sequence[PartitionFile], *, newest: bool) -> PartitionState | None:
+    last = max((file.begin_snapshot for file in files), default=0)
+    of_last = [file for file in files if not newest or file.begin_snapshot == last or is_marked(file.path)]
+    fingerprints = {named_fingerprint(file.path) for file in of_last}
     if len(fingerprints) != 1 or (fingerprint := fingerprints.pop()) is None:
         return None
     return PartitionState(fingerprint, sum(file.rows for file in files), max(file.begin_snapshot for file in files))

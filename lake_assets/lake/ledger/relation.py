@@ -8,6 +8,7 @@ DuckLake could skip them too. But on a SQLite catalog it then reads the statisti
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -64,7 +65,13 @@ def query(
     return run(sql, parameters)
 
 
-def relation(session: LakeSession, table: TableName, columns: Mapping[str, str], wanted: Wanted) -> Relation:
+def relation(
+    session: LakeSession,
+    table: TableName,
+    columns: Mapping[str, str],
+    wanted: Wanted,
+    database: CatalogDatabase | None = None,
+) -> Relation:
     """The rows of a table of this package that are wanted.
 
     Args:
@@ -72,19 +79,23 @@ def relation(session: LakeSession, table: TableName, columns: Mapping[str, str],
         table: ledger or manifest.
         columns: those of the relation, with their types; one that the table lacks is NULL.
         wanted: the rows.
+        database: an open transaction of the catalog to read in; one of its own when None.
 
     Raises:
+        NotDirectError: only DuckLake can read the rows, and that is outside of the given transaction.
         CatalogError: the catalog cannot be read.
     """
-    if any(len(values) > MOST for values in wanted.among.values()):
-        return _of_lake(session, table, columns, wanted)
     try:
-        with catalog_reading(session) as database:
-            table_id, *_ = read_folder(database, table)
-            names = inlined_tables(database, table_id)
-            inlined = [row for name in names for row in _inlined(database, name, columns, wanted)]
-            files = [glob_literal(file.uri) for file in flushed_files(session, database, table)]
+        if any(len(values) > MOST for values in wanted.among.values()):
+            raise NotDirectError(f"there are too many values for the rows of {table}")  # noqa: TRY301
+        with catalog_reading(session) if database is None else nullcontext(database) as catalog:
+            table_id, *_ = read_folder(catalog, table)
+            names = inlined_tables(catalog, table_id)
+            inlined = [row for name in names for row in _inlined(catalog, name, columns, wanted)]
+            files = [glob_literal(file.uri) for file in flushed_files(session, catalog, table)]
     except NotDirectError:
+        if database is not None:
+            raise
         return _of_lake(session, table, columns, wanted)
     values = list(zip(*inlined, strict=True)) or [() for _ in columns]
     sql = _typed(columns)

@@ -1,8 +1,8 @@
 """The retention of the ledger: old rows are deleted, with the manifest rows of their runs.
 
 No run needs a deleted row. For each partition the newest row of each kind stays, of any age, because the ledger decides
-where the names of data files do not (`partition_states.py`). The rows of registrations in place stay, too: they and
-their manifest rows say which objects the lake has.
+where the names of data files do not (`partition_states.py`). The rows of additions and of registrations in place stay,
+too: they and their manifest rows say which objects the lake has.
 """
 
 import datetime as dt
@@ -37,10 +37,10 @@ def _expired(session: LakeSession, before: dt.datetime) -> list[int]:
     """The row ids of the ledger's rows to delete."""
     rows = session.rows(
         "SELECT number FROM (SELECT rowid AS number, coalesce(finished_at, started_at) AS moment, "  # noqa: S608
-        "status = 'committed' AND mode IN ('index', 'repair') AS registers, "
+        "status = 'committed' AND mode IN ('append', 'index', 'repair') AS adds, "
         "row_number() OVER (PARTITION BY stream, destination_table, load_partition, mode, status, on_empty IS NULL "
         "ORDER BY snapshot_id DESC NULLS LAST, coalesce(finished_at, started_at) DESC) AS age "
-        f"FROM {ledger_table(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT registers",
+        f"FROM {ledger_table(session.config).sql}) WHERE moment < ? AND age > 1 AND NOT adds",
         [before],
     )
     return [number for (number,) in rows]

@@ -19,6 +19,10 @@ from lake_assets.storage.manifest import Manifest
 Status = Literal["committed", "skipped", "failed", "cancelled"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
+# The modes whose commits add rows: their `row_count` is without `rows_before`. A run that finds nothing new has looked
+# at all landed objects, and its fingerprint is theirs.
+ADDING = ("append", "index")
+ADDS = f"mode IN ({', '.join(map(repr, ADDING))})"
 COMPACT = "compact"  # the mode of a rewrite of a partition's own files, which changes no row
 RESTORE = "restore"  # the mode of a commit that puts the rows of an earlier snapshot back
 RELEASE = "release"  # the mode of a commit that ends a hold, and changes no row
@@ -63,6 +67,13 @@ class LedgerRow:
     requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
     hold: Hold | None = None
     files_quarantined: int | None = None  # landed objects that were left out; NULL where the stream never does that
+
+    @property
+    def rows_after(self) -> int | None:
+        """The rows of the partition after a commit: in modes that add rows, with those before it."""
+        if self.row_count is None or self.mode not in ADDING:
+            return self.row_count
+        return self.row_count + (self.rows_before or 0)
 
     def committed(self, *, rows_before: int, snapshot_id: int) -> "LedgerRow":
         """The row of a run that commits now, with its snapshot."""

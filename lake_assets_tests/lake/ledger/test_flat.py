@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lake_assets.lake.catalog.database import CatalogDatabase
+from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.last_runs import committed_fingerprints, last_runs, partitions_in_ledger
-from lake_assets.lake.ledger.object_history import known_objects, registered_objects
+from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
 from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, create_ledger, ledger_table, manifest_table
 from lake_assets.lake.session import DuckLake, LakeSession, TableName
@@ -161,13 +161,36 @@ def looks(world: World, size: int) -> Mapping[str, Callable[[LakeSession], objec
     def objects(lake: LakeSession) -> None:
         assert len(known_objects(lake, "sales", TABLE, [path(0)])) == EACH
 
+    def of_partitions(lake: LakeSession) -> None:
+        found = partition_objects(lake, "sales", TABLE, [path(0), path(1)])
+        assert {name: len(objects) for name, objects in found.items()} == {path(0): EACH, path(1): EACH}
+
+    def in_a_commit(lake: LakeSession) -> None:
+        wanted = [uri(0, size), f"{uri(0, size)}.other"]
+        with catalog_transaction(lake) as database:
+            found = partition_objects(lake, "sales", TABLE, [path(0)], wanted, database)
+        assert {name: list(objects) for name, objects in found.items()} == {path(0): wanted[:1]}
+
     def registered(lake: LakeSession) -> None:
         wanted = [uri(0, size), f"{uri(0, size)}.other"]
         assert registered_objects(lake, wanted).keys() == {uri(0, size)}
 
     return {
         look.__name__: look
-        for look in (runs, fingerprint, is_known, of_partition, newest_rows, since, before, of_run, objects, registered)
+        for look in (
+            runs,
+            fingerprint,
+            is_known,
+            of_partition,
+            newest_rows,
+            since,
+            before,
+            of_run,
+            objects,
+            of_partitions,
+            in_a_commit,
+            registered,
+        )
     }
 
 

@@ -1,13 +1,16 @@
-"""The replacement of a partition by the direct strategy: its files end, and new files are added."""
+"""The direct strategy: the files of a partition end, unless the commit adds to them, and new files are added."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.errors import StorageError
+from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.footers import read_footers
+from lake_assets.lake.catalog.partition_files import PartitionFile, partition_files
 from lake_assets.lake.catalog.table import key_values
 from lake_assets.lake.catalog.whole_files import whole_files
-from lake_assets.lake.commit.direct.opened import open_table
+from lake_assets.lake.commit.direct.opened import OpenTable, open_table
+from lake_assets.lake.commit.expected import refuse_moved
 from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
@@ -20,25 +23,22 @@ _REQUESTS = 16  # in parallel: most of the time is network latency
 
 
 def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRow:
-    """Try once to replace a partition; returns the ledger row as written.
+    """Try once to replace a partition, or to add to it; returns the ledger row as written.
 
     Raises:
-        NotDirectError: the partition does not consist of whole files, or the table is not supported; nothing has
-            changed.
+        NotDirectError: the partition does not consist of whole files and is to be replaced, or the table is not
+            supported; nothing has changed.
         MarkedFilesError: the partition is or was held; nothing has changed.
-        PartitionMovedError: the partition does not consist of the files to be replaced; nothing has changed.
+        PartitionMovedError: the partition does not consist of the files to be replaced, or of the expected objects;
+            nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
     with open_table(session, replacement.table) as opened:
         table, partitioning = opened.table, opened.partitioning
         values = key_values(partitioning, replacement.partition)
-        old = whole_files(opened.database, table, partitioning, values)
-        if not replacement.may_be_held and any(is_marked(file.path) for file in old.values()):
-            raise MarkedFilesError
-        if replacement.replaced is not None and replacement.replaced != set(old):
-            raise replacement.moved()
-        opened.transaction.end_files(table, list(old))
+        refuse_moved(session, replacement, opened.database)
+        rows_before = _keep_files(opened, replacement) if replacement.adds else _end_files(opened, replacement)
         if replacement.files:
             known = {file.uri: file for file in replacement.written if file.footer is not None}
             check_stored(session, list(known.values()))
@@ -51,9 +51,39 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
             opened.transaction.add_files(
                 table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
             )
-        before = sum(file.rows for file in old.values())
-        (row,) = opened.finish(replacement, {replacement.partition: before})
+        (row,) = opened.finish(replacement, {replacement.partition: rows_before})
     return row
+
+
+def _end_files(opened: OpenTable, replacement: Replacement) -> int:
+    """End the files of the partition; returns their rows."""
+    old = whole_files(opened.database, opened.table, opened.partitioning, _values(opened, replacement))
+    _refuse_marked(replacement, old.values())
+    if replacement.replaced is not None and replacement.replaced != set(old):
+        raise replacement.moved()
+    opened.transaction.end_files(opened.table, list(old))
+    return sum(file.rows for file in old.values())
+
+
+def _keep_files(opened: OpenTable, replacement: Replacement) -> int:
+    """The rows of the partition, by the catalog's figures: of its own files, or else of a table with other rows."""
+    table, partitioning, values = opened.table, opened.partitioning, _values(opened, replacement)
+    try:
+        old = list(whole_files(opened.database, table, partitioning, values).values())
+    except NotDirectError:
+        _refuse_marked(replacement, partition_files(opened.database, table.table_id, partitioning.partition_id, values))
+        return opened.rows_of([replacement.partition])[replacement.partition]
+    _refuse_marked(replacement, old)
+    return sum(file.rows for file in old)
+
+
+def _values(opened: OpenTable, replacement: Replacement) -> Sequence[str | None]:
+    return key_values(opened.partitioning, replacement.partition)
+
+
+def _refuse_marked(replacement: Replacement, files: Iterable[PartitionFile]) -> None:
+    if not replacement.may_be_held and any(is_marked(file.path) for file in files):
+        raise MarkedFilesError
 
 
 def check_stored(session: LakeSession, files: Sequence[DataFile]) -> None:
