@@ -194,7 +194,7 @@ def _flushed(
     commit = "status = 'committed' AND snapshot_id >= ?"
     condition, wanted = is_among("load_partition", load_partitions)
     # Files of an older version of this package have fewer columns; those that all of them lack are added.
-    names = (*_COLUMNS, "load_partition", "mode", "on_empty")
+    names = (*_COLUMNS, "load_partition", "on_empty")
     typed = ", ".join(f"NULL::{LEDGER_COLUMNS[name]} AS {identifier(name)}" for name in names)
     listed = ", ".join(f"'{name}'" for name in names)
     rows = session.engine_rows(
