@@ -31,8 +31,8 @@ def examples() -> Iterator[tuple[str, str]]:
         text = page.read_text(encoding="utf-8")
         for block in BLOCK.finditer(text):
             place = f"{page.name}:{text.count(chr(10), 0, block.start()) + 2}"
-            if block[1].startswith("# my_project/"):
-                continue  # of another file: a component's, which the tests of Dagster load
+            if block[1].startswith(("# my_project/", "ops:")):
+                continue  # a component's file, which the tests of Dagster load; the config of a run
             if block[1].startswith("storage:"):
                 for number, line in enumerate(block[1].splitlines()):
                     yield f"{place}+{number}", with_storage(line)
