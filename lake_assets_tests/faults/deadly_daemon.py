@@ -62,7 +62,7 @@ if __name__ == "__main__":
     module: Any = copying
     match os.environ[VARIABLE]:
         case "bytes":
-            module._fill = second(module._fill, half)
+            module.fill = second(module.fill, half)
         case "link":
             module._links = second(module._links, module._links)
         case "store":
