@@ -19,7 +19,7 @@ from lake_assets.lake.catalog.past_files import (
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.past_commits import commits
-from lake_assets.lake.ledger.tables import Hold, LedgerRow
+from lake_assets.lake.ledger.tables import ADDING, Hold, LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
@@ -202,7 +202,7 @@ def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[Entry]:
 
 
 def _entry(row: LedgerRow, kept: int | None) -> Entry:
-    added = (row.rows_before or 0) if row.mode == "index" else 0
+    added = (row.rows_before or 0) if row.mode in ADDING else 0
     return Entry(
         row.snapshot_id or 0,
         row.finished_at,

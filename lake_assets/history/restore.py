@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.decide import Decider, Facts
+from lake_assets.ingest.known import compare
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.catalog.table_files import CatalogFile, named_since
 from lake_assets.lake.commit.replacement import count_partition
@@ -303,6 +304,7 @@ def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copi
 def _next(stream: OpenStream, partition: Partition, fingerprint: str | None, *, is_held: bool) -> str:
     """What the next refresh does with the restored partition."""
     text = ",".join(partition.path.split("/"))
+    appends = stream.config.mode == "append"
     if is_held:
         return (
             "Refreshes leave the partition alone. `lake-assets restore "
@@ -310,17 +312,26 @@ def _next(stream: OpenStream, partition: Partition, fingerprint: str | None, *, 
         )
     try:
         manifest = stream.manifest(partition)
-        facts = Facts(
-            len(manifest.objects),
-            table_exists=True,
-            is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
-            was_committed=True,
-        )
         with stream.lake.open_if_exists() as session:
+            # A restore leaves the objects known whose rows it takes away.
+            known = compare(session, stream, {partition: manifest})[partition] if appends else None
+            facts = Facts(
+                len(manifest.objects),
+                table_exists=True,
+                is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
+                was_committed=True,
+                new=len(known.new.objects) if known else 0,
+                changed=len(known.changed) if known else 0,
+                known=len(known.known) if known else 0,
+            )
             decision = Decider(stream).decide(partition, facts, session)
     except LakeAssetsError as error:
         return f"What the next refresh does is unknown: {error}"
     match decision.action:
+        case "skip" if appends:
+            return "The next refresh leaves it as it is; only `ingest --force` reads objects again that it has read."
+        case "append":
+            return f"The next refresh adds the rows of {decision.why}. --hold keeps refreshes off."
         case "skip":
             return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
         case "replace":

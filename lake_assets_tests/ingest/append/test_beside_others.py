@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.history.read import history
 from lake_assets.history.restore import restore
 from lake_assets_tests.ingest.append.test_append import APPEND
 from lake_assets_tests.world import NW, World, sales
@@ -34,8 +35,9 @@ def test_a_restore_takes_rows_back_whose_objects_stay_known(local_world: World, 
         local_world.land(NW, sales(number), f"{number}.parquet")
         snapshots.append(local_world.ingest(NW).row.snapshot_id)
 
-    restore(local_world.stream, local_world.partition(NW), snapshots[1] or 0, hold=hold)
+    restored = restore(local_world.stream, local_world.partition(NW), snapshots[1] or 0, hold=hold)
 
+    assert restored.next.startswith("Refreshes leave the partition alone" if hold else "The next refresh leaves it as")
     assert local_world.totals() == [0, 1]
     assert local_world.ingest(NW).row.status == "skipped"
     local_world.land(NW, sales(3), "3.parquet")
@@ -43,3 +45,31 @@ def test_a_restore_takes_rows_back_whose_objects_stay_known(local_world: World, 
     assert local_world.totals() == ([0, 1] if hold else [0, 1, 3])
     local_world.ingest(NW, force=True)
     assert local_world.totals() == [0, 1, 2, 3]
+
+
+def test_a_restore_says_that_the_next_refresh_adds_new_objects(local_world: World) -> None:
+    local_world.options = APPEND
+    local_world.land(NW, sales(1), "1.parquet")
+    first = local_world.ingest(NW).row.snapshot_id or 0
+    local_world.land(NW, sales(2), "2.parquet")
+    local_world.ingest(NW)
+    local_world.land(NW, sales(3), "3.parquet")
+
+    restored = restore(local_world.stream, local_world.partition(NW), first)
+
+    assert restored.next.startswith("The next refresh adds the rows of 1 new object.")
+    local_world.ingest(NW)
+    assert local_world.totals() == [1, 3]
+
+
+def test_the_history_has_the_rows_of_the_partition_also_of_expired_snapshots(local_world: World) -> None:
+    local_world.options = APPEND
+    for number in range(3):
+        local_world.land(NW, sales(number, number), f"{number}.parquet")
+        local_world.ingest(NW)
+    with local_world.stream.lake.open() as lake:
+        lake.rows("CALL ducklake_expire_snapshots('lake', older_than => now())")
+
+    entries = history(local_world.stream, local_world.partition(NW))
+
+    assert [(entry.rows_before, entry.rows) for entry in entries] == [(4, 6), (2, 4), (0, 2)]
