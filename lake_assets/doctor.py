@@ -31,6 +31,7 @@ from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.session import DuckLake
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
+from lake_assets.storage.probes import probe_reading, probe_writing
 from lake_assets.storage.store import Store
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -239,7 +240,7 @@ def _storage(storage: AnyStorage) -> str:
         if not Path(storage.path).exists():
             return f"{store.root}: none yet, the first ingest makes it"
     store.probe()
-    store.probe_writing()
+    probe_writing(store)
     return f"{store.root}: can be listed, written to and deleted from"
 
 
@@ -250,7 +251,7 @@ def _source(stream: OpenStream) -> str:
             if not stream.manifest(newest).objects:
                 raise _WarningError(f"{stream.source_glob(newest)} does not exist.")
         return text
-    if stream.source.probe_reading():
+    if probe_reading(stream.source):
         return f"{text}: can be listed and read"
     raise _WarningError(f"{text}: reachable, and nothing has landed yet.")
 

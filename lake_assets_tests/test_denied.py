@@ -10,6 +10,7 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.parquet.read import count_rows, read_schema
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.probes import probe_reading
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import open_stream
 from lake_assets_tests.ingest.index.indexing import index
@@ -60,7 +61,7 @@ def storage(denied: World) -> AnyStorage:
     [
         lambda storage: Store(storage).get(KEY, "etag"),
         lambda storage: Store(storage).find(KEY),
-        lambda storage: Store(storage).probe_reading(),
+        lambda storage: probe_reading(Store(storage)),
         lambda storage: read_schema(ArrowStore(storage), KEY),
         lambda storage: count_rows(ArrowStore(storage), KEY),
     ],

@@ -14,7 +14,7 @@ from lake_assets.checks.result import CheckResult, Scope, Severity
 from lake_assets.checks.rows import no_null_partition, row_counts
 from lake_assets.checks.sql import is_of_run, run_sql
 from lake_assets.config.checks import BuiltIn
-from lake_assets.config.streams import Mode
+from lake_assets.config.modes import Mode
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.reading import partitions_of_run
 from lake_assets.layout.partition import Partition

@@ -1,4 +1,4 @@
-"""Requests to a bucket: retries, waits, time-outs, and the size from which files are uploaded in parts."""
+"""Requests to a bucket: retries, pauses, time-outs, and the size from which files are uploaded in parts."""
 
 from typing import Annotated, Self
 
@@ -12,18 +12,18 @@ PartSize = Annotated[
     ByteSize, AfterValidator(size_between(5 * 2**20, 5 * 2**30, "5 MiB to 5 GiB, the sizes of a part"))
 ]
 
-_GROWTH = 3  # of the waits, when the config does not bound them
+_GROWTH = 3  # of the pauses, when the config does not bound them
 
 
 class Requests(Model):
-    """Requests to a storage: retries, waits, time-outs, and uploads in parts.
+    """Requests to a storage: retries, pauses, time-outs, and uploads in parts.
 
     A storage that is away for less than `retries` times `first_wait` seconds fails no request.
     """
 
     retries: int = Field(8, ge=0, le=100, description="Retries of a request after an error that may pass.")
     first_wait: float = Field(
-        0.5, gt=0, le=60, description="Seconds before the first retry. The waits grow, and none is shorter."
+        0.5, gt=0, le=60, description="Seconds before the first retry. The pauses grow, and none is shorter."
     )
     longest_wait: float | None = Field(
         None, gt=0, le=600, description="Seconds before a retry at most; three times `first_wait` when absent."
@@ -47,7 +47,7 @@ class Requests(Model):
 
     @property
     def wait_limit(self) -> float:
-        """The longest wait before a retry, in seconds."""
+        """The longest pause before a retry, in seconds."""
         return self.longest_wait if self.longest_wait is not None else _GROWTH * self.first_wait
 
     @property
@@ -59,4 +59,4 @@ class Requests(Model):
 class RequestedStorage(Model):
     """A storage that is accessed by requests over a network."""
 
-    requests: Requests = Field(Requests(), description="Retries, waits, time-outs, and uploads in parts.")
+    requests: Requests = Field(Requests(), description="Retries, pauses, time-outs, and uploads in parts.")

@@ -1,7 +1,7 @@
 """A stream: landed files, and how they become a table of the lake."""
 
 from functools import cached_property
-from typing import Literal, Self
+from typing import Self
 
 import pyarrow as pa
 from pydantic import Field, TypeAdapter, field_validator, model_validator
@@ -14,6 +14,17 @@ from lake_assets.config.globs import folder_globs, is_glob, split_glob
 from lake_assets.config.landing import Landing, arrow_type
 from lake_assets.config.layouts import Layout, LayoutOptions
 from lake_assets.config.model import Model
+from lake_assets.config.modes import (
+    Compression,
+    CopyPolicy,
+    Mode,
+    OnBadObject,
+    OnChanged,
+    OnEmpty,
+    SchemaPolicy,
+    Verify,
+    check_mode,
+)
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.path_layout import (
     PathColumns,
@@ -32,22 +43,8 @@ from lake_assets.layout.template import Template
 from lake_assets.layout.time_types import check_time_type
 from lake_assets.layout.times import TIME_TYPES
 
-OnEmpty = Literal["fail", "keep", "clear"]
-Compression = Literal["zstd", "snappy", "gzip", "none"]
-Mode = Literal["replace", "append", "index"]
-OnChanged = Literal["fail", "refresh"]
-SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
-OnBadObject = Literal["fail", "quarantine"]
-CopyPolicy = Literal["auto", "any", "always", "never"]
-Verify = Literal["footer", "pages"]
-
-
 _LAYOUT: TypeAdapter[LayoutOptions | None] = TypeAdapter(Layout | None)
 _PARTITIONS = TypeAdapter(dict[str, PartitionField])
-
-_OF_WRITTEN_FILES = {name: name for name in ("compression", "target_file_size", "verify", "immutable_source")} | {
-    "copying": "copy"
-}
 
 
 class Destination(Model):
@@ -278,80 +275,7 @@ class Stream(Model):
 
     @model_validator(mode="after")
     def _fits_its_mode(self) -> Self:
-        self._fits_appends()
-        if self.mode != "index":
-            if self.owns_source:
-                raise ValueError(f"owns_source is for mode: index; in mode: {self.mode} the lake has files of its own")
-            if "indexed_objects" in self.checks.blocking:
-                raise ValueError("checks.blocking names indexed_objects, which is a check of mode: index: remove it")
-            return self
-        for name, field in self.partitions.items():
-            if field.where == "rows":
-                raise ValueError(
-                    f"partitions.{name} is in: rows, and mode: index registers whole files, each of one partition: use "
-                    "mode: replace"
-                )
-            if field.empty == "null":
-                raise ValueError(
-                    f"partitions.{name} is empty: null, and a registered file has the value of its folder, an empty "
-                    "text: write empty: value, or use mode: replace"
-                )
-        if self.path_columns:
-            raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
-        if self.transform is not None:
-            raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
-        for name, key in _OF_WRITTEN_FILES.items():
-            if name in self.model_fields_set:  # also with the default value
-                raise ValueError(f"{key} is for written files, and mode: index writes none: remove it")
-        if self.schema_policy != "strict":
-            raise ValueError(
-                f"schema_policy: {self.schema_policy} is for tables that a refresh writes, and mode: index registers "
-                "only files that fit the table: remove it, or use mode: replace"
-            )
-        if self.on_empty == "clear":
-            raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
-        return self
-
-    def _fits_appends(self) -> None:
-        if self.mode == "append":
-            if self.on_empty == "clear":
-                raise ValueError("mode: append takes no rows away, so on_empty cannot be clear: use fail or keep")
-            return
-        if self.on_changed == "refresh":
-            raise ValueError(
-                f"on_changed: refresh is for mode: append; remove it from this stream of mode: {self.mode}"
-            )
-        if "appended_objects" in self.checks.blocking:
-            raise ValueError("checks.blocking names appended_objects, which is a check of mode: append: remove it")
-
-    @model_validator(mode="after")
-    def _exports_written_rows(self) -> Self:
-        if self.deltas is not None and self.mode == "index":
-            raise ValueError(
-                "deltas are of written rows, and mode: index registers landed files, which have them already: remove "
-                "deltas; `lake-assets changes` reads the rows from history"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _fits_quarantine(self) -> Self:
-        if self.on_bad_object == "quarantine" and self.mode != "replace":
-            raise ValueError(
-                f"on_bad_object: quarantine is for mode: replace, and the stream has mode: {self.mode}: remove one of "
-                "them"
-            )
-        if self.on_bad_object == "fail" and "quarantine" in self.checks.blocking:
-            raise ValueError(
-                "checks.blocking names quarantine, which is a check of on_bad_object: quarantine: remove it, or set "
-                "on_bad_object"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _fits_copying(self) -> Self:
-        for name in ("verify", "immutable_source"):
-            if self.copying == "never" and name in self.model_fields_set:
-                raise ValueError(f"{name} is for copied files, and copy: never copies none: remove one of them")
+        check_mode(self)
         return self
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from lake_assets.config.streams import OnEmpty
+from lake_assets.config.modes import OnEmpty
 from lake_assets.errors import EmptySourceError
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger

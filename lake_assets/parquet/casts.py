@@ -39,7 +39,7 @@ def cast(array: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _struct(array: pa.StructArray, data_type: pa.StructType) -> pa.StructArray:
-    # A field of a struct that is NULL is NULL here, whatever it has stored.
+    # A field of a struct that is NULL is NULL here, and its stored values are ignored.
     known = dict(zip((field.name.lower() for field in array.type), array.flatten(), strict=True))
     parts = [
         cast(known[field.name.lower()], field.type) if field.name.lower() in known else pa.nulls(len(array), field.type)

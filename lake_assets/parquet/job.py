@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lake_assets.config.modes import Compression, SchemaPolicy
 from lake_assets.config.storages import AnyStorage
-from lake_assets.config.streams import Compression, SchemaPolicy
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import new_name

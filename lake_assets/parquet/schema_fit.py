@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as t
 
-from lake_assets.config.streams import SchemaPolicy
+from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import types as t
 
-from lake_assets.config.streams import SchemaPolicy
+from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaError
 from lake_assets.parquet.leaves import is_list
 

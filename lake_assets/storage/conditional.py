@@ -14,7 +14,7 @@ from obstore.store import S3Store
 
 from lake_assets.config.bucket_requests import Requests
 from lake_assets.retrying import retry
-from lake_assets.storage.patience import retries, waits
+from lake_assets.storage.patience import pauses, retries
 from lake_assets.storage.vendor_errors import DELETION
 
 _VALID = dt.timedelta(minutes=5)  # of a signature
@@ -32,7 +32,7 @@ def delete_if_match(client: S3Store, key: str, etag: str, requests: Requests) ->
         client: of the bucket.
         key: as in the client.
         etag: without quotes.
-        requests: retries, waits and time-outs.
+        requests: retries, pauses and time-outs.
 
     Returns:
         Whether it is gone; False if the key has another object. None if the server does not know the condition, or the
@@ -44,7 +44,7 @@ def delete_if_match(client: S3Store, key: str, etag: str, requests: Requests) ->
     """
     try:
         send = partial(_send, client, key, etag, (requests.connect_timeout, requests.timeout))
-        status = retry(send, passes=_FailedError, limit=retries(requests), pause=waits(requests))
+        status = retry(send, passes=_FailedError, limit=retries(requests), pause=pauses(requests))
     except ObstoreError:  # a client without keys cannot sign
         return None
     except _FailedError as error:

@@ -1,4 +1,4 @@
-"""Retries and waits of a storage's requests, for the requests that this package retries itself."""
+"""Retries and pauses of a storage's requests, for the requests that this package retries itself."""
 
 from typing import TypeVar
 
@@ -18,6 +18,6 @@ def retries(requests: Requests) -> Limit:
     return Limit(retries=requests.retries)
 
 
-def waits(requests: Requests) -> Pause:
-    """The waits between retries. None is shorter than `first_wait`."""
+def pauses(requests: Requests) -> Pause:
+    """The pauses between retries. None is shorter than `first_wait`."""
     return pause_from(requests.first_wait, requests.wait_limit)

@@ -24,7 +24,7 @@ from lake_assets.errors import SourceChangedError, StorageUnreachableError
 from lake_assets.retrying import Limit, pause_between, poll, retry
 from lake_assets.storage.clients import client
 from lake_assets.storage.failures import no_answer
-from lake_assets.storage.patience import retries, waits
+from lake_assets.storage.patience import pauses, retries
 from lake_assets.storage.uploads import abort_uploads, retried, s3_client
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _send(
     of_target = target.requests
     timeouts = (of_target.connect_timeout, max(seconds, of_target.timeout))
     send = partial(_send_once, method, url, headers, timeouts)
-    return retry(send, passes=_FailedError, limit=retries(of_target), pause=waits(of_target))
+    return retry(send, passes=_FailedError, limit=retries(of_target), pause=pauses(of_target))
 
 
 def _send_once(method: str, url: str, headers: Mapping[str, str], timeouts: tuple[float, float]) -> requests.Response:

@@ -1,7 +1,6 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
 import datetime as dt
-import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,7 +27,7 @@ from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
 from lake_assets.storage.names import is_data
-from lake_assets.storage.patience import once, retries, waits
+from lake_assets.storage.patience import once, pauses, retries
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -132,14 +131,15 @@ class Store:
         with self._errors("list", folder=prefix):
             return walk.folders(self._open(), self.storage, prefix)
 
-    def probe(self) -> bool:
-        """Whether there is an object below the root, by one request.
+    def probe(self) -> LandedObject | None:
+        """An object below the root, hidden or not, by one request; None if there is none.
 
         Raises:
             StorageError: as `list`.
         """
         with self._errors("list"):
-            return bool(next(iter(obstore.list(self._open(), chunk_size=1)), ()))
+            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        return _landed(self.root, page[0]) if page else None
 
     def answers(self) -> bool:
         """Whether the store answers, also by a refusal; True for folders and web servers, without a request."""
@@ -152,44 +152,6 @@ class Store:
         except StorageError:
             return True
         return True
-
-    def probe_reading(self) -> bool:
-        """As `probe`, and read a byte of the object: listing and reading are two rights.
-
-        Raises:
-            StorageError: as `list`, or the object is listed and cannot be read.
-        """
-        with self._errors("list"):
-            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
-        if not page:
-            return False
-        key = page[0]["path"]
-        try:
-            with self._errors("read", key):
-                if page[0]["size"]:
-                    obstore.get_range(self._open(), key, start=0, length=1)
-        except StorageError as error:
-            uri = self.uri(key)
-            raise StorageError(f"{uri} is listed and cannot be read: {error.problem}", error.hint) from error
-        return True
-
-    def probe_writing(self) -> None:
-        """Write an object below the root under a name that readers ignore, and remove it.
-
-        Raises:
-            StorageError: the store is unreachable, or refuses the write or the removal.
-        """
-        key = f"_probe-{uuid.uuid4().hex}"
-        try:
-            self.put_new(key, b"probe")
-        except StorageError as error:
-            raise StorageError(f"{self.root} cannot be written to: {error.problem}", error.hint) from error
-        try:
-            self.delete((key,))
-        except StorageError as error:
-            raise StorageError(
-                f"{self.root} cannot be deleted from, and {self.uri(key)} is left there: {error.problem}", error.hint
-            ) from error
 
     def get(self, key: str, etag: str) -> obstore.Bytes:
         """The bytes of a whole object, by one request.
@@ -344,7 +306,7 @@ class Store:
         self._retried("delete", delete, key)
 
     def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
-        """Do what may be done twice, with the storage's retries and waits.
+        """Do what may be done twice, with the storage's retries and pauses.
 
         obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
         """
@@ -362,7 +324,7 @@ class Store:
                 work(opened)
 
         limits = self.storage.requests
-        retry(attempt, passes=StorageUnreachableError, limit=retries(limits), pause=waits(limits))
+        retry(attempt, passes=StorageUnreachableError, limit=retries(limits), pause=pauses(limits))
 
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it has not changed.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lake_assets.config.storages import AnyStorage, R2Storage, S3Storage
 from lake_assets.retrying import retry
-from lake_assets.storage.patience import retries, waits
+from lake_assets.storage.patience import pauses, retries
 
 Result = TypeVar("Result")
 
@@ -46,14 +46,14 @@ def _abort(storage: S3Storage | R2Storage, beginning: str) -> None:
 
 
 def retried(storage: S3Storage | R2Storage, work: Callable[[], Result]) -> Result:
-    """Call `work`, which sends requests of boto3's client, with the storage's retries and waits.
+    """Call `work`, which sends requests of boto3's client, with the storage's retries and pauses.
 
-    boto3 retries too, but its waits are random from zero on, so that it may give up at once.
+    boto3 retries too, but its pauses are random from zero on, so that it may give up at once.
 
     Raises:
         ClientError, BotoCoreError: the last error.
     """
-    return retry(work, passes=_may_pass, limit=retries(storage.requests), pause=waits(storage.requests))
+    return retry(work, passes=_may_pass, limit=retries(storage.requests), pause=pauses(storage.requests))
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""Checkpoints of a DuckDB-file catalog: whatever ends one, the next session finds every commit."""
+"""Checkpoints of a DuckDB-file catalog: after each way to end one, the next session finds every commit."""
 
 import logging
 import shutil

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lake_assets.config.modes import SchemaPolicy
 from lake_assets.config.storages import LocalStorage
-from lake_assets.config.streams import SchemaPolicy
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet import shares as module

@@ -1,4 +1,4 @@
-"""Retries, waits, time-outs and the multipart threshold of a storage, as the S3 server sees them from each client."""
+"""Retries, pauses, time-outs and the multipart threshold of a storage, as the S3 server sees them from each client."""
 
 import datetime as dt
 from collections.abc import Callable

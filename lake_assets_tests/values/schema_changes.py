@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.streams import Mode, SchemaPolicy
+from lake_assets.config.modes import Mode, SchemaPolicy
 
 Cell = Literal["fits", "NULL", "added", "widened", "left out", "refused"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 
-from lake_assets.config.streams import Mode, SchemaPolicy
+from lake_assets.config.modes import Mode, SchemaPolicy
 from lake_assets.errors import SchemaError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.index.run import index_all

@@ -8,9 +8,9 @@ import pyarrow as pa
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError
 from lake_assets.lake.catalog.changed import ChangedSnapshot, changed_snapshots, names_at
-from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, with_meta
+from lake_assets.lake.commit.difference import Rows, difference, meta_fields, taken_name, with_meta
 from lake_assets.lake.commit.replacement import where
-from lake_assets.lake.commit.streaming import stream
+from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
@@ -69,14 +69,10 @@ class _Source:
     def __init__(self, session: LakeSession, table: TableName, until: int) -> None:
         self._session = session
         self._table = table
-        with translated(session.config):
-            described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(until)}) LIMIT 0")  # noqa: S608
-            self.types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
-            fields = list(described.to_arrow_table().schema)
-        taken = {name.lower() for name in self.types}.intersection(META_COLUMNS)
-        if taken:
+        self.types, fields = columns_at(session, table, until)
+        if taken := taken_name(self.types):
             raise CatalogError(
-                f"{table} has a column {min(taken)}, which is a name of the changes' own columns:", "rename it."
+                f"{table} has a column {taken}, which is a name of the changes' own columns:", "rename it."
             )
         self.schema = pa.schema([*fields, *meta_fields()])
         self._names = names_at(session, table, until)

@@ -1,6 +1,6 @@
 """The difference of two sets of rows, as SQL: which rows were removed and which were added."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,6 +11,11 @@ CHANGE = "_change"
 META_COLUMNS = (CHANGE, "_snapshot", "_run_id", "_committed_at")
 
 _COUNT = "_lake_assets_count"
+
+
+def taken_name(columns: Iterable[str]) -> str | None:
+    """The first of these columns' names, in lower case, that the columns of changes have; None if there is none."""
+    return min({name.lower() for name in columns}.intersection(META_COLUMNS), default=None)
 
 
 def meta_fields() -> tuple[pa.Field, ...]:

@@ -22,10 +22,10 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
-from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, with_meta
+from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
 from lake_assets.lake.commit.replacement import Replacement, where
 from lake_assets.lake.commit.restoration import Restoration
-from lake_assets.lake.commit.streaming import stream
+from lake_assets.lake.commit.streaming import columns_at, stream
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import DELTA_COLUMNS, delta_table
@@ -85,13 +85,10 @@ class Exporter:
     def _write(self, base: int) -> Delta:
         delta = Delta(base + 1, dt.datetime.now(dt.UTC))
         session, table = self._session, self._replacement.table
-        with translated(session.config):
-            described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(base)}) LIMIT 0")  # noqa: S608
-            types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
-            fields = list(described.to_arrow_table().schema)
-        if taken := {name.lower() for name in types}.intersection(META_COLUMNS):
+        types, fields = columns_at(session, table, base)
+        if taken := taken_name(types):
             raise CatalogError(
-                f"{table} has a column {min(taken)}, which is a name of the deltas' own columns:",
+                f"{table} has a column {taken}, which is a name of the deltas' own columns:",
                 "rename it, or remove `deltas` from the stream.",
             )
         deleted = None if self._replacement.adds else self._before(base)

@@ -97,7 +97,7 @@ def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Rep
 
     try:
         if exporter is not None:
-            exporter.prepare()  # before the lock, under which other writers wait
+            exporter.prepare()  # before the lock, which delays other writers
         return under_lock(session, work, f"partition {replacement.partition} of {replacement.table}", find)
     except (SchemaChangedError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
         if exporter is not None:

@@ -11,10 +11,22 @@ import pyarrow as pa
 from lake_assets.duckdb_engine import all_threads
 from lake_assets.lake.commit.difference import Rows
 from lake_assets.lake.failures import translated
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.parquet.read import BATCH_ROWS
 
 _FOLDER = "lake-assets-spill-"
+
+
+def columns_at(session: LakeSession, table: TableName, snapshot: int) -> tuple[dict[str, str], list[pa.Field]]:
+    """The columns of a table in a snapshot: their DuckDB types by name, and their Arrow fields.
+
+    Raises:
+        CatalogError: the table cannot be read.
+    """
+    with translated(session.config):
+        described = session.connection.sql(f"SELECT * FROM {table.sql} AT (VERSION => {int(snapshot)}) LIMIT 0")  # noqa: S608
+        types = {name: str(kind) for name, kind in zip(described.columns, described.types, strict=True)}
+        return types, list(described.to_arrow_table().schema)
 
 
 def stream(session: LakeSession, rows: Rows) -> Iterator[pa.RecordBatch]:

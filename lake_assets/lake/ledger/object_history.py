@@ -46,10 +46,7 @@ def known_objects(
 
     `load_partitions` are partitions in the path's form, if not all are to be read.
     """
-    among: dict[str, Sequence[str]] = {"stream": [stream]}
-    if load_partitions is not None:
-        among["load_partition"] = load_partitions
-    commits, objects = _relations(session, among, among)
+    commits, objects = _of_stream(session, stream, load_partitions)
     rows = query(
         session,
         "WITH runs AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id, "  # noqa: S608 - quoted names
@@ -163,10 +160,7 @@ def quarantined_objects(
     """
     if not (session.exists(ledger_table(session.config)) and session.exists(manifest_table(session.config))):
         return {}
-    among: dict[str, Sequence[str]] = {"stream": [stream]}
-    if load_partitions is not None:
-        among["load_partition"] = load_partitions
-    commits, objects = _relations(session, among, among)
+    commits, objects = _of_stream(session, stream, load_partitions)
     rows = query(
         session,
         "WITH commits AS (SELECT run_id, load_partition, max(snapshot_id) AS snapshot_id "  # noqa: S608 - quoted names
@@ -188,6 +182,14 @@ def quarantined_objects(
 # The order in which objects were noted: by the snapshots of their rows, or else of the runs; then by the objects' own
 # times, because a run can be repeated under its id. An object that has ended has no time, and is the last.
 _NUMBER = f"row_number() OVER (ORDER BY coalesce({ADDED}, snapshot_id) NULLS FIRST, last_modified NULLS LAST)"
+
+
+def _of_stream(session: LakeSession, stream: str, load_partitions: Sequence[str] | None) -> tuple[Relation, Relation]:
+    """The commits and the objects of a stream, or of some partitions of it."""
+    among: dict[str, Sequence[str]] = {"stream": [stream]}
+    if load_partitions is not None:
+        among["load_partition"] = load_partitions
+    return _relations(session, among, among)
 
 
 def _relations(

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
-from lake_assets.config.streams import Compression
+from lake_assets.config.modes import Compression
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import CatalogError, SchemaError
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
