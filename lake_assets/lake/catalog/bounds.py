@@ -4,14 +4,16 @@ DuckLake stores the bounds of a column as DuckDB's texts. A comparison of texts 
 compares the values, except whole numbers and strings, which Python orders in the same way.
 """
 
+import decimal
 import re
+import uuid
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 import numpy as np
 
-_DECIMAL = re.compile(r"decimal\(\d+,\s*\d+\)")
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -42,6 +44,27 @@ ORDERED_TYPES = {
 }
 
 
+class Bounds(NamedTuple):
+    """The least and the greatest value as text; both None if they are unknown or there is no value."""
+
+    least: str | None
+    greatest: str | None
+
+
+_WIDEST = {
+    "boolean": Bounds("false", "true"),
+    **{f"int{bits}": Bounds(str(-(2 ** (bits - 1))), str(2 ** (bits - 1) - 1)) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": Bounds("0", str(2**bits - 1)) for bits in (8, 16, 32, 64)},
+    "varchar": Bounds("", None),
+    "blob": Bounds("", None),
+    "uuid": Bounds(str(uuid.UUID(int=0)), str(uuid.UUID(int=2**128 - 1))),
+    "time": Bounds("00:00:00", "24:00:00"),
+    **{
+        name: Bounds("-infinity", "infinity")
+        for name in ("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp_ns", "timestamptz")
+    },
+}
+
 # A query takes a millisecond, and a commit compares the bounds of some forty columns. DuckDB and Python both order
 # strings by their code points.
 _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
@@ -50,16 +73,24 @@ _SHARED_ORDERS: Mapping[str, Callable[[str], Any]] = {
 }
 
 
-class Bounds(NamedTuple):
-    """The least and the greatest value as text; both None if they are unknown or there is no value."""
-
-    least: str | None
-    greatest: str | None
-
-
 def duckdb_type(ducklake_type: str) -> str | None:
     """DuckDB's name for an ordered type, or None."""
     return ducklake_type.upper() if _DECIMAL.fullmatch(ducklake_type) else ORDERED_TYPES.get(ducklake_type)
+
+
+def widest(ducklake_type: str) -> Bounds:
+    """Bounds of a whole table's column that hold for all values, to be stored if those of some values are unknown.
+
+    DuckLake takes NULL for "no value yet": the next commit, by any client, would set its own bounds for the whole
+    table, and queries would skip the rest. Types whose bounds DuckLake does not use for a whole table have none, and
+    neither have floating-point numbers: it uses theirs only where `contains_nan` is false, which nobody writes for
+    files with unknown bounds. A string has no greatest value; DuckLake leaves NULL beside a least value.
+    """
+    if match := _DECIMAL.fullmatch(ducklake_type):
+        digits, scale = int(match[1]), int(match[2])
+        greatest = str(decimal.Decimal((0, (9,) * digits, -scale)))
+        return Bounds(f"-{greatest}", greatest)
+    return _WIDEST.get(ducklake_type, Bounds(None, None))
 
 
 def beyond(bounds: Bounds) -> Bounds:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import duckdb
 
 from lake_assets.lake.catalog import spec
-from lake_assets.lake.catalog.bounds import Bounds, beyond, merged
+from lake_assets.lake.catalog.bounds import Bounds, beyond, merged, widest
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, Row
 from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
@@ -194,7 +194,7 @@ class Transaction:
     def widen(self, table: Table, added: Mapping[int, Sequence[ColumnFacts]], *, is_first: bool) -> None:
         """Widen the statistics of the table's columns by new values, so that no query skips them.
 
-        Unknown bounds stay unknown, also if all rows so far are NULL: DuckLake then reads those of the files.
+        If some values' bounds are unknown, also those of rows before, the column gets the widest; see `bounds.widest`.
 
         Args:
             table: the table.
@@ -217,8 +217,6 @@ class Transaction:
             if column_id in before:
                 had_null, had_nan, had_bounds = before[column_id]
                 has_null = _any([None if had_null is None else bool(had_null), has_null])
-                if had_bounds.least is None:
-                    bounds = had_bounds
                 if has_null != had_null or had_nan is not None or bounds != had_bounds:
                     wider.append((column_id, has_null, bounds.least, bounds.greatest))
             elif is_first:
@@ -254,7 +252,8 @@ class Transaction:
         values += [(column_id, before[column_id]) for column_id in added if column_id in before]
         result = merged(self._engine, ((i, table.columns[i].type, bounds) for i, bounds in dict.fromkeys(values)))
         unknown = {column_id for column_id, of_column in added.items() if any(c.has_unknown_bounds for c in of_column)}
-        return result | dict.fromkeys(unknown, Bounds(None, None))
+        unknown |= {column_id for column_id in added if None in before.get(column_id, ())}
+        return result | {column_id: widest(table.columns[column_id].type) for column_id in unknown}
 
 
 def _one_value(text: str | None, rows: int) -> ColumnFacts:

@@ -13,6 +13,7 @@ from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.float_bounds import widen_float_bounds
 from lake_assets.lake.catalog.registered import registered_before
 from lake_assets.lake.catalog.table import read_folder
+from lake_assets.lake.catalog.unknown_bounds import set_widest_bounds
 from lake_assets.lake.commit.change import Change
 from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.commit.expected import refuse_moved
@@ -69,6 +70,7 @@ def replace_in_transaction(
     # overlap. The retries of MotherDuck's server cannot be turned off, so there a claim makes it refuse overlaps.
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
+    _widen_unknown_bounds(session, replacement.table)
     with all_threads(session.connection), session.transaction():
         if session.config.is_managed:
             claim(session, replacement.row)
@@ -122,7 +124,7 @@ def _record(
 def _finish(session: LakeSession, change: Change, row: LedgerRow) -> None:
     """Check the committed snapshot, and correct the statistics that DuckLake wrote at the commit."""
     _check_committed(session, row)
-    _widen_float_bounds(session, change.table, row)
+    _correct_statistics(session, change.table, row)
 
 
 def _add_files_of(session: LakeSession, replacement: Replacement) -> Replacement:
@@ -144,6 +146,7 @@ def register_by_extension(session: LakeSession, registration: Registration) -> l
     current = session.current_snapshot()
     _refuse_registered(session, registration)
     counts = _partition_rows(session, registration.table, registration.rows)
+    _widen_unknown_bounds(session, registration.table)
     with all_threads(session.connection), session.transaction():
         if session.current_snapshot() != current:
             _refuse_overtaken(session)
@@ -217,15 +220,22 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
         )
 
 
-def _widen_float_bounds(session: LakeSession, table: TableName, row: LedgerRow) -> None:
-    """Correct the bounds of FLOAT columns, which DuckLake writes only at the commit."""
+def _widen_unknown_bounds(session: LakeSession, table: TableName) -> None:
+    """Widen the table's unknown bounds before DuckLake takes those of the new files for them."""
+    if session.unknown_specification is None:
+        set_widest_bounds(session, table)
+
+
+def _correct_statistics(session: LakeSession, table: TableName, row: LedgerRow) -> None:
+    """Correct the bounds of FLOAT columns and unknown bounds, which DuckLake writes only at the commit."""
     if session.unknown_specification is not None:
         return
     try:
         widen_float_bounds(session, table, row.snapshot_id)
+        set_widest_bounds(session, table, row.snapshot_id)
     except CatalogError as error:
         # The commit has succeeded, so the run must not fail.
-        _LOG.warning("The bounds of FLOAT columns of %s remain as DuckLake wrote them: %s", table, error)
+        _LOG.warning("The bounds of the columns of %s remain as DuckLake wrote them: %s", table, error)
 
 
 def _refuse_other_columns(session: LakeSession, replacement: Replacement) -> None:

@@ -1,0 +1,129 @@
+"""No query skips rows because a file's bounds are unknown, whichever client adds files after it."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lake_assets.duckdb_engine import literal
+from lake_assets.lake.commit.direct.replace import replace_directly
+from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.schema.types import sql_type
+from lake_assets_tests.lake.commit.twins import NOTHING, SCHEMA, Strategy, Twin, Twins, empty_twins, row
+from lake_assets_tests.world_fixtures import database_on
+
+NW = "region=NW,date=2026-02-11"
+SW = "region=SW,date=2026-02-11"
+NE = "region=NE,date=2026-02-11"
+ALONE = [name for name in SCHEMA.names if name not in {"flag", "tags", "shape", "counts"}]
+
+# Its first row group has no bounds, so DuckLake takes those of the file for unknown.
+UNKNOWN = [NOTHING, NOTHING, row(40)]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.servers)])
+def twins(request: pytest.FixtureRequest, tmp_path: Path) -> Twins:
+    def catalog(name: str) -> dict[str, Any]:
+        if request.param == "postgres":
+            return database_on(request.getfixturevalue("postgres"))
+        return {"type": request.param, "path": str(tmp_path / f"{name}.{request.param}")}
+
+    return empty_twins(catalog, tmp_path)
+
+
+def insert_by_a_client(twin: Twin, partition: str, number: int) -> None:
+    """Add a row by a client of DuckLake that knows nothing of this package."""
+    keys = dict(part.split("=") for part in partition.split(","))
+    added = pa.Table.from_pylist([row(number)], SCHEMA)
+    with twin.client() as client:
+        client.register("added", added)
+        client.execute("INSERT INTO lake.t BY NAME SELECT *, ? AS region, ?::DATE AS date FROM added", [*keys.values()])
+
+
+def bounds(twin: Twin, column: str) -> tuple[str | None, str | None]:
+    """The bounds of a column of the whole table."""
+    (found,) = twin.query(
+        "SELECT min_value, max_value FROM __ducklake_metadata_lake.ducklake_table_column_stats "
+        "JOIN __ducklake_metadata_lake.ducklake_column USING (table_id, column_id) WHERE column_name = ?",
+        column,
+    )
+    return found
+
+
+def missed(twin: Twin, *numbers: int) -> list[tuple[str, int]]:
+    """The columns and rows that a condition on the column does not find."""
+    result = []
+    with twin.client() as client:
+        for name in ALONE:
+            sql = sql_type(SCHEMA.field(name).type, name)
+            texts = client.execute(f"SELECT i64, {name}::VARCHAR FROM lake.t WHERE i64 IS NOT NULL").fetchall()
+            assert sorted(i64 for i64, _ in texts) == sorted(10 * number for number in numbers)
+            for i64, text in texts:
+                condition = f"{name} = {literal(text)}::{sql}"
+                if client.execute(f"SELECT count(*) FROM lake.t WHERE {condition}").fetchall() != [(1,)]:
+                    result.append((name, i64))
+    return result
+
+
+@pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
+@pytest.mark.parametrize("next_strategy", [replace_directly, replace_by_extension, None])
+def test_values_below_those_of_a_later_commit_are_found(
+    twins: Twins, strategy: Strategy, next_strategy: Strategy | None
+) -> None:
+    twin = twins[0]
+    twin.replace(NW, [row(30)], strategy=replace_by_extension)
+    twin.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
+    if next_strategy is None:
+        insert_by_a_client(twin, NE, 70)
+    else:
+        twin.replace(NE, [row(70)], strategy=next_strategy)
+    assert missed(twin, 30, 40, 70) == []
+
+
+@pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
+def test_a_first_commit_may_have_unknown_bounds(twins: Twins, strategy: Strategy) -> None:
+    twin = twins[0]
+    twin.replace(SW, UNKNOWN, strategy=strategy, row_group_size=2)
+    insert_by_a_client(twin, NE, 70)
+    assert missed(twin, 40, 70) == []
+
+
+@pytest.mark.parametrize("strategy", [replace_directly, replace_by_extension])
+def test_bounds_that_an_earlier_release_left_unknown_are_widened(twins: Twins, strategy: Strategy) -> None:
+    twin = twins[0]
+    twin.replace(NW, [row(30)], strategy=replace_by_extension)
+    with twin.ducklake.open() as session:
+        session.rows(f"UPDATE {session.metadata}.ducklake_table_column_stats SET min_value = NULL, max_value = NULL")
+    twin.replace(SW, [row(40)], strategy=strategy)
+    insert_by_a_client(twin, NE, 70)
+    assert missed(twin, 30, 40, 70) == []
+
+
+def test_a_column_without_values_has_no_bounds(twins: Twins) -> None:
+    for twin in twins:
+        twin.replace(NW, [NOTHING, NOTHING])
+        assert bounds(twin, "i64") == (None, None)
+
+
+def test_a_file_without_statistics_widens_bounds_by_both_strategies(
+    twins: Twins, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = pq.write_table
+    for twin in twins:
+        twin.replace(NW, [row(30)], strategy=replace_by_extension)
+        with monkeypatch.context() as patch:
+            patch.setattr(pq, "write_table", partial(write, write_statistics=False))
+            twin.replace(SW, [row(40)])
+        twin.replace(NW, [row(31)])
+    expected = {
+        "i8": ("-128", "127"),
+        "text": ("", None),
+        "amount": ("-9999999999.99", "9999999999.99"),
+    }
+    for twin in twins:
+        assert {name: bounds(twin, name) for name in expected} == expected
+        insert_by_a_client(twin, NE, 70)
+        assert missed(twin, 31, 40, 70) == []
