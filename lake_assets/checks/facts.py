@@ -13,7 +13,7 @@ from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
-from lake_assets.report.state import StreamState, by_partition, state_by
+from lake_assets.report.state import StreamState, by_partition, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
 from lake_assets.streams.stream import OpenStream
@@ -123,14 +123,31 @@ class Facts:
 
     @cached_property
     def left_out(self) -> dict[Partition, dict[str, str]]:
-        """Why the last commits of the scope's partitions left objects out, by their URIs."""
-        if self._session is None or self.stream.config.on_bad_object == "fail":
+        """Why the last commits of the scope's partitions left objects out, by their URIs.
+
+        In mode append the objects may have vanished since; see `still_landed`.
+        """
+        if not self.has_table or self.stream.config.on_bad_object == "fail":
             return {}
         tried = self.scope.tried
         paths = None if tried is None else [partition.path for partition in tried]
-        found = quarantined_objects(self._session, self.stream.name, self.stream.table, paths)
+        appends = self.stream.config.mode == "append"
+        found = quarantined_objects(self.lake, self.stream.name, self.stream.table, paths, adds=appends)
         partitions = {self.stream.config.partition_at(path): reasons for path, reasons in found.items()}
         return {partition: reasons for partition, reasons in partitions.items() if partition is not None}
+
+    def still_landed(self) -> dict[Partition, dict[str, str]]:
+        """What `left_out` returns, without objects that have vanished since, which mode append does not note.
+
+        It may list the landing zone, but does not ask the lake.
+
+        Raises:
+            StorageError: the landing zone cannot be listed.
+        """
+        if not self.left_out or self.stream.config.mode != "append":
+            return self.left_out
+        landed = self.landed.all(self.runs)[0] if self.scope.tried is None else self.landed.of(self.left_out)
+        return {p: there for p, reasons in self.left_out.items() if (there := those_landed(reasons, landed.get(p)))}
 
     @contextmanager
     def catalog(self) -> Iterator[CatalogDatabase]:

@@ -10,7 +10,7 @@ from lake_assets.checks.facts import Examined, Facts, state_of_all
 from lake_assets.checks.result import NAMED, CheckResult, Scope
 from lake_assets.ingest.index.diff import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
-from lake_assets.ingest.known import Comparison, compared, read_known
+from lake_assets.ingest.known import Comparison, compared, read_noted
 from lake_assets.layout.partition import Partition
 from lake_assets.report.state import PartitionState, partition_state
 from lake_assets.storage.manifest import Manifest
@@ -149,17 +149,17 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
 def appended_objects(facts: Facts) -> Examined:
     """Whether the landed objects whose rows were appended still exist and are unchanged."""
     stream, tried = facts.stream, facts.scope.tried
-    known = read_known(facts.lake, stream, tried)
+    noted = read_noted(facts.lake, stream, tried)
     runs = facts.runs if tried is None else {}
-    of_paths = {path: stream.config.partition_at(path) for path in known}
-    partitions = {partition: known[path] for path, partition in of_paths.items() if partition is not None}
+    of_paths = {path: stream.config.partition_at(path) for path in noted}
+    partitions = {partition: noted[path] for path, partition in of_paths.items() if partition is not None}
 
     @cache
     def comparisons() -> Mapping[Partition, Comparison]:
         # Listed after the lake was read, so that objects which another process appends meanwhile are listed too.
         landed = facts.landed.all(runs)[0] if tried is None else facts.landed.of(partitions)
         nothing = Manifest(())
-        return {p: compared(objects, landed.get(p, nothing).objects) for p, objects in partitions.items()}
+        return {p: compared(objects, landed.get(p, nothing), quarantines=True) for p, objects in partitions.items()}
 
     def by_partition() -> Mapping[Partition, CheckResult]:
         found = comparisons()

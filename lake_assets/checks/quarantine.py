@@ -13,13 +13,15 @@ def quarantine(facts: Facts) -> Examined:
     Raises:
         CatalogError: ledger or manifest cannot be read.
     """
-    left_out, tried = facts.left_out, facts.scope.tried
+    _ = facts.left_out, facts.runs
+    tried = facts.scope.tried
 
     def by_partition() -> Mapping[Partition, CheckResult]:
+        left_out = facts.still_landed()
         partitions = left_out if tried is None else tried
         return {partition: _of_objects({partition: left_out.get(partition, {})}) for partition in partitions}
 
-    return Examined(lambda: _of_objects(left_out), by_partition)
+    return Examined(lambda: _of_objects(facts.still_landed()), by_partition)
 
 
 def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:

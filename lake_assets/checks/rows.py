@@ -11,7 +11,7 @@ from lake_assets.checks.facts import Examined, Facts, Landed
 from lake_assets.checks.result import CheckResult, key_of
 from lake_assets.duckdb_engine import all_threads, identifier
 from lake_assets.errors import SourceError
-from lake_assets.ingest.known import read_known
+from lake_assets.ingest.known import read_noted
 from lake_assets.lake.catalog.scoped_files import SINGLY
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
@@ -104,7 +104,8 @@ def _appended(facts: Facts, partitions: Sequence[Partition]) -> Mapping[str, Col
     """The URIs of the objects that each partition was made of, by its path, in mode append."""
     if facts.stream.config.mode != "append" or _is_by_ledger(facts.stream) or not partitions:
         return {}
-    return read_known(facts.lake, facts.stream, partitions)
+    noted = read_noted(facts.lake, facts.stream, partitions)
+    return {path: {uri for uri, obj in of_one.items() if obj.reason is None} for path, of_one in noted.items()}
 
 
 def _is_by_ledger(stream: OpenStream) -> bool:
@@ -128,9 +129,8 @@ def _expected(
         (manifest,) = landed.of([partition]).values()
     if stream.fingerprint(manifest) != last.fingerprint:
         return None
-    if stream.config.mode == "append" and {obj.uri for obj in manifest.objects} != set(
-        appended.get(partition.path, ())
-    ):
+    there = {obj.uri for obj in manifest.objects if obj.uri not in left_out}
+    if stream.config.mode == "append" and there != set(appended.get(partition.path, ())):
         return last.rows  # with the rows of objects that have vanished
     store = ArrowStore(stream.config.source)
     try:

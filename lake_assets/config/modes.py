@@ -128,10 +128,10 @@ def _check_not_index(stream: _Settings) -> None:
 
 
 def _check_quarantine(stream: _Settings) -> None:
-    if stream.on_bad_object == "quarantine" and stream.mode != "replace":
+    if stream.on_bad_object == "quarantine" and stream.mode == "index":
         raise ValueError(
-            f"on_bad_object: quarantine is for mode: replace, and the stream has mode: {stream.mode}: remove one of "
-            "them"
+            "on_bad_object: quarantine is for mode: replace and mode: append, and mode: index leaves an object that "
+            "it cannot register out by itself: remove on_bad_object"
         )
     if stream.on_bad_object == "fail" and "quarantine" in stream.checks.blocking:
         raise ValueError(

@@ -42,6 +42,7 @@ class Facts:
     new: int = 0  # objects that are not registered or appended yet, in mode index and append
     changed: int = 0  # objects that have changed since they were registered or appended
     known: int = 0  # objects that the rows were made of, in mode append
+    quarantined: int = 0  # objects that were left out and have not changed since, in mode append
     is_held: bool = False  # a restore keeps refreshes off
 
 
@@ -111,7 +112,8 @@ class Decider:
         if facts.changed:
             return Decision("fail", f"{_objects(facts.changed, 'changed')}, and on_changed is fail")
         if not facts.new:
-            return Decision("skip", "the lake has the rows of all objects")
+            but = f" but {_objects(facts.quarantined, 'quarantined')}, which --force tries again"
+            return Decision("skip", f"the lake has the rows of all objects{but if facts.quarantined else ''}")
         # Objects without rows are noted, so that no later run reads them; a partition without any is for `on_empty`.
         return Decision("append", _objects(facts.new, "new")) if facts.rows != 0 or facts.known else None
 

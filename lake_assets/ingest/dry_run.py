@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from lake_assets.ingest.decide import Decider, Decision, Facts
 from lake_assets.ingest.index.diff import plan_index
-from lake_assets.ingest.known import Comparison, compare
+from lake_assets.ingest.known import Comparison, compare, refuse_empty
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
 from lake_assets.ingest.row_counts import rows_of_footers
@@ -77,11 +77,14 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
             new=len(compared.new.objects) if compared else len(new),
             changed=len(compared.changed) if compared else changed,
             known=len(compared.known) if compared else 0,
+            quarantined=len(compared.quarantined) if compared else 0,
         )
         decision = Decider(stream, force=force).decide(partition, facts, lake)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest
+    if compared is not None and decision.action in ("replace", "append"):
+        refuse_empty(stream, reads, compared if decision.action == "append" else None)
     files_written = files_copied = 0
     rows_after: int | str | None = None
     statements: tuple[Statement, ...] = ()

@@ -20,20 +20,27 @@ NAMED = 3  # changed objects of one partition, in its error
 class Comparison:
     """The landed objects of a partition, compared with those that its rows were made of."""
 
-    known: Mapping[str, KnownObject]  # by URI
-    new: Manifest  # unknown objects
+    noted: Mapping[str, KnownObject]  # by URI: those that were read, and those that were left out
+    new: Manifest  # unknown objects, and those that were left out and are tried again
     changed: tuple[LandedObject, ...]  # known under another ETag or size
     vanished: tuple[KnownObject, ...]  # their rows stay
+    quarantined: tuple[LandedObject, ...] = ()  # were left out, and have not changed since
+
+    @property
+    def known(self) -> Mapping[str, KnownObject]:
+        """The objects that the rows were made of, by URI."""
+        return {uri: obj for uri, obj in self.noted.items() if obj.reason is None}
 
     @property
     def added(self) -> Expected:
-        """What a commit that adds the new objects expects: that nobody else has added one."""
-        return Expected({}, tuple(landed.uri for landed in self.new.objects))
+        """What a commit that adds the new objects expects: that nobody else has added one, or left it out."""
+        uris = tuple(landed.uri for landed in self.new.objects)
+        return Expected({uri: self.noted[uri] for uri in uris if uri in self.noted}, uris)
 
     @property
     def refreshed(self) -> Expected:
         """What a commit that replaces the partition expects: that nobody else has changed it."""
-        return Expected(self.known)
+        return Expected(self.noted)
 
     def refusal(self, partition: Partition) -> SourceError:
         """The error for changed objects if `on_changed` is fail."""
@@ -46,6 +53,21 @@ class Comparison:
             "restore it, or land its content under a new name. To replace the whole partition by the objects that "
             "are there now, use --force, or set on_changed: refresh.",
         )
+
+
+def needs_rows(stream: OpenStream, adds_to: Comparison | None) -> bool:
+    """Whether a partition fails if no object that is read has rows; `adds_to` is what rows are added to, if any."""
+    return stream.config.on_empty == "fail" and not (adds_to is not None and adds_to.known)
+
+
+def refuse_empty(stream: OpenStream, reads: Manifest, adds_to: Comparison | None) -> None:
+    """Refuse objects without bytes if no other object is read, and the partition would have no rows.
+
+    Raises:
+        SourceError: no object can be a Parquet file, and `on_empty` is fail.
+    """
+    if not reads.read and needs_rows(stream, adds_to):
+        Manifest(reads.objects).check()
 
 
 def compare(
@@ -61,14 +83,17 @@ def compare(
     Raises:
         CatalogError: the ledger or the manifest cannot be read.
     """
-    known = read_known(lake, stream, list(landed)) if landed else {}
-    return {p: compared(known.get(p.path, {}), manifest.objects) for p, manifest in landed.items()}
+    noted = read_noted(lake, stream, list(landed)) if landed else {}
+    quarantines = stream.config.on_bad_object == "quarantine"
+    return {p: compared(noted.get(p.path, {}), m, quarantines=quarantines) for p, m in landed.items()}
 
 
-def read_known(
+def read_noted(
     lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition] | None
 ) -> Mapping[str, Mapping[str, KnownObject]]:
     """The objects that the rows of some partitions were made of, or of all: by the partition's path, then by URI.
+
+    Those that were left out have a reason.
 
     Raises:
         CatalogError: the ledger or the manifest cannot be read.
@@ -79,12 +104,32 @@ def read_known(
     return partition_objects(lake, stream.name, stream.table, paths)
 
 
-def compared(known: Mapping[str, KnownObject], objects: Sequence[LandedObject]) -> Comparison:
-    """The known objects of a partition compared with those that have landed."""
-    there = {landed.uri for landed in objects}
+def compared(noted: Mapping[str, KnownObject], landed: Manifest, *, quarantines: bool) -> Comparison:
+    """The noted objects of a partition compared with those that have landed.
+
+    Args:
+        noted: as of `read_noted`.
+        landed: all objects of the partition, with those that this run leaves out.
+        quarantines: whether an object that was left out is left alone until it changes. Otherwise it is new.
+    """
+    new: list[LandedObject] = []
+    changed: list[LandedObject] = []
+    quarantined: list[LandedObject] = []
+    for obj in landed.objects:
+        before = noted.get(obj.uri)
+        is_same = before is not None and before.is_now(obj.etag, obj.size)
+        if before is None or (before.reason is not None and not (is_same and quarantines)):
+            new.append(obj)
+        elif before.reason is not None:
+            quarantined.append(obj)
+        elif not is_same:
+            changed.append(obj)
+    there = {obj.uri for obj in landed.objects}
+    keys = {obj.key for obj in new}
     return Comparison(
-        known,
-        Manifest(tuple(obj for obj in objects if obj.uri not in known)),
-        tuple(obj for obj in objects if obj.uri in known and not known[obj.uri].is_now(obj.etag, obj.size)),
-        tuple(obj for uri, obj in known.items() if uri not in there),
+        noted,
+        Manifest(tuple(new), {key: reason for key, reason in landed.left_out.items() if key in keys}),
+        tuple(changed),
+        tuple(obj for uri, obj in noted.items() if obj.reason is None and uri not in there),
+        tuple(quarantined),
     )

@@ -24,7 +24,7 @@ from lake_assets.errors import (
     SourceError,
 )
 from lake_assets.ingest.decide import Decision
-from lake_assets.ingest.known import Comparison
+from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
 from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
 from lake_assets.lake.schema.evolve import ColumnChange
@@ -219,9 +219,9 @@ class PartitionRun:
             reasons: why, by key; without one the error stays.
         """
         self._examinations += 1
-        read = {landed.key: landed for landed in self.manifest.read}
+        read = {landed.key: landed for landed in self.reads.read}
         bad = {key: reason for key, reason in reasons.items() if key in read}
-        if not bad or (len(bad) == len(read) and self.stream.config.on_empty == "fail"):
+        if not bad or (len(bad) == len(read) and needs_rows(self.stream, self._adds_to)):
             return
         self._bad |= {(key, read[key].etag): storable(reason) for key, reason in bad.items()}
         self._without_more = True
@@ -232,14 +232,31 @@ class PartitionRun:
         return self.row.mode == "append"
 
     def set_append(self, compared: Comparison) -> None:
-        """Read the new objects only, and add their rows."""
+        """Read the new objects only, and add their rows.
+
+        Raises:
+            SourceError: the partition has no rows, and no object that can be a Parquet file.
+        """
         self.compared, self.reads, self.expected = compared, compared.new, compared.added
+        self.manifest = dataclasses.replace(self.manifest, left_out=self.reads.left_out)
         self.update(source_files=len(self.reads.objects), source_bytes=self.reads.size)
+        if self.quarantines:
+            self.update(files_quarantined=len(self.reads.left_out))
+        refuse_empty(self.stream, self.reads, self._adds_to)
 
     def set_refresh(self, compared: Comparison) -> None:
-        """Read all objects, and replace the partition of mode append by their rows."""
+        """Read all objects, and replace the partition of mode append by their rows.
+
+        Raises:
+            SourceError: no object can be a Parquet file, and `on_empty` is fail.
+        """
         self.compared, self.expected = compared, compared.refreshed
         self.update(mode="replace")
+        refuse_empty(self.stream, self.reads, self._adds_to)
+
+    @property
+    def _adds_to(self) -> Comparison | None:
+        return self.compared if self.adds else None
 
     def refuse_moved_source(self) -> None:
         """Refuse rows that were read from objects that have changed since the listing.

@@ -102,10 +102,29 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     with stream.lake.open_if_exists() as lake:
         ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table))
         quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
-        left_out = quarantined_objects(lake, stream.name, stream.table) if lake is not None and quarantines else {}
-    state = state_by(stream, ledger, *list_landed(stream, ledger, now), now)
-    partitions = (replace(p, quarantined=left_out.get(p.partition.path, {})) for p in state.partitions)
-    return replace(state, partitions=tuple(partitions)) if left_out else state
+        appends = stream.config.mode == "append"
+        left_out = (
+            quarantined_objects(lake, stream.name, stream.table, adds=appends)
+            if lake is not None and quarantines
+            else {}
+        )
+    landed, unmatched = list_landed(stream, ledger, now)
+    state = state_by(stream, ledger, landed, unmatched, now)
+    if not left_out:
+        return state
+
+    def quarantined(partition: Partition) -> Mapping[str, str]:
+        reasons = left_out.get(partition.path, {})
+        return those_landed(reasons, landed.get(partition)) if appends else reasons
+
+    partitions = (replace(p, quarantined=quarantined(p.partition)) for p in state.partitions)
+    return replace(state, partitions=tuple(partitions))
+
+
+def those_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:
+    """Of the objects that commits left out, those that are still there, with the reasons; both by URI."""
+    there = set() if manifest is None else {landed.uri for landed in manifest.objects}
+    return {uri: reason for uri, reason in reasons.items() if uri in there}
 
 
 def state_by(

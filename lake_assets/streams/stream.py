@@ -117,12 +117,14 @@ class OpenStream:
     def without_empty(self, manifest: Manifest) -> Manifest:
         """The manifest that leaves out objects without bytes, if the stream quarantines bad objects.
 
-        If no object would be left, and a partition without rows fails, the manifest is unchanged.
+        If no object would be left, and a partition without rows fails, the manifest is unchanged; in mode append the
+        partition may have rows of other objects.
         """
         if self.config.on_bad_object == "fail":
             return manifest
         others = manifest.without_empty()
-        return others if others.read or self.config.on_empty != "fail" else manifest
+        may_be_left = self.config.on_empty != "fail" or self.config.mode == "append"
+        return others if others.read or may_be_left else manifest
 
     def fingerprint(self, manifest: Manifest) -> str:
         """The fingerprint of these objects and of the stream's job; see `Manifest.fingerprint`."""

@@ -136,14 +136,17 @@ class ReplaceRun:
                 if before is not None and before.is_held:
                     run.hold(before.fingerprint, decision)
                 if decision.action == "skip" and decision.on_empty is None:
+                    run.update(files_quarantined=None)  # this run reads none
                     unchanged.append(run)
                 elif decision.action == "append":
-                    run.set_append(compared[run.partition])
+                    with run.step("check"):
+                        run.set_append(compared[run.partition])
                 elif decision.action != "replace":
                     with run.step("commit"):
                         self._without_rows(lake, run, decision, compared.get(run.partition))
                 elif appends:
-                    run.set_refresh(compared[run.partition])
+                    with run.step("check"):
+                        run.set_refresh(compared[run.partition])
             self._skip(lake, unchanged)
         self.checkpoint()
 
@@ -162,7 +165,7 @@ class ReplaceRun:
         if self.broken is not None:
             _fail(runs, self.broken)
             return
-        runs = [run for run in runs if run.manifest.read]  # others have no object that can be read, and no rows
+        runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
         if not runs:
             return
         try:
@@ -320,6 +323,7 @@ def _facts(
         new=len(compared.new.objects) if compared else 0,
         changed=len(compared.changed) if compared else 0,
         known=len(compared.known) if compared else 0,
+        quarantined=len(compared.quarantined) if compared else 0,
         is_held=before is not None and before.is_held,
     )
 

@@ -151,7 +151,7 @@ class Writer:
             StorageError: the landing zone failed or refuses.
             LakeAssetsError: as `write`.
         """
-        bad = unreadable(ArrowStore(self.stream.config.source), [obj.key for obj in run.manifest.read], self._paths)
+        bad = unreadable(ArrowStore(self.stream.config.source), [obj.key for obj in run.reads.read], self._paths)
         if bad:
             return bad
         schema = self.schema
@@ -159,7 +159,7 @@ class Writer:
             schema = read_as(self._source_schema(run))
         elif schema is None:
             # The table could not be created from the first object.
-            return {run.manifest.read[0].key: str(run.error)}
+            return {run.reads.read[0].key: str(run.error)}
         result = bad_objects(spark, self._job([run]), schema, refuses_drift=run.refuses_drift)
         if result.error is not None:
             raise result.error

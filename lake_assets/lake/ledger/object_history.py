@@ -24,6 +24,7 @@ class KnownObject:
     load_partition: str  # as the path has it
     etag: str
     size: int  # bytes
+    reason: str | None = None  # why it was left out; None: it was read, or registered
 
     @property
     def has_ended(self) -> bool:
@@ -74,8 +75,8 @@ def partition_objects(
 ) -> dict[str, dict[str, KnownObject]]:
     """The objects that the rows of some partitions were made of: those of the newest replacement, and all added since.
 
-    Objects of a dropped table of the same name are left out. An object with rows of several partitions is known to
-    each of them by itself.
+    Objects that these commits left out are included, with the reason, unless one of them read the object. Objects of a
+    dropped table of the same name are not. An object with rows of several partitions is known to each by itself.
 
     Args:
         session: an open lake with ledger and manifest.
@@ -103,8 +104,8 @@ def partition_objects(
         "latest AS (SELECT load_partition, max(replaced) AS replaced FROM runs GROUP BY ALL), "
         f"noted AS (SELECT *, coalesce({ADDED}, snapshot_id) AS noted_at, {_NUMBER} AS number "
         f"FROM {objects} LEFT JOIN runs USING (run_id, load_partition)) "
-        "SELECT uri, load_partition, arg_max(etag, number), arg_max(size, number) "
-        "FROM noted LEFT JOIN latest USING (load_partition) "
+        "SELECT uri, load_partition, arg_max(struct_pack(etag, size, reason), number) FILTER (reason IS NULL), "
+        "arg_max(struct_pack(etag, size, reason), number) FROM noted LEFT JOIN latest USING (load_partition) "
         # If the ledger was emptied, an object counts as known.
         "WHERE coalesce(noted_at >= greatest(latest.replaced, ?), TRUE) GROUP BY uri, load_partition",
         [
@@ -116,9 +117,10 @@ def partition_objects(
     )
     wanted = None if uris is None else set(uris)
     known: dict[str, dict[str, KnownObject]] = {}
-    for uri, path, etag, size in rows:
+    for uri, path, read, newest in rows:
         if wanted is None or uri in wanted:
-            known.setdefault(path, {})[uri] = KnownObject(uri, path, etag, size)
+            # A restore notes earlier objects again, but rows that were added once are not added again.
+            known.setdefault(path, {})[uri] = KnownObject(uri, path, **(read or newest))
     return known
 
 
@@ -152,14 +154,25 @@ def registered_objects(session: LakeSession, uris: Sequence[str]) -> dict[str, K
 
 
 def quarantined_objects(
-    session: LakeSession, stream: str, table: TableName, load_partitions: Sequence[str] | None = None
+    session: LakeSession,
+    stream: str,
+    table: TableName,
+    load_partitions: Sequence[str] | None = None,
+    *,
+    adds: bool = False,
 ) -> dict[str, dict[str, str]]:
     """Why the newest commit of each partition left objects out, by the partition and the object's URI.
 
     A partition whose newest commit read all objects is not in the result. `load_partitions` are as of `known_objects`.
+    With `adds`, several commits make up a partition, as in mode append: the result has the objects that none of them
+    has read. They may have vanished since.
     """
     if not (session.exists(ledger_table(session.config)) and session.exists(manifest_table(session.config))):
         return {}
+    if adds:
+        known = partition_objects(session, stream, table, load_partitions)
+        reasons = {path: {o.uri: o.reason for o in of_one.values() if o.reason} for path, of_one in known.items()}
+        return {path: dict(sorted(of_one.items())) for path, of_one in sorted(reasons.items()) if of_one}
     commits, objects = _of_stream(session, stream, load_partitions)
     rows = query(
         session,

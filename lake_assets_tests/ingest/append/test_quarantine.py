@@ -1,0 +1,334 @@
+"""Mode append with `on_bad_object: quarantine`: bad objects are left out, the others are added, each once."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lake_assets.checks.result import Scope
+from lake_assets.checks.run import checks_of
+from lake_assets.errors import LakeAssetsError, SchemaError, SourceError
+from lake_assets.history.restore import restore
+from lake_assets.ingest.dry_run import plan
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.replace.run import ReplaceRun
+from lake_assets.report.state import read_state
+from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets_tests.ingest.append.test_append import APPEND
+from lake_assets_tests.ingest.encrypted import ENCRYPTED
+from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
+from lake_assets_tests.ingest.test_quarantine import BAD, BADS, LACKING, WRONG_TYPE, reasons
+from lake_assets_tests.world import NW, SW, World, sales
+
+QUARANTINE: dict[str, Any] = APPEND | {"on_bad_object": "quarantine"}
+DAMAGED = b"x" * 100
+
+
+@pytest.fixture
+def appended(local_world: World) -> World:
+    """A partition that was made of one object."""
+    local_world.options = {**QUARANTINE}
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.ingest(NW)
+    return local_world
+
+
+def times_noted(world: World) -> dict[str, list[bool]]:
+    """For each object, by the last part of its name, whether each of its rows in the manifest has a reason."""
+    found = world.query("SELECT uri, reason FROM lake.ingest_files ORDER BY snapshot_id")
+    result: dict[str, list[bool]] = {}
+    for uri, reason in found:
+        result.setdefault(uri.rpartition("/")[2], []).append(reason is not None)
+    return result
+
+
+def test_a_bad_object_is_left_out_and_the_rest_is_added(world: World) -> None:
+    world.options = {**QUARANTINE}
+    world.land(NW, sales(1), "a.parquet")
+    world.land(NW, WRONG_TYPE, "b.parquet")
+    first = world.ingest(NW).row
+    world.land(NW, sales(2), "c.parquet")
+    uri = world.land(NW, DAMAGED, "d.parquet")
+
+    row = world.ingest(NW).row
+
+    assert (first.row_count, first.files_quarantined, first.source_files) == (1, 1, 2)
+    assert (row.mode, row.status, row.rows_before, row.row_count) == ("append", "committed", 1, 1)
+    assert (row.files_quarantined, row.source_files) == (1, 2)
+    assert world.totals() == [1, 2]
+    assert set(reasons(world)) == {"b.parquet", "d.parquet"}
+    assert reasons(world)["d.parquet"].startswith(f"the object {uri} cannot be read as Parquet: ")
+    assert not scan_landing(world.stream).pending
+    assert world.ingest(NW).row.status == "skipped"
+    world.land(NW, sales(3), "e.parquet")
+    assert world.ingest(NW).row.source_files == 1  # the quarantined ones are not read again
+    assert world.totals() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", BADS)
+def test_each_kind_of_bad_object_alone_is_noted_and_not_read_again(appended: World, kind: str) -> None:
+    appended.land(NW, BADS[kind], BAD)
+
+    row = appended.ingest(NW).row
+
+    assert (row.status, row.row_count, row.rows_before, row.files_quarantined) == ("committed", 0, 1, 1)
+    assert appended.ingest(NW).row.status == "skipped"
+    assert appended.totals() == [1]
+    assert list(reasons(appended)) == [BAD]
+
+
+@pytest.mark.parametrize("kind", ["empty", "no Parquet", "another type"])
+@pytest.mark.parametrize("on_changed", ["fail", "refresh"])
+def test_a_quarantined_object_that_changed_is_a_new_one(appended: World, kind: str, on_changed: str) -> None:
+    appended.options |= {"on_changed": on_changed}
+    appended.land(NW, BADS[kind], BAD)
+    appended.ingest(NW)
+    appended.land(NW, LACKING, BAD)
+
+    assert (row := appended.ingest(NW).row).mode == "append"
+    assert (row.row_count, row.files_quarantined) == (0, 1)
+    appended.land(NW, sales(2), BAD)
+    row = appended.ingest(NW).row
+
+    assert (row.mode, row.row_count, row.files_quarantined) == ("append", 1, 0)
+    assert appended.totals() == [1, 2]
+    assert appended.ingest(NW).row.status == "skipped"
+    assert times_noted(appended)[BAD] == [True, True, False]
+    # From now on it is a known object.
+    appended.land(NW, sales(3), BAD)
+    if on_changed == "fail":
+        with pytest.raises(SourceError, match=rf"{BAD} has changed since the rows were appended"):
+            appended.ingest(NW)
+    else:
+        assert appended.ingest(NW).row.mode == "replace"
+        assert appended.totals() == [1, 3]
+
+
+def test_force_tries_a_quarantined_object_again(appended: World) -> None:
+    appended.land(NW, sales(2).append_column("note", pa.array(["new"])), BAD)
+    assert appended.ingest(NW).row.files_quarantined == 1
+    appended.options |= {"schema_policy": "ignore_extra"}
+    assert appended.ingest(NW).row.status == "skipped"
+
+    row = appended.ingest(NW, force=True).row
+
+    assert (row.mode, row.row_count, row.files_quarantined) == ("replace", 2, 0)
+    assert appended.totals() == [1, 2]
+    assert check(appended, "quarantine").passed
+
+
+def test_a_refresh_of_changed_objects_leaves_bad_ones_out(appended: World) -> None:
+    appended.options |= {"on_changed": "refresh"}
+    appended.land(NW, sales(2), "b.parquet")
+    appended.ingest(NW)
+    appended.land(NW, sales(5), "a.parquet")
+    appended.land(NW, DAMAGED, "b.parquet")
+
+    row = appended.ingest(NW).row
+
+    assert (row.mode, row.row_count, row.files_quarantined) == ("replace", 1, 1)
+    assert appended.totals() == [5]
+    assert appended.ingest(NW).row.status == "skipped"
+    appended.land(NW, sales(6), "b.parquet")
+    assert appended.ingest(NW).row.mode == "append"
+    assert appended.totals() == [5, 6]
+
+
+def test_with_on_bad_object_fail_an_object_that_was_left_out_is_a_new_one(appended: World) -> None:
+    appended.land(NW, WRONG_TYPE, BAD)
+    appended.ingest(NW)
+    appended.options = APPEND
+    appended.land(NW, sales(2), "b.parquet")
+
+    with pytest.raises(SchemaError, match=BAD):
+        appended.ingest(NW)
+
+    appended.unland(NW, BAD)
+    assert appended.ingest(NW).row.row_count == 1
+    assert appended.totals() == [1, 2]
+
+
+@pytest.mark.parametrize(("on_empty", "kind"), [("fail", "empty"), ("fail", "another type"), ("keep", "empty")])
+def test_a_new_partition_of_bad_objects_only_is_one_without_rows(local_world: World, on_empty: str, kind: str) -> None:
+    local_world.options = QUARANTINE | {"on_empty": on_empty}
+    local_world.land(SW, sales(1))
+    local_world.ingest(SW)
+    local_world.land(NW, BADS[kind], BAD)
+
+    if on_empty == "fail":
+        with pytest.raises(LakeAssetsError, match=BAD):
+            local_world.ingest(NW)
+        if kind == "empty":
+            with pytest.raises(LakeAssetsError, match=BAD):
+                plan(local_world.stream, local_world.partition(NW))
+    else:
+        assert (row := local_world.ingest(NW).row).status == "skipped"
+        assert (row.on_empty, row.files_quarantined) == ("keep", 1)
+    local_world.land(NW, sales(2), "b.parquet")
+    assert local_world.ingest(NW).row.files_quarantined == 1
+    assert local_world.totals() == [1, 2]
+
+
+def test_an_empty_object_beside_vanished_ones_is_left_out(appended: World) -> None:
+    appended.unland(NW, "a.parquet")
+    appended.land(NW, b"", BAD)
+
+    assert plan(appended.stream, appended.partition(NW)).action == "append 1 new object"
+    row = appended.ingest(NW).row
+
+    assert (row.status, row.row_count, row.files_quarantined) == ("committed", 0, 1)
+    assert appended.totals() == [1]
+
+
+def test_after_replace_quarantined_objects_are_left_alone_until_they_change(local_world: World) -> None:
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.land(NW, sales(1), "a.parquet")
+    local_world.land(NW, WRONG_TYPE, BAD)
+    local_world.ingest(NW)
+    local_world.options = {**QUARANTINE}
+
+    assert local_world.ingest(NW).row.status == "skipped"
+    local_world.land(NW, sales(2), BAD)
+    assert local_world.ingest(NW).row.row_count == 1
+    assert local_world.totals() == [1, 2]
+    local_world.options = {"on_bad_object": "quarantine"}
+    assert local_world.ingest(NW).row.row_count == 2
+
+
+def test_the_dry_run_says_what_is_quarantined(appended: World) -> None:
+    appended.land(NW, WRONG_TYPE, BAD)
+    appended.land(NW, sales(2), "c.parquet")
+
+    found = plan(appended.stream, appended.partition(NW))
+    assert (found.action, len(found.reads.objects)) == ("append 2 new objects", 2)
+    appended.ingest(NW)
+    found = plan(appended.stream, appended.partition(NW))
+    assert found.action == "skip: the lake has the rows of all objects"
+    appended.unland(NW, "c.parquet")  # so that the manifest decides
+    found = plan(appended.stream, appended.partition(NW))
+    assert found.action == (
+        "skip: the lake has the rows of all objects but 1 quarantined object, which --force tries again"
+    )
+    appended.land(NW, b"", BAD)
+    found = plan(appended.stream, appended.partition(NW))
+    assert found.action == "append 1 new object"
+    assert (list(found.reads.left_out), found.reads.read, found.rows_after) == (
+        [f"{appended.partition(NW).path}/{BAD}"],
+        (),
+        2,
+    )
+    forced = plan(appended.stream, appended.partition(NW), force=True)
+    assert [obj.key.rpartition("/")[2] for obj in forced.reads.read] == ["a.parquet"]
+
+
+def test_checks_and_report_name_the_object_while_it_is_there(appended: World) -> None:
+    appended.land(NW, WRONG_TYPE, BAD)
+    appended.land(SW, sales(7))
+    appended.ingest(SW)
+    appended.ingest(NW)
+    appended.land(NW, sales(2), "c.parquet")
+    appended.ingest(NW)  # a later commit that leaves nothing out
+    both = Scope("x", (appended.partition(NW), appended.partition(SW)))
+
+    for scope in (Scope(), both):
+        result = check(appended, "quarantine", scope)
+        assert (result.passed, dict(result.numbers)) == (False, {"objects": 1, "partitions": 1})
+        assert BAD in result.named[0]
+        for name in set(checks_of(appended.stream)) - {"quarantine"}:
+            other = check(appended, name, scope)
+            assert other.passed, other
+        assert check(appended, "appended_objects", scope).numbers["appended"] == 3
+    assert by_partition(appended, "quarantine", both) == {appended.partition(NW): False, appended.partition(SW): True}
+    (state,) = [p for p in read_state(appended.stream).partitions if p.quarantined]
+    assert (str(state.partition), state.state, state.rows) == ("region=NW/date=2026-02-11", "committed", 2)
+
+    appended.unland(NW, BAD)
+    assert appended.ingest(NW).row.status == "skipped"
+    for scope in (Scope(), both):
+        assert check(appended, "quarantine", scope).passed
+        assert check(appended, "row_counts", scope).passed
+        assert check(appended, "appended_objects", scope).passed
+    assert not read_state(appended.stream).quarantined
+
+
+def test_a_restore_to_a_time_before_an_object_was_read_does_not_make_it_new(appended: World) -> None:
+    appended.land(NW, WRONG_TYPE, BAD)
+    snapshot = appended.ingest(NW).row.snapshot_id
+    appended.land(NW, sales(2), BAD)
+    appended.ingest(NW)
+    assert appended.totals() == [1, 2]
+
+    restore(appended.stream, appended.partition(NW), snapshot or 0)
+    appended.land(NW, sales(3), "c.parquet")
+    appended.ingest(NW)
+
+    assert appended.totals() == [1, 3]
+
+
+def test_an_encrypted_lake_leaves_bad_objects_out_of_an_addition(appended: World, local_world: World) -> None:
+    local_world.lake_options = ENCRYPTED
+    local_world.catalog = {"type": "sqlite", "path": local_world.catalog["path"] + ".other"}
+    local_world.ingest(NW)
+    appended.land(NW, DAMAGED, BAD)
+    appended.land(NW, sales(2), "c.parquet")
+
+    assert appended.ingest(NW).row.files_quarantined == 1
+    assert appended.ingest(NW).row.status == "skipped"
+    assert appended.totals() == [1, 2]
+
+
+def test_an_object_of_several_partitions_is_left_out_of_each_by_itself(local_world: World) -> None:
+    local_world.options = QUARANTINE | both_in_rows()
+    put(local_world, "a.parquet", rows(("NW", "2026-02-11", 1), ("SW", "2026-02-11", 2)))
+    for text in (NW, SW):
+        local_world.ingest(text)
+    put(local_world, "b.parquet", WRONG_TYPE)
+
+    assert local_world.ingest(NW).row.files_quarantined == 1
+    put(local_world, "b.parquet", rows(("NW", "2026-02-11", 3), ("SW", "2026-02-11", 4)))
+    for text in (NW, SW):
+        assert local_world.ingest(text).row.files_quarantined == 0
+
+    assert local_world.totals(NW) == [1, 3]
+    assert local_world.totals(SW) == [2, 4]
+
+
+def test_a_transform_adds_the_rows_of_the_other_objects(appended: World) -> None:
+    appended.options |= {"transform": {"sql": "SELECT id, total * 10 AS total FROM source"}}
+    appended.land(NW, DAMAGED, BAD)
+    appended.land(NW, sales(2), "c.parquet")
+
+    assert appended.ingest(NW).row.files_quarantined == 1
+    assert appended.totals() == [1, 20]
+
+
+@pytest.mark.parametrize(
+    ("repaired", "noted"), [(False, [True]), (True, [True, False])], ids=["as it was", "landed again"]
+)
+def test_a_run_that_was_overtaken_notes_no_object_twice(
+    world: World, repaired: bool, noted: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.options = {**QUARANTINE}
+    world.land(NW, sales(1), "a.parquet")
+    world.ingest(NW)
+    world.land(NW, WRONG_TYPE, BAD)
+    if repaired:
+        world.ingest(NW)
+        world.land(NW, sales(2), BAD)
+    happenings = [None]
+    commit = ReplaceRun._commit
+
+    def overtaken(run: ReplaceRun, runs: Sequence[PartitionRun]) -> None:
+        if happenings and runs and not runs[0].error:
+            happenings.pop()
+            world.ingest(NW)
+        commit(run, runs)
+
+    monkeypatch.setattr(ReplaceRun, "_commit", overtaken)
+    row = world.ingest(NW).row
+
+    assert (not happenings, row.status) == (True, "skipped")
+    assert times_noted(world)[BAD] == noted
+    assert world.totals() == ([1, 2] if repaired else [1])
