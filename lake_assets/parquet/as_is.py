@@ -112,6 +112,8 @@ class Candidate:
         if _GEO in (self._metadata.metadata or {}):
             raise UnfitError("its footer describes geometries")
         wanted = {column.path: column for column in _columns(parquet_schema(target))}
+        types = (leaf for field in target for leaf in leaf_types(field.type))
+        self._wanted = dict(zip(wanted, types, strict=True))  # by path: a struct's fields may have another order
         given_columns = [
             column
             for column, name in zip(_columns(self._metadata.schema), self._names, strict=True)
@@ -147,15 +149,15 @@ class Candidate:
             UnfitError: the column has not the statistics that a data file has.
         """
         field = self._rows.schema.field(name)
-        index = self._job.schema.get_field_index(name)
-        if index < 0:
+        if self._job.schema.get_field_index(name) < 0:
             return all(self._is_of_partition(name, group) for group in self._groups())
         positions = [position for position, other in enumerate(self._names) if other == name]
-        kinds = list(zip(leaf_types(field.type), leaf_types(self._job.schema.field(index).type), strict=True))
+        given = dict(zip(positions, leaf_types(field.type), strict=True))
         proofs = [
-            _proves(group.column(position).statistics, group.column(position).path_in_schema, *kinds[number])
+            _proves(chunk.statistics, chunk.path_in_schema, given[position], self._wanted[chunk.path_in_schema])
             for group in self._groups()
-            for number, position in enumerate(positions)
+            for position in positions
+            for chunk in [group.column(position)]
         ]
         return all(proofs)
 

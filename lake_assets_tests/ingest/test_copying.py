@@ -347,3 +347,16 @@ def test_a_row_of_another_partition_has_the_error_of_the_encoding_job(local_worl
         assert len(world.data_files()) == 1  # of the other partition
 
     assert errors[0] == errors[1]
+
+
+def test_a_time_in_a_struct_with_another_order_of_fields_is_refused(local_world: World) -> None:
+    """The footer's bounds of a field are compared with the table's type of the same field."""
+    early = -(2**63) + 2  # microseconds; DuckDB cannot read it
+    first = pa.table({"part": pa.array([(1, 0)], pa.struct([("n", pa.int64()), ("at", pa.timestamp("us"))]))})
+    other = pa.array([(early, 1)], pa.struct([("at", pa.timestamp("us")), ("n", pa.int64())]))
+    errors = []
+    for world in twins(local_world, landed(pa.table({"part": other})), first=first):
+        with pytest.raises(SourceError, match="TIMESTAMP") as caught:
+            world.ingest(NW)
+        errors.append(str(caught.value).replace("always", "never"))
+    assert errors[0] == errors[1]
