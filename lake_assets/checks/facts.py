@@ -119,7 +119,7 @@ class Facts:
         """The last runs of the scope's partitions."""
         if self._session is None:
             return {}
-        return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried))
+        return by_partition(self.stream, last_runs(self._session, self.stream.table, self.scope.tried, holds=True))
 
     @cached_property
     def left_out(self) -> dict[Partition, dict[str, str]]:

@@ -4,6 +4,7 @@ Every check raises LakeAssetsError if the landing zone or the lake cannot be rea
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 from lake_assets.checks.facts import Examined, Facts, state_of_all
@@ -12,7 +13,7 @@ from lake_assets.ingest.index.diff import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.ingest.known import Comparison, compared, read_noted
 from lake_assets.layout.partition import Partition
-from lake_assets.report.state import PartitionState, partition_state
+from lake_assets.report.state import PartitionState, held_text, partition_state
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import UnmatchedObject, unmatched_folders
@@ -23,22 +24,28 @@ FEW = 4  # partitions outside the config, and folders of no partition, that a re
 
 def landing_zone(facts: Facts) -> Examined:
     """Whether all objects in the landing zone were ingested by the ledger."""
-    _ = facts.runs
+    _ = facts.runs, facts.left_out
     scope = facts.scope
 
     @cache
     def states() -> tuple[Sequence[PartitionState], Sequence[UnmatchedObject]]:
-        return _states(facts)
+        found, unmatched = _states(facts)
+        left_out = facts.still_landed()
+        return [replace(s, quarantined=left_out.get(s.partition, {})) for s in found], unmatched
 
     return Examined(
         lambda: _of_states(scope, *states()),
         # A partition that the run did not commit fails.
-        lambda: {s.partition: _of_partition(s, is_failed=s.partition in scope.failed) for s in states()[0]},
+        lambda: {
+            s.partition: _of_partition(facts.stream.name, s, is_failed=s.partition in scope.failed) for s in states()[0]
+        },
     )
 
 
 def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequence[UnmatchedObject]) -> CheckResult:
     pending = [f"{s.partition}: {s.state}" for s in states if s.is_waiting or s.partition in scope.failed]
+    held = [f"{s.partition}: held by {s.holder}" for s in states if s.holder is not None]
+    quarantined = sum(len(s.quarantined) for s in states)
     outside = [f"{s.partition}: {s.outside}" for s in states if s.is_left_out][:FEW]
     folders = [str(folder) for folder in unmatched_folders(unmatched)][:FEW]
     left_out = sum(s.is_left_out for s in states)
@@ -47,8 +54,12 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
     sentences = [
         f"{len(pending):,} of {inside:,} partitions have objects that are not in the lake; refresh these."
         if pending
-        else f"All landed objects of {inside:,} partitions are in the lake."
+        else f"All landed objects of {inside - len(held):,} partitions are in the lake{_but(quarantined)}."
     ]
+    if pending and quarantined:
+        sentences.append(f"{_counted(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
+    if held:
+        sentences.append(f"{_counted(len(held), 'partition')} held: no refresh changes them until they are released.")
     if left_out:
         sentences.append(f"{left_out:,} partitions outside the config have objects that no refresh reads.")
     if unmatched:
@@ -59,16 +70,30 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
         " ".join(sentences),
         "warn",
         {"partitions": inside, "waiting": len(pending)}
+        | ({"held": len(held)} if held else {})
+        | ({"quarantined": quarantined} if quarantined else {})
         | ({"outside": left_out, "objects_in_no_partition": len(unmatched)} if scope.tried is None else {}),
         # Some of each kind, so that many pending partitions do not hide the others.
-        [*pending[: NAMED - len(outside) - len(folders)], *outside, *folders],
+        [*pending[: NAMED - len(outside) - len(folders) - len(held[:FEW])], *outside, *folders, *held[:FEW]],
     )
 
 
-def _of_partition(state: PartitionState, *, is_failed: bool) -> CheckResult:
-    description = "All landed objects of the partition are in the lake."
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s'[: number != 1]}"
+
+
+def _but(quarantined: int) -> str:
+    if not quarantined:
+        return ""
+    return f" but {_counted(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
+
+
+def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> CheckResult:
+    description = f"All landed objects of the partition are in the lake{_but(len(state.quarantined))}."
     if is_failed:
         description = "The run did not commit the partition; refresh it."
+    elif state.holder is not None:
+        description = f"No refresh changes the partition: {held_text(stream, state)}."
     elif state.is_waiting:
         description = f"The partition is {state.state}: it has objects that are not in the lake; refresh it."
     elif state.is_left_out:

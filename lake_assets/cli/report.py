@@ -29,7 +29,19 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 _file = click.Path(dir_okay=False, path_type=Path)
-_NUMBERS = {"committed", "stale", "failed", "missing", "absent", "outside", "rows", "objects", "bytes", "snapshot"}
+_NUMBERS = {
+    "committed",
+    "held",
+    "stale",
+    "failed",
+    "missing",
+    "absent",
+    "outside",
+    "rows",
+    "objects",
+    "bytes",
+    "snapshot",
+}
 FEW = 5  # folders and partitions that a table names
 
 
@@ -47,6 +59,7 @@ def report_(
 
     \b
     committed  the lake has the landed objects
+    held       restored with --hold, so no refresh changes it
     stale      the landed objects have changed since the last commit
     failed     the newest run failed; the earlier rows are kept
     missing    objects have landed and were never committed
@@ -119,7 +132,8 @@ def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
-    """Print what is not in the lake: objects in no partition, partitions outside the config, and bad objects."""
+    """Print what no refresh reads: objects in no partition, partitions outside the config or held, bad objects."""
+    from lake_assets.report.state import held_text
     from lake_assets.streams.landing_zone import unmatched_folders
 
     for state in states:
@@ -129,6 +143,9 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
         if state.outside:
             click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
             _print_first([_outside(partition) for partition in state.outside], err=err)
+        if held := [partition for partition in state.partitions if partition.holder is not None]:
+            click.echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
+            _print_first([held_text(state.stream, partition) for partition in held], err=err)
         if state.quarantined:
             click.echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
             _print_first(list(state.quarantined.values()), err=err)
@@ -174,12 +191,13 @@ def _partition_rows(states: "Sequence[StreamState]") -> Rows:
             *(getattr(state, name) for name in attributes),
             None if state.outside is None else str(state.outside),
             len(state.quarantined) or None,
+            None if state.holder is None else str(state.holder),
         ]
         for stream_state in states
         for state in stream_state.partitions
     ]
     names = ["bytes" if name == "size" else name for name in attributes]
-    return ["stream", "partition", "state", *names, "outside", "quarantined"], rows
+    return ["stream", "partition", "state", *names, "outside", "quarantined", "held_by"], rows
 
 
 def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
@@ -190,7 +208,7 @@ def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> 
     elif form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
     else:
-        for seldom in {"outside", "quarantined"}.intersection(columns):
+        for seldom in {"outside", "quarantined", "held", "held_by"}.intersection(columns):
             at = columns.index(seldom)
             if not any(row[at] for row in values):
                 columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]

@@ -22,7 +22,7 @@ from lake_assets.orchestration.metadata import Metadata, markdown, markdown_tabl
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.report.picture import heat_map
-from lake_assets.report.state import PartitionState, StreamState, read_state
+from lake_assets.report.state import PartitionState, StreamState, held_text, read_state
 from lake_assets.report.summary import summarize
 from lake_assets.streams.stream import OpenStream
 
@@ -70,6 +70,10 @@ def report_metadata(state: StreamState) -> Metadata:
     if state.outside:
         outside = [f"{p.partition} ({p.rows or 0:,} rows in the lake): {p.outside}" for p in state.outside]
         metadata["outside_the_config"] = dg.MetadataValue.md(_list(outside))
+    if held := [partition for partition in state.partitions if partition.holder is not None]:
+        metadata["held"] = dg.MetadataValue.md(_list([held_text(state.stream, partition) for partition in held]))
+    if state.quarantined:
+        metadata["quarantined"] = dg.MetadataValue.md(_list(list(state.quarantined.values())))
     if failed := state.in_state("failed"):
         metadata["failed"] = dg.MetadataValue.md(_failed(failed))
     return metadata

@@ -11,7 +11,7 @@ from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
-from lake_assets.report.state import StreamState
+from lake_assets.report.state import PartitionState, StreamState
 from lake_assets.report.summary import Summary, summarize, total
 from lake_assets.streams.landing_zone import UnmatchedFolder, unmatched_folders
 from lake_assets.streams.stream import OpenStream
@@ -30,6 +30,11 @@ class Section:
     groups: Sequence[tuple[str, Summary]]
     runs: Sequence[LedgerRow]
     image: str  # PNG in base64
+
+    @property
+    def held(self) -> list[PartitionState]:
+        """The partitions that a restore keeps refreshes off."""
+        return [partition for partition in self.state.partitions if partition.holder is not None]
 
     @property
     def unmatched_folders(self) -> list[UnmatchedFolder]:

@@ -9,6 +9,7 @@ from lake_assets.report.state import State
 
 COLOURS: Mapping[State, str] = {
     "committed": "#4a90c4",  # in legends and bars; in the map the depth of blue is the number of rows
+    "held": "#009e73",
     "stale": "#f0b400",
     "failed": "#d55e00",
     "missing": "#8c8c8c",
@@ -16,7 +17,15 @@ COLOURS: Mapping[State, str] = {
     "outside": "#c9a9c9",
 }
 
-_WORST: Mapping[State, int] = {"absent": 0, "committed": 1, "missing": 2, "stale": 3, "failed": 4, "outside": 0}
+_WORST: Mapping[State, int] = {
+    "absent": 0,
+    "outside": 0,
+    "committed": 1,
+    "held": 2,
+    "missing": 3,
+    "stale": 4,
+    "failed": 5,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 | state     | landed                            | in the lake                                                  |
 |-----------|-----------------------------------|--------------------------------------------------------------|
 | committed | same as at the last run           | committed, or skipped since                                  |
+| held      |                                   | rows that no refresh replaces, since a restore with a hold   |
 | stale     | different from the last run       | an older version                                             |
 | failed    |                                   | the newest run failed; the version before it stays           |
 | missing   | objects                           | never committed                                              |
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from lake_assets.errors import OutsidePartitionError
+from lake_assets.lake.ledger.holds import Holder
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -25,7 +27,7 @@ from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import UnmatchedObject, list_landed
 from lake_assets.streams.stream import OpenStream
 
-State = Literal["committed", "stale", "failed", "missing", "absent", "outside"]
+State = Literal["committed", "held", "stale", "failed", "missing", "absent", "outside"]
 STATES: tuple[State, ...] = get_args(State)
 
 
@@ -45,6 +47,7 @@ class PartitionState:
     is_waiting: bool = False  # the landed objects are not those in the lake; a refresh ingests them
     outside: OutsidePartitionError | None = None  # the reason why the config does not have it
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
+    holder: Holder | None = None  # the run that keeps refreshes off it
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
 
 
@@ -100,7 +103,7 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
     """
     now = now or dt.datetime.now(dt.UTC)
     with stream.lake.open_if_exists() as lake:
-        ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table))
+        ledger = by_partition(stream, {} if lake is None else last_runs(lake, stream.table, holds=True))
         quarantines = lake is not None and stream.config.on_bad_object == "quarantine"
         appends = stream.config.mode == "append"
         left_out = (
@@ -172,6 +175,8 @@ def state_of(fingerprint: str, last: LastRuns | None, *, has_landed: bool) -> St
     """
     if last is not None and last.status == "failed":
         return "failed"
+    if last is not None and last.is_held:
+        return "held"
     if last is not None and last.committed_at is not None:
         return "committed" if last.fingerprint == fingerprint else "stale"
     if not has_landed:
@@ -191,9 +196,13 @@ def partition_state(
     # A failed run does not change what the lake has; the run before it decides.
     is_changed = bool(manifest.objects) and (last is None or last.fingerprint != fingerprint)
     is_waiting = is_changed if last is None or state == "failed" else state in ("stale", "missing")
+    is_held = last is not None and last.is_held
+    is_waiting = is_waiting and not is_held
     result = PartitionState(partition, state, len(manifest.objects), manifest.size, is_waiting=is_waiting)
     if outside is not None:
-        result = replace(result, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed)
+        result = replace(
+            result, state="outside", is_waiting=False, outside=outside, is_left_out=is_changed and not is_held
+        )
     if last is None:
         return result
     return replace(
@@ -203,6 +212,7 @@ def partition_state(
         snapshot=last.snapshot,
         finished_at=last.finished_at,
         error=last.error,
+        holder=last.holder,
     )
 
 
@@ -210,3 +220,10 @@ def by_partition(stream: OpenStream, runs: Mapping[str, LastRuns]) -> dict[Parti
     """The last runs by partition. The ledger's rows of earlier partition columns are left out."""
     partitions = {stream.config.partition_at(path): last for path, last in runs.items()}
     return {partition: last for partition, last in partitions.items() if partition is not None}
+
+
+def held_text(stream: str, state: PartitionState) -> str:
+    """Who holds a held partition, and how to release it: one clause."""
+    text = ",".join(state.partition.path.split("/"))
+    release = f"`lake-assets restore {stream} --partition {text} --release` ends the hold"
+    return f"{state.partition} is held by {state.holder}; {release}"

@@ -39,10 +39,11 @@ def scan_landing(stream: OpenStream, partitions: Iterable[Partition] | None = No
         wanted = (
             None if partitions is None else [partition for partition, manifest in landed.items() if manifest.objects]
         )
-        runs = {} if lake is None else last_runs(lake, stream.table, wanted)
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
     fingerprints = {
         partition: stream.fingerprint(manifest) for partition, manifest in landed.items() if manifest.objects
     }
     ingested = {path: last.fingerprint for path, last in runs.items()}
-    pending = {partition: text for partition, text in fingerprints.items() if ingested.get(partition.path) != text}
+    held = {path for path, last in runs.items() if last.is_held}
+    pending = {p: text for p, text in fingerprints.items() if p.path not in held and ingested.get(p.path) != text}
     return LandingScan(fingerprints, pending, unmatched)

@@ -5,10 +5,11 @@ Every function raises CatalogError if the ledger cannot be read.
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from lake_assets.lake.catalog.table_files import named_since
+from lake_assets.lake.ledger.holds import Holder, holders
 from lake_assets.lake.ledger.lookup import NewestRuns, newest_runs
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import ADDS, COMPACT, HELD, LEDGER_COLUMNS, Status, ledger_table
@@ -27,10 +28,12 @@ class LastRuns:
     committed_at: dt.datetime | None  # of the newest commit; None if there is none
     rows: int | None  # of the partition, after the newest commit
     snapshot: int | None  # of the newest commit
+    is_held: bool = False  # since a restore, refreshes leave the partition alone; known if it was asked for
+    holder: Holder | None = None  # the run that holds it
 
 
 def last_runs(
-    session: LakeSession, table: TableName, partitions: Sequence[Partition] | None = None
+    session: LakeSession, table: TableName, partitions: Sequence[Partition] | None = None, *, holds: bool = False
 ) -> dict[str, LastRuns]:
     """The newest runs of each partition of a table, by the partition's path; empty if there is no ledger.
 
@@ -39,17 +42,30 @@ def last_runs(
     Compactions are ignored, because they change no row, and cancelled runs, because they say nothing about the
     partition. If a table was dropped and recreated, its earlier commits are ignored.
 
-    `partitions` are those to find, if not all are wanted.
+    Args:
+        session: an open lake.
+        table: the destination.
+        partitions: those to find, if not all are wanted.
+        holds: whether the result says which partitions are held, which takes one more statement.
     """
-    ledger = ledger_table(session.config)
+    found = _find_last_runs(session, table, partitions, holds=holds)
+    held = [path for path, runs in found.items() if runs.is_held]
+    if not held:
+        return found
+    return found | {path: replace(found[path], holder=who) for path, who in holders(session, table, held).items()}
+
+
+def _find_last_runs(
+    session: LakeSession, table: TableName, partitions: Sequence[Partition] | None, *, holds: bool
+) -> dict[str, LastRuns]:
     if partitions is not None:
         paths = [partition.path for partition in partitions]
-        newest = newest_runs(session, table, paths)
+        newest = newest_runs(session, table, paths, holds=holds)
         if newest is not None:
             return {path: _last_runs(runs) for path, runs in newest.items()}
-    if not session.exists(ledger):
+    if not session.exists(ledger_table(session.config)):
         return {}
-    every = _all_last_runs(session, table)
+    every = _all_last_runs(session, table, holds=holds)
     return every if partitions is None else {path: every[path] for path in paths if path in every}
 
 
@@ -64,11 +80,13 @@ def _last_runs(runs: NewestRuns) -> LastRuns:
         commit.finished_at if commit else None,
         commit.rows if commit else None,
         commit.snapshot_id if commit else None,
+        commit is not None and commit.hold == HELD,
     )
 
 
-def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns]:
+def _all_last_runs(session: LakeSession, table: TableName, *, holds: bool) -> dict[str, LastRuns]:
     ledger = ledger_table(session.config)
+    is_held = f"coalesce(hold = '{HELD}', FALSE)" if holds and _has_hold(session, ledger) else "FALSE"
     # No conditions by which DuckLake prunes files; see `committed_fingerprints`.
     rows = session.rows(
         "SELECT load_partition, "  # noqa: S608 - a quoted name
@@ -78,9 +96,9 @@ def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns
         f"FILTER (status = 'skipped' AND (on_empty IS NOT NULL OR {ADDS})), "
         # By the snapshots, because the clocks of two writers differ.
         "arg_max(struct_pack(moment, source_fingerprint), snapshot_id) FILTER (is_commit), "
-        "arg_max(struct_pack(finished_at, total, snapshot_id), snapshot_id) FILTER (is_commit) "
+        "arg_max(struct_pack(finished_at, total, snapshot_id, is_held), snapshot_id) FILTER (is_commit) "
         "FROM (SELECT *, coalesce(finished_at, started_at) AS moment, "
-        f"row_count + if({ADDS}, coalesce(rows_before, 0), 0) AS total, "
+        f"row_count + if({ADDS}, coalesce(rows_before, 0), 0) AS total, {is_held} AS is_held, "
         "destination_table = ? AND mode <> ? AND status <> 'cancelled' AS wanted, "
         f"status = 'committed' AND snapshot_id >= ? AS is_commit FROM {ledger.sql}) "
         "WHERE wanted IS TRUE GROUP BY load_partition",
@@ -93,7 +111,7 @@ def _all_last_runs(session: LakeSession, table: TableName) -> dict[str, LastRuns
             newest["finished_at"],
             newest["error"] if newest["status"] == "failed" else None,
             max(filter(None, (skipped, last)), key=itemgetter("moment"), default=nothing)["source_fingerprint"],
-            *((committed["finished_at"], committed["total"], committed["snapshot_id"]) if committed else [None] * 3),
+            *(committed.values() if committed else (None, None, None, False)),
         )
         for path, newest, skipped, last, committed in rows
     }

@@ -1,0 +1,166 @@
+"""A held partition is shown as held, with the run that holds it, and is not late."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.checks.result import Scope
+from lake_assets.cli import main
+from lake_assets.history.restore import release, restore
+from lake_assets.lake.ledger import flush, last_runs
+from lake_assets.orchestration.report import report_metadata
+from lake_assets.report.html import page, section
+from lake_assets.report.state import PartitionState, read_state
+from lake_assets.streams.pending import scan_landing
+from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets_tests.history.test_restore import ingested
+from lake_assets_tests.maintenance.test_run import tidy
+from lake_assets_tests.world import NW, SW, World, sales
+
+ENCRYPTED = {"attach_options": {"encrypted": True}}
+
+
+def hold(world: World, *, run_id: str = "0123456789", requested_by: str | None = "ann") -> None:
+    """Restore the first rows of NW, and keep refreshes off them."""
+    first = min(row.snapshot_id for row in world.ledger(NW) if row.snapshot_id)
+    restore(world.stream, world.partition(NW), first, hold=True, run_id=run_id, requested_by=requested_by)
+
+
+@pytest.fixture
+def held(local_world: World) -> World:
+    """NW has other objects than its rows, and is held; SW is as it landed."""
+    ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    ingested(local_world, 7, text=SW)
+    hold(local_world)
+    return local_world
+
+
+def state_of(world: World, text: str = NW) -> PartitionState:
+    (state,) = [s for s in read_state(world.stream).partitions if s.partition == world.partition(text)]
+    return state
+
+
+def test_it_is_held_by_the_run_that_began_the_hold_until_it_is_released(world: World) -> None:
+    ingested(world, 1, 2)
+    ingested(world, 3)
+    hold(world)
+    since = world.ledger(NW)[0].finished_at
+    assert since is not None
+
+    state = state_of(world)
+    assert (state.state, state.rows, state.is_waiting) == ("held", 2, False)
+    assert str(state.holder) == f"ann (run 01234567) since {since:%Y-%m-%d %H:%M} UTC"
+    world.ingest(NW)  # skipped
+    assert state_of(world).holder == state.holder
+    world.ingest(NW, force=True)
+    forced = state_of(world)
+    assert (forced.state, forced.rows, forced.holder) == ("held", 1, state.holder)
+    hold(world, run_id="another", requested_by=None)
+    assert state_of(world).holder == state.holder
+
+    release(world.stream, world.partition(NW))
+    assert (state_of(world).state, state_of(world).holder) == ("stale", None)
+    hold(world, run_id="another", requested_by=None)
+    assert str(state_of(world).holder).startswith("run another since ")
+
+
+@pytest.mark.parametrize("lake_options", [{}, ENCRYPTED], ids=["files", "encrypted"])
+def test_a_few_partitions_and_the_whole_ledger_say_the_same(
+    local_world: World, lake_options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.lake_options = lake_options
+    ingested(local_world, 1)
+    ingested(local_world, 7, text=SW)
+    hold(local_world)
+    partitions = [local_world.partition(text) for text in (NW, SW)]
+
+    for flushed in (False, True):
+        if flushed:
+            monkeypatch.setattr(flush, "MANY", 1)
+            tidy(local_world)
+        with local_world.stream.lake.open() as lake:
+            whole = last_runs.last_runs(lake, local_world.stream.table, holds=True)
+            few = last_runs.last_runs(lake, local_world.stream.table, partitions, holds=True)
+        assert few == whole
+        assert [whole[p.path].is_held for p in partitions] == [True, False]
+        assert [whole[p.path].holder is not None for p in partitions] == [True, False]
+
+
+def test_a_ledger_of_an_older_version_has_no_holds(held: World) -> None:
+    with held.stream.lake.open() as lake:
+        lake.rows("ALTER TABLE lake.ingest_runs DROP COLUMN hold")
+
+    assert state_of(held).state == "stale"
+    assert not check(held, "landing_zone").passed
+
+
+def test_the_check_of_the_landing_zone_names_it_and_passes(held: World) -> None:
+    both = Scope("x", (held.partition(NW), held.partition(SW)))
+    for scope in (Scope(), both):
+        result = check(held, "landing_zone", scope)
+        assert result.passed
+        assert result.description == (
+            "All landed objects of 1 partitions are in the lake. 1 partition held: no refresh changes them until they "
+            "are released."
+        )
+        assert dict(result.numbers) | {"outside": 0, "objects_in_no_partition": 0} == {
+            "partitions": 2,
+            "waiting": 0,
+            "held": 1,
+            "outside": 0,
+            "objects_in_no_partition": 0,
+        }
+        assert result.named[0].startswith("region=NW/date=2026-02-11: held by ann (run 01234567) since ")
+    assert set(by_partition(held, "landing_zone", both).values()) == {True}
+    assert held.partition(NW) not in scan_landing(held.stream).pending
+    release(held.stream, held.partition(NW))
+    assert not check(held, "landing_zone").passed
+    assert held.partition(NW) in scan_landing(held.stream).pending
+
+
+def test_a_forced_run_that_failed_is_shown_until_the_next_run(held: World) -> None:
+    held.land(NW, b"no parquet")
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        held.ingest(NW, force=True)
+
+    state = state_of(held)
+    assert (state.state, state.is_waiting, state.holder is None) == ("failed", False, False)
+    held.ingest(NW)
+    assert state_of(held).state == "held"
+
+
+@pytest.fixture
+def run(held: World, tmp_path: Path) -> Callable[..., str]:
+    file = held.config_file(tmp_path)
+    return lambda *arguments: CliRunner().invoke(main, ["--config", str(file), *arguments]).output
+
+
+def test_the_report_names_it_everywhere(held: World, run: Callable[..., str]) -> None:
+    table = run("report", "--format", "table")
+    assert "held" in table.split("\n")[0].split()
+    assert "sales: 1 held partition:\n  region=NW/date=2026-02-11 is held by ann (run 01234567) since " in table
+    assert "`lake-assets restore sales --partition region=NW,date=2026-02-11 --release` ends the hold" in table
+    rows = {row["partition"]: row for row in json.loads(run("report", "--partitions", "--format", "json"))}
+    assert rows["region=NW/date=2026-02-11"]["state"] == "held"
+    assert rows["region=NW/date=2026-02-11"]["held_by"].startswith("ann (run 01234567) since ")
+    assert rows["region=SW/date=2026-02-11"]["held_by"] is None
+
+    state = read_state(held.stream)
+    html = page([section(held.stream, state)], "x", state.read_at)
+    assert "Held: no refresh changes them" in html
+    assert "ann (run 01234567) since " in html
+    metadata = report_metadata(state)
+    assert metadata["partitions_held"].value == 1
+    assert "held by ann" in str(metadata["held"].value)
+
+
+def test_without_holds_a_table_has_no_column_for_them(local_world: World, tmp_path: Path) -> None:
+    local_world.land(NW, sales(1))
+    file = local_world.config_file(tmp_path)
+    output = CliRunner().invoke(main, ["--config", str(file), "report", "--format", "table"]).output
+
+    assert "held" not in output
