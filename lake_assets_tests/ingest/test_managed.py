@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +33,15 @@ from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
 MANAGED: dict[str, Any] = {"catalog": {"type": "motherduck", "database": "retail"}}
+EARLIER = pa.schema(
+    [("p", pa.struct([("x", pa.int32())])), ("l", pa.list_(pa.struct([("n", pa.list_(pa.int32()))])))]
+)
+LATER = pa.schema(
+    [
+        ("p", pa.struct([("x", pa.int64()), ("s", pa.string())])),
+        ("l", pa.list_(pa.struct([("n", pa.list_(pa.int64())), ("day", pa.date32())]))),
+    ]
+)
 NULL = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
 
 
@@ -190,3 +200,23 @@ def test_a_partition_is_restored_held_and_released(managed: World) -> None:
     release(managed.stream, partition)
     managed.ingest(NW)
     assert rows(managed, totals) == [(3.0,)]
+
+
+def test_nested_columns_follow_the_files(managed: World) -> None:
+    managed.options = {"schema_policy": "evolve"}
+    managed.land(NW, pa.table({"p": [{"x": 1}], "l": [[{"n": [1, None]}]]}, EARLIER))
+    managed.ingest(NW)
+    managed.land(SW, pa.table({"p": [{"x": 2**40, "s": "new"}], "l": [[None, {"n": [2**41], "day": None}]]}, LATER))
+
+    result = managed.ingest(SW)
+
+    assert [str(change) for change in result.changes] == [
+        "widened field p.x from INTEGER to BIGINT",
+        "added field p.s VARCHAR",
+        "widened field l.element.n.element from INTEGER to BIGINT",
+        "added field l.element.day DATE",
+    ]
+    assert rows(managed, "SELECT p, l FROM retail.main.sales ORDER BY p.x") == [
+        ({"x": 1, "s": None}, [{"n": [1, None], "day": None}]),
+        ({"x": 2**40, "s": "new"}, [None, {"n": [2**41], "day": None}]),
+    ]
