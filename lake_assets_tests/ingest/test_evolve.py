@@ -233,3 +233,35 @@ def test_a_column_that_another_run_adds_meanwhile_is_filled_with_null(
     assert [str(change) for change in result.changes] == ["added column a VARCHAR"]
     assert sorted(world.query("SELECT region, a, b FROM lake.sales")) == [("NW", "ours", None), ("SW", None, "theirs")]
     assert world.query("SELECT count(*) FROM lake.sales WHERE b IS NULL") == [(1,)]
+
+
+@pytest.mark.parametrize("policy", ["strict", "evolve"])
+@pytest.mark.parametrize("unit", ["s", "us", "ns"])
+def test_seconds_and_milliseconds_of_a_table_that_another_client_made(
+    local_world: World, policy: str, unit: str
+) -> None:
+    local_world.options = {"schema_policy": policy}
+    with local_world.stream.lake.open(create=True) as lake:
+        lake.rows(
+            "CREATE TABLE lake.main.sales "
+            "(seen TIMESTAMP_S, parts STRUCT(seen TIMESTAMP_MS)[], region VARCHAR, date DATE)"
+        )
+        lake.rows("ALTER TABLE lake.main.sales SET PARTITIONED BY (region, date)")
+    types = pa.timestamp(unit), pa.list_(pa.struct([("seen", pa.timestamp(unit))]))
+
+    def land(*times: dt.datetime) -> None:
+        table = pa.table({"seen": times, "parts": [[{"seen": time}, None] for time in times]})
+        local_world.land(NW, table.cast(pa.schema(zip(("seen", "parts"), types, strict=True))))
+
+    noon = dt.datetime(2026, 2, 11, 12)  # noqa: DTZ001 - columns without a zone
+    land(noon)
+    assert local_world.ingest(NW).changes == ()
+    assert local_world.query("SELECT seen, parts FROM lake.sales WHERE seen = '2026-02-11 12:00:00'::TIMESTAMP_S") == [
+        (noon, [{"seen": noon}, None])
+    ]
+
+    if unit != "s":
+        land(noon, noon + dt.timedelta(microseconds=1))
+        with pytest.raises(SchemaError, match=r"column 'seen' .* has a value that timestamp\[s\] cannot hold"):
+            local_world.ingest(NW)
+        assert local_world.query("SELECT count(*) FROM lake.sales") == [(1,)]

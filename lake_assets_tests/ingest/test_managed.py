@@ -33,9 +33,7 @@ from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
 
 MANAGED: dict[str, Any] = {"catalog": {"type": "motherduck", "database": "retail"}}
-EARLIER = pa.schema(
-    [("p", pa.struct([("x", pa.int32())])), ("l", pa.list_(pa.struct([("n", pa.list_(pa.int32()))])))]
-)
+EARLIER = pa.schema([("p", pa.struct([("x", pa.int32())])), ("l", pa.list_(pa.struct([("n", pa.list_(pa.int32()))])))])
 LATER = pa.schema(
     [
         ("p", pa.struct([("x", pa.int64()), ("s", pa.string())])),
