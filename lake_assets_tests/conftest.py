@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lake_assets_tests.faults.actors import actors
 from lake_assets_tests.ingest.encrypted import encrypted, local_encrypted
 from lake_assets_tests.ingest.index.indexing import indexed_world, strategy
 from lake_assets_tests.servers.connect import spark_connect
@@ -37,6 +38,7 @@ settings.register_profile("untimed", parent=settings(), deadline=None)
 settings.load_profile("untimed")
 
 __all__ = [
+    "actors",
     "encrypted",
     "impatient",
     "indexed_world",

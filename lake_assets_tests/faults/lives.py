@@ -1,0 +1,178 @@
+"""Lives of a lake: in each round something changes, an act takes it into the lake, and the rows are known before."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from lake_assets_tests.faults.actors import Actors
+from lake_assets_tests.faults.independent import Row
+from lake_assets_tests.faults.sound import assert_sound, complaints
+from lake_assets_tests.world import NW, SW, World, sales
+
+DAMAGED = b"PAR1 this is no Parquet file PAR1"
+MAINTENANCE = {"expire_older_than": 1, "delete_older_than": 1, "orphans_older_than": 1}
+
+
+@dataclass
+class Landed:
+    """The landing zone of a world, and the rows that its objects have by the test's own account."""
+
+    world: World
+    objects: dict[tuple[str, str], list[dict[str, Any]]] = field(default_factory=dict)
+
+    def land(self, text: str, name: str, rows: pa.Table | bytes) -> None:
+        """Put an object; one of bytes has no rows."""
+        self.world.land(text, rows, name)
+        values = dict(part.split("=", 1) for part in text.split(","))
+        self.objects[text, name] = [] if isinstance(rows, bytes) else [row | values for row in rows.to_pylist()]
+
+    def unland(self, text: str, name: str) -> None:
+        """Take an object away."""
+        self.world.unland(text, name)
+        del self.objects[text, name]
+
+    def rows(self, text: str | None = None) -> list[Row]:
+        """The rows of a partition's objects, or of all."""
+        return [row for (of, _), rows in self.objects.items() if text in (None, of) for row in rows]
+
+
+@dataclass
+class Round:
+    """What a round of a life does: the act, the rows before and after it, and what is known of the landing zone."""
+
+    act: str
+    options: dict[str, Any]
+    before: list[Row]
+    after: list[Row]
+    landed: bool = True  # the manifest knows all objects afterwards
+    cleaning: bool = False
+
+
+@dataclass
+class Life:
+    """The life of one world by one kind of act."""
+
+    world: World
+    actors: Actors
+    landed: Landed
+    number: int = 0  # of rounds
+
+    def do(self, act: str, **options: Any) -> None:
+        """Act, to the end."""
+        ended = self.actors.run(self.world, act, **options)
+        assert ended.did is not None, ended
+
+    def numbers(self, count: int = 2) -> pa.Table:
+        """Rows that no other object has."""
+        return sales(*(self.number + index / 8 for index in range(count)))
+
+
+def _replace(life: Life) -> Round:
+    before = life.landed.rows()
+    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
+    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+
+
+def _append(life: Life) -> Round:
+    before = life.landed.rows()
+    life.landed.land(NW, f"{life.number}.parquet", life.numbers())
+    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+
+
+def _index(life: Life) -> Round:
+    return Round("index", {}, _append(life).before, life.landed.rows())
+
+
+def _evolve(life: Life) -> Round:
+    before = life.landed.rows()
+    column = pa.array([life.number] * 2, pa.int32())
+    life.landed.land(NW, f"{life.number % 3}.parquet", life.numbers().append_column(f"c{life.number}", column))
+    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+
+
+def _quarantine(life: Life) -> Round:
+    before = life.landed.rows()
+    life.landed.land(NW, "bad.parquet", DAMAGED + bytes(life.number))
+    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
+    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+
+
+def _compact(life: Life) -> Round:
+    for name in ("a", "b"):
+        life.landed.land(NW, f"{life.number}-{name}.parquet", life.numbers())
+        life.do("ingest", partition=NW)
+    return Round("maintain", {}, life.landed.rows(), life.landed.rows())
+
+
+def _clean(life: Life) -> Round:
+    for index in range(2):
+        life.landed.land(NW, f"{index}.parquet", life.numbers(1 + life.number % 3))
+        life.do("ingest", partition=NW)
+    return Round("maintain", {"days": 3}, life.landed.rows(), life.landed.rows(), cleaning=True)
+
+
+def _restore(life: Life) -> Round:
+    then = life.landed.rows()
+    life.do("ingest", partition=NW, force=True)
+    snapshot = next(row.snapshot_id for row in life.world.ledger(NW) if row.status == "committed")
+    life.landed.land(NW, f"{life.number % 2}.parquet", life.numbers())
+    life.do("ingest", partition=NW)
+    options = {"partition": NW, "snapshot": snapshot, "hold": life.number % 2 == 0}
+    return Round("restore", options, life.landed.rows(), then, landed=False)
+
+
+DELTAS = "deltas"  # is replaced by the storage of a world's exported changes
+KINDS: dict[str, tuple[dict[str, Any], Callable[[Life], Round]]] = {
+    "replace": ({}, _replace),
+    "append": ({"mode": "append"}, _append),
+    "index": ({"mode": "index"}, _index),
+    "evolve": ({"schema_policy": "evolve"}, _evolve),
+    "quarantine": ({"on_bad_object": "quarantine"}, _quarantine),
+    "deltas": ({"deltas": {"to": DELTAS}}, _replace),
+    "compaction": ({"mode": "append"}, _compact),
+    "clean-up": ({}, _clean),
+    "restore": ({}, _restore),
+}
+
+
+def begin(world: World, actors: Actors, kind: str) -> Life:
+    """A life with its first rows: two partitions, of which acts change one."""
+    options, _ = KINDS[kind]
+    world.options = {name: dict(value) if isinstance(value, dict) else value for name, value in options.items()}
+    if kind == "deltas":
+        local = {"type": "local", "path": str(Path(str(world.source.get("path"))).with_name("deltas"))}
+        remote = world.storage | {"prefix": "deltas"}
+        world.options["deltas"]["to"] = local if world.storage["type"] == "local" else remote
+    world.lake_options = {"maintenance": MAINTENANCE | ({"compact": 2} if kind == "compaction" else {})}
+    life = Life(world, actors, Landed(world))
+    for text in (NW, SW):
+        life.landed.land(text, "0.parquet", life.numbers())
+        life.do("index" if kind == "index" else "ingest", **({} if kind == "index" else {"partition": text}))
+    return life
+
+
+def next_round(life: Life, kind: str) -> Round:
+    """The next round; what it needs before its act has been done."""
+    life.number += 1
+    _, make = KINDS[kind]
+    return make(life)
+
+
+def assert_either(world: World, before: Iterable[Row], after: Iterable[Row], *, cleaning: bool) -> None:
+    """The lake is sound, with the rows of before or with those of after."""
+    if any(complaints(world, before, landed=False, cleaning=cleaning)):
+        assert_sound(world, after, landed=False, cleaning=cleaning)
+
+
+def finish(life: Life, begun: Round) -> None:
+    """The next run succeeds with nobody's help, and the lake has the rows of after."""
+    life.do(begun.act, **begun.options)
+    assert_sound(life.world, begun.after, landed=begun.landed)
+    if begun.act == "restore":  # the next round begins with the landing zone's rows
+        if begun.options["hold"]:
+            life.do("release", partition=NW)
+        life.do("ingest", partition=NW, force=True)
+        assert_sound(life.world, life.landed.rows())

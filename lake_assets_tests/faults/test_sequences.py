@@ -1,0 +1,292 @@
+"""Random sequences of what happens to a lake, beside a model of it: its rows are the model's after each of them.
+
+`LAKE_ASSETS_EXAMPLES` is the number of sequences of `make kills`, on each lake.
+"""
+
+import copy
+import datetime as dt
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
+from lake_assets.history.restore import release, restore
+from lake_assets.maintenance.run import maintain
+from lake_assets_tests.faults.actors import Actors
+from lake_assets_tests.faults.independent import Row
+from lake_assets_tests.faults.lives import MAINTENANCE
+from lake_assets_tests.faults.sound import assert_sound, complaints
+from lake_assets_tests.faults.without_spark import jobs_here, no_session
+from lake_assets_tests.servers.postgres import PostgresServer
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world_fixtures import bucket_on, database_on
+
+pytestmark = pytest.mark.kill
+
+EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "60"))
+PARTITIONS = st.sampled_from([NW, SW])
+NAMES = st.sampled_from(["a.parquet", "b.parquet", "c.parquet"])
+DAY = dt.timedelta(days=1)
+
+
+@dataclass
+class Model:
+    """What the lake must have: of each partition its rows, the versions of its known objects, and its hold."""
+
+    rows: dict[str, list[Row]] = field(default_factory=dict)
+    known: dict[str, dict[str, int]] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)
+
+    def all_rows(self) -> list[Row]:
+        return [row for rows in self.rows.values() for row in rows]
+
+
+class LakeMachine(RuleBasedStateMachine):
+    """One lake with its landing zone, and the model of both."""
+
+    mode = "replace"
+    new_world: Callable[[Path], World]
+    actors: Actors
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="lake-assets-sequence-"))
+        self.world = type(self).new_world(self.folder)
+        self.world.options = {"mode": self.mode, "schema_policy": "evolve"}
+        self.world.options |= {"on_empty": "clear"} if self.mode == "replace" else {}
+        self.world.lake_options = {"maintenance": MAINTENANCE | {"compact": 2}}
+        self.landed: dict[tuple[str, str], tuple[int, list[Row]]] = {}
+        self.model = Model()
+        self.past: list[tuple[int, Model]] = []  # of commits, with their snapshots
+        self.number = 0
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.folder)
+
+    @invariant()
+    def the_lake_is_sound(self) -> None:
+        assert_sound(self.world, self.model.all_rows(), landed=False)
+
+    @initialize()
+    def begin(self) -> None:
+        self.land(NW, "a.parquet", 2, "")
+        self.ingest(NW, force=False)
+
+    @rule(text=PARTITIONS, name=NAMES, size=st.integers(1, 3), more=st.sampled_from(["", "int32", "int64", "note"]))
+    def land(self, text: str, name: str, size: int, more: str) -> None:
+        """An object lands or changes, perhaps with a column that the table does not have, or a wider one."""
+        self.number += 1
+        columns: dict[str, Any] = {"id": pa.array([self.number] * size, pa.int64()), "total": [0.5, 1.5, 2.5][:size]}
+        if more == "note":
+            columns["note"] = [f"note {self.number}"] * size
+        elif more:
+            columns["n"] = pa.array([self.number] * size, pa.type_for_alias(more))
+        table = pa.table(columns)
+        self.world.land(text, table, name)
+        values = dict(part.split("=", 1) for part in text.split(","))
+        self.landed[text, name] = self.number, [row | values for row in table.to_pylist()]
+
+    @precondition(lambda self: self.landed)
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        """An object goes."""
+        text, name = data.draw(st.sampled_from(sorted(self.landed)))
+        self.world.unland(text, name)
+        del self.landed[text, name]
+
+    @rule(text=PARTITIONS, force=st.sampled_from([False, False, True]))
+    def ingest(self, text: str, force: bool) -> None:
+        wanted = self._ingested(text, force=force)
+        with jobs_here():
+            self._do(lambda: self.world.ingest(text, force=force), wanted, (EmptySourceError, SourceError))
+
+    @precondition(lambda self: self.past)
+    @rule(days=st.sampled_from([0, 3]))
+    def maintain(self, days: int) -> None:
+        """Partitions are compacted, and with three days snapshots expire."""
+        with jobs_here():
+            done = maintain(self.world.config, "test", no_session, now=dt.datetime.now(dt.UTC) + days * DAY)
+        assert not done.left, done.left
+        self._forget(set(done.expired))
+
+    @precondition(lambda self: self.past)
+    @rule(data=st.data(), text=PARTITIONS, hold=st.booleans())
+    def restore(self, data: st.DataObject, text: str, hold: bool) -> None:
+        snapshot, then = data.draw(st.sampled_from(self.past))
+        wanted = self._restored(text, then, hold=hold)
+        partition = self.world.partition(text)
+        self._do(lambda: restore(self.world.stream, partition, snapshot, hold=hold), wanted, (PartitionError,))
+
+    @rule(text=PARTITIONS)
+    def release(self, text: str) -> None:
+        wanted = None
+        if text in self.model.held:
+            wanted = copy.deepcopy(self.model)
+            wanted.held.discard(text)
+        if self.past:
+            partition = self.world.partition(text)
+            self._do(lambda: release(self.world.stream, partition), wanted, (PartitionError,))
+
+    @rule(text=PARTITIONS, force=st.booleans(), step=st.integers(1, 140))
+    def ingest_killed(self, text: str, force: bool, step: int) -> None:
+        wanted = self._ingested(text, force=force)
+        self._kill("ingest", step, wanted, partition=text, force=force)
+
+    @precondition(lambda self: self.past)
+    @rule(days=st.sampled_from([0, 3]), step=st.integers(1, 120))
+    def maintain_killed(self, days: int, step: int) -> None:
+        self._kill("maintain", step, self.model, days=days)
+        if days:
+            with self.world.stream.lake.open(read_only=True) as lake:
+                left = {int(row[0]) for row in lake.rows("SELECT snapshot_id FROM ducklake_snapshots(?)", [lake.alias])}
+            self._forget({snapshot for snapshot, _ in self.past} - left)
+            self.maintain(3)  # deletes the scheduled files that may be gone
+
+    @precondition(lambda self: self.past)
+    @rule(data=st.data(), text=PARTITIONS, hold=st.booleans(), step=st.integers(1, 120))
+    def restore_killed(self, data: st.DataObject, text: str, hold: bool, step: int) -> None:
+        snapshot, then = data.draw(st.sampled_from(self.past))
+        wanted = self._restored(text, then, hold=hold)
+        self._kill("restore", step, wanted, partition=text, snapshot=snapshot, hold=hold)
+
+    def _objects(self, text: str) -> dict[str, tuple[int, list[Row]]]:
+        return {name: value for (of, name), value in self.landed.items() if of == text}
+
+    def _ingested(self, text: str, *, force: bool) -> Model | None:
+        """The model after an ingest; None if the ingest is to be refused."""
+        wanted, objects = copy.deepcopy(self.model), self._objects(text)
+        if text in wanted.held and not force:
+            return wanted
+        known = wanted.known.get(text, {})
+        versions = {name: version for name, (version, _) in objects.items()}
+        new = versions.keys() - known.keys()
+        if self.mode == "append" and not force:
+            if any(known[name] != version for name, version in versions.items() if name in known):
+                return None
+            if not objects:
+                return wanted if text in wanted.rows else None
+            rows = [row for name in new for row in objects[name][1]]
+            wanted.rows[text] = wanted.rows.get(text, []) + rows
+            wanted.known[text] = known | versions
+            return wanted
+        if not objects:
+            if self.mode == "append":
+                return wanted if text in wanted.rows else None
+            if text not in wanted.rows:
+                return wanted  # nothing to clear
+        wanted.rows[text] = [row for _, rows in objects.values() for row in rows]
+        wanted.known[text] = versions
+        wanted.held.discard(text)
+        return wanted
+
+    def _restored(self, text: str, then: Model, *, hold: bool) -> Model | None:
+        if text not in then.rows:
+            return None
+        wanted = copy.deepcopy(self.model)
+        wanted.rows[text] = list(then.rows[text])
+        wanted.known[text] = wanted.known.get(text, {}) | then.known.get(text, {})
+        (wanted.held.add if hold else wanted.held.discard)(text)
+        return wanted
+
+    def _do(self, act: Callable[[], object], wanted: Model | None, refusals: tuple[type[LakeAssetsError], ...]) -> None:
+        if wanted is None:
+            with pytest.raises(refusals):
+                act()
+            return
+        act()
+        self._set(wanted)
+
+    def _kill(self, act: str, step: int, wanted: Model | None, **options: Any) -> None:
+        ended = self.actors.run(self.world, act, die_at=step, **options)
+        assert ended.crashed is None, ended.crashed
+        if ended.did is not None:
+            assert wanted is not None
+            self._set(wanted)
+        elif ended.refused is not None:
+            assert wanted is None, ended.refused
+        elif wanted is not None and self._is_done(wanted):
+            self._set(wanted)
+
+    def _is_done(self, wanted: Model) -> bool:
+        """Whether a killed act had committed: the last commit of the ledger is not that of before."""
+        if any(complaints(self.world, self.model.all_rows(), landed=False, cleaning=True)):
+            return True
+        return self.past != [] and self._newest() > self.past[-1][0] and wanted is not self.model
+
+    def _newest(self) -> int:
+        return max((row.snapshot_id or 0 for row in self.world.ledger() if row.status == "committed"), default=0)
+
+    def _set(self, wanted: Model) -> None:
+        self.model = wanted
+        newest = self._newest()
+        if newest and (not self.past or newest > self.past[-1][0]):
+            self.past.append((newest, copy.deepcopy(wanted)))
+
+    def _forget(self, expired: set[int]) -> None:
+        self.past = [(snapshot, model) for snapshot, model in self.past if snapshot not in expired]
+
+
+def run(machine: type[LakeMachine], new_world: Callable[[Path], World], actors: Actors, **options: Any) -> None:
+    """Run sequences of a machine's rules on new worlds."""
+    members = {"new_world": staticmethod(new_world), "actors": actors}
+    chosen = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True, database=None, **options)
+    run_state_machine_as_test(type("Machine", (machine,), members), settings=chosen)
+
+
+class AppendMachine(LakeMachine):
+    """The same with `mode: append`."""
+
+    mode = "append"
+
+
+MACHINES = pytest.mark.parametrize("machine", [LakeMachine, AppendMachine])
+
+
+def on_sqlite(folder: Path) -> World:
+    return World(
+        {"type": "sqlite", "path": str(folder / "catalog.sqlite")},
+        {"type": "local", "path": str(folder / "data")},
+        {"type": "local", "path": str(folder / "landing")},
+        no_session,
+    )
+
+
+@MACHINES
+def test_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
+    phases = [Phase.generate]
+    run(machine, on_sqlite, actors, max_examples=3, stateful_step_count=14, derandomize=True, phases=phases)
+
+
+@pytest.mark.kill_all
+@MACHINES
+def test_many_sequences_end_as_their_model_says(machine: type[LakeMachine], actors: Actors) -> None:
+    run(machine, on_sqlite, actors, max_examples=EXAMPLES, stateful_step_count=30)
+
+
+@pytest.mark.kill_all
+@MACHINES
+def test_sequences_on_servers_end_as_their_model_says(
+    machine: type[LakeMachine], actors: Actors, postgres: PostgresServer, s3: S3Server
+) -> None:
+    def on_servers(_: Path) -> World:
+        return World(database_on(postgres), bucket_on(s3), bucket_on(s3), no_session)
+
+    run(machine, on_servers, actors, max_examples=max(EXAMPLES // 3, 1), stateful_step_count=20)
