@@ -10,6 +10,7 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.scoped_files import ScopedFiles, scoped_files
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -148,6 +149,17 @@ class Facts:
             return self.left_out
         landed = self.landed.all(self.runs)[0] if self.scope.tried is None else self.landed.of(self.left_out)
         return {p: there for p, reasons in self.left_out.items() if (there := those_landed(reasons, landed.get(p)))}
+
+    @cached_property
+    def dead_letters(self) -> dict[Partition, list[DeadLetter]]:
+        """The files of rows that the scope's partitions lack in the lake."""
+        if self._session is None or self.stream.config.on_bad_row == "fail":
+            return {}
+        tried = self.scope.tried
+        paths = None if tried is None else [partition.path for partition in tried]
+        found = dead_letters(self._session, self.stream.name, self.stream.table, paths)
+        partitions = {self.stream.config.partition_at(path): letters for path, letters in found.items()}
+        return {partition: letters for partition, letters in partitions.items() if partition is not None}
 
     @contextmanager
     def catalog(self) -> Iterator[CatalogDatabase]:

@@ -7,6 +7,7 @@ from textwrap import indent
 
 from lake_assets.checks.catalog import data_files, ledger
 from lake_assets.checks.columns import schema
+from lake_assets.checks.dead_letters import dead_letters
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.landing import appended_objects, indexed_objects, landing_zone
 from lake_assets.checks.quarantine import quarantine
@@ -31,15 +32,18 @@ _BUILT_IN: Mapping[str, Check] = {
     "data_files": data_files,
     "indexed_objects": indexed_objects,
     "quarantine": quarantine,
+    "dead_letters": dead_letters,
     "appended_objects": appended_objects,
 }
 
-_BY_PARTITION = frozenset({"row_counts", "landing_zone", "indexed_objects", "quarantine", "appended_objects"})
+_BY_PARTITION = frozenset(
+    {"row_counts", "landing_zone", "indexed_objects", "quarantine", "dead_letters", "appended_objects"}
+)
 
 # After a run these check the run's partitions, and have one result. So an earlier failure of others is kept.
 _KEPT = frozenset({"no_null_partition", "ledger", "data_files"})
 
-_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "appended_objects"})
+_WARNINGS = frozenset({"landing_zone", "schema", "quarantine", "dead_letters", "appended_objects"})
 
 _OF_MODES: Mapping[BuiltIn, Mode] = {"indexed_objects": "index", "appended_objects": "append"}
 
@@ -53,6 +57,8 @@ def checks_of(stream: OpenStream) -> dict[str, Check]:
     left_out |= {name for name, mode in _OF_MODES.items() if mode != stream.config.mode}
     if stream.config.on_bad_object == "fail":
         left_out.add("quarantine")
+    if stream.config.on_bad_row == "fail":
+        left_out.add("dead_letters")
     checks = {name: check for name, check in _BUILT_IN.items() if name not in left_out}
     return checks | {name: partial(run_sql, name=name, sql=sql) for name, sql in config.sql.items()}
 
@@ -67,6 +73,7 @@ _SCOPES: Mapping[str, tuple[str, str]] = {
     "data_files": ("the live files of its partitions", "the files of all snapshots"),
     "indexed_objects": ("its partitions", "all registered objects"),
     "quarantine": ("its partitions", "the last commit of every partition"),
+    "dead_letters": ("its partitions", "every partition"),
     "appended_objects": ("its partitions", "all appended objects"),
 }
 

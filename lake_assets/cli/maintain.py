@@ -78,8 +78,12 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     if result.deltas:
         bytes_of = size(sum(delta.size for delta in result.deltas))
         lines.append(f"  {count(len(result.deltas), 'exported file')} {would}deleted, {bytes_of}")
+    if result.letters:
+        bytes_of = size(sum(letter.size for letter in result.letters))
+        lines.append(f"  {count(len(result.letters), 'file')} of dead letters {would}deleted, {bytes_of}")
+    more = [*(delta.uri for delta in result.deltas), *(letter.uri for letter in result.letters)]
     for word, texts in (
-        ("deleted", [*cleaned.deleted, *orphans, *(delta.uri for delta in result.deltas)]),
+        ("deleted", [*cleaned.deleted, *orphans, *more]),
         ("compacted", map(_compacted, compacted)),
         ("kept", (f"{uri}: {_KEPT}" for uri in cleaned.kept)),
         ("kept", (f"{file.uri}: {file.why}" for file in cleaned.others)),
@@ -109,6 +113,7 @@ def _object(result: "Maintained", *, dry_run: bool) -> dict[str, object]:
         "ledger_rows_moved": result.flushed,
         "ledger_rows_deleted": result.forgotten,
         "deltas_deleted": [delta.uri for delta in result.deltas],
+        "dead_letters_deleted": [letter.uri for letter in result.letters],
         "compacted": [
             {
                 "stream": partition.stream,

@@ -83,6 +83,9 @@ def _plan_lines(plan: "Plan") -> list[str]:
             f"  rows      {_rows(plan)}",
             f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
         ]
+        if plan.letters is not None:
+            now = f", with {count(plan.letters_now, 'row')} now" if plan.letters_now else ""
+            lines.append(f"  bad rows  to {plan.letters}{now}")
     elif plan.rows_after is not None:
         lines.append(f"  rows      {_rows(plan)}")
     for sql, parameters in plan.statements:
@@ -93,7 +96,8 @@ def _plan_lines(plan: "Plan") -> list[str]:
 def _rows(plan: "Plan") -> str:
     """The rows of the partition after the ingest, if the footers of its objects tell them."""
     if isinstance(plan.rows_after, int):
-        return f"{plan.rows_before:,} → {plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"
+        most = "up to " if plan.letters is not None else ""
+        return f"{plan.rows_before:,} → {most}{plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"
     return f"{plan.rows_before:,} → unknown before the ingest: {plan.rows_after}"
 
 
@@ -179,6 +183,7 @@ def _result_line(result: "IngestResult") -> str:
         + "".join(f"; {change}" for change in result.changes)
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
         + (f"; {click.style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
+        + (f"; {click.style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(result)) else "")
     )
 
 
@@ -188,6 +193,15 @@ def _left_out(result: "IngestResult") -> str:
         return ""
     key = min(result.manifest.left_out)
     return f"{count(len(result.manifest.left_out), 'object')}, the first: {result.manifest.left_out[key]}"
+
+
+def _dead_letters(result: "IngestResult") -> str:
+    """The number of rows that were left out, where the first are, and why; empty if there is none."""
+    if not result.letters:
+        return ""
+    first = result.letters[0]
+    rows = count(sum(letter.rows for letter in result.letters), "row")
+    return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
 
 
 def _parameter(value: object) -> str:

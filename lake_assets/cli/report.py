@@ -149,6 +149,10 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
         if state.quarantined:
             click.echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
             _print_first(list(state.quarantined.values()), err=err)
+        if state.dead_letters:
+            rows = sum(letter.rows for letter in state.dead_letters)
+            click.echo(f"{state.stream}: {count(rows, 'dead letter')}:", err=err)
+            _print_first(list(map(str, state.dead_letters)), err=err)
 
 
 def _outside(state: "PartitionState") -> str:
@@ -192,12 +196,13 @@ def _partition_rows(states: "Sequence[StreamState]") -> Rows:
             None if state.outside is None else str(state.outside),
             len(state.quarantined) or None,
             None if state.holder is None else str(state.holder),
+            sum(letter.rows for letter in state.dead_letters) or None,
         ]
         for stream_state in states
         for state in stream_state.partitions
     ]
     names = ["bytes" if name == "size" else name for name in attributes]
-    return ["stream", "partition", "state", *names, "outside", "quarantined", "held_by"], rows
+    return ["stream", "partition", "state", *names, "outside", "quarantined", "held_by", "dead_letters"], rows
 
 
 def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
@@ -208,7 +213,7 @@ def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> 
     elif form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
     else:
-        for seldom in {"outside", "quarantined", "held", "held_by"}.intersection(columns):
+        for seldom in {"outside", "quarantined", "held", "held_by", "dead_letters"}.intersection(columns):
             at = columns.index(seldom)
             if not any(row[at] for row in values):
                 columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]

@@ -16,6 +16,7 @@ BuiltIn = Literal[
     "data_files",
     "indexed_objects",
     "quarantine",
+    "dead_letters",
     "appended_objects",
 ]
 

@@ -4,7 +4,7 @@ All are frozen, refuse unknown keys, and have no connections. Secrets are `Secre
 shows them. The validation context (`fields.below`) makes relative paths absolute.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import platformdirs
@@ -42,6 +42,10 @@ class Lake(Model):
     delta_manifest: Identifier = Field(
         "ingest_deltas", description="Table of the files that commits export, if a stream of the lake has `deltas`."
     )
+    dead_letter_manifest: Identifier = Field(
+        "ingest_dead_letters",
+        description="Table of the files of bad rows, if a stream of the lake has `on_bad_row: dead_letter`.",
+    )
     ledger_schema: Identifier = Field("main", description="Schema of these tables.")
     commit_retries: int = Field(
         20, ge=0, le=1000, description="Retries of a write to the catalog after a conflict with another writer."
@@ -55,6 +59,7 @@ class Lake(Model):
     attach_options: dict[str, OptionValue] = Field(default_factory=dict, description="Options of DuckLake's `ATTACH`.")
     _indexed: tuple[AnyStorage, ...] = PrivateAttr(())
     _exports_deltas: bool = PrivateAttr(default=False)
+    _has_dead_letters: bool = PrivateAttr(default=False)
 
     @property
     def indexed(self) -> tuple[AnyStorage, ...]:
@@ -65,6 +70,11 @@ class Lake(Model):
     def exports_deltas(self) -> bool:
         """Whether one of its streams exports the changes of its commits."""
         return self._exports_deltas
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether one of its streams writes bad rows beside its landing zone."""
+        return self._has_dead_letters
 
     @field_validator("attach_options", mode="before")
     @classmethod
@@ -95,9 +105,22 @@ class Lake(Model):
     @property
     def own_tables(self) -> frozenset[str]:
         """The names of its own tables, in lower case, because DuckLake's names are case-insensitive."""
-        claim = (self.claim,) if self.is_managed else ()
-        names = (self.ledger, self.manifest, *claim, *((self.delta_manifest,) if self.exports_deltas else ()))
-        return frozenset(name.lower() for name in names)
+        return frozenset(self._table_names)
+
+    @property
+    def own_tables_clash(self) -> bool:
+        """Whether two of its own tables have the same name."""
+        return len(set(self._table_names)) < len(self._table_names)
+
+    @property
+    def _table_names(self) -> list[str]:
+        optional = (
+            (self.claim, self.is_managed),
+            (self.delta_manifest, self.exports_deltas),
+            (self.dead_letter_manifest, self.has_dead_letters),
+        )
+        names = [self.ledger, self.manifest, *(name for name, is_there in optional if is_there)]
+        return [name.lower() for name in names]
 
     @property
     def own_storage(self) -> AnyStorage:
@@ -196,21 +219,13 @@ class LakeConfig(Model):
 
     @model_validator(mode="after")
     def _exports_have_storages_of_their_own(self) -> Self:
-        roots: dict[str, str] = {}  # what each storage is, for the errors
-        for name, lake in self.lakes.items():
-            for storage in (lake.storage, lake.staging):
-                if storage is not None:
-                    roots[storage.root] = f"the storage of lake {name}"
-        for name, stream in self.streams.items():
-            landings = [stream.source, *(stream.landing.outputs if stream.landing else ())]
-            roots |= {landing.root: f"the landing zone of stream {name}" for landing in landings}
+        roots = self._roots()
         exports: dict[str, str] = {}
         for name, stream in self.streams.items():
             if stream.deltas is None:
                 continue
             lake, root = self.lakes[self.lake_name(name)], stream.deltas.to.root
-            other = next((r for r in roots if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None)
-            if other is not None:
+            if (other := _overlapping(root, roots)) is not None:
                 raise OfStreamError(
                     name,
                     "deltas",
@@ -229,13 +244,52 @@ class LakeConfig(Model):
                     f"{self.lake_name(name)}: write plaintext: true below deltas to permit it, or remove deltas",
                 )
             lake._exports_deltas = True  # noqa: SLF001 - a model of this module
-            if len(lake.own_tables) < (4 if lake.is_managed else 3):
+            if lake.own_tables_clash:
                 raise OfStreamError(
                     name,
                     "deltas",
                     "delta_manifest is a table of its own: give it another name than the ledger",
                 )
         return self
+
+    @model_validator(mode="after")
+    def _dead_letters_have_places(self) -> Self:
+        exports = {n: stream.deltas.to for n, stream in self.streams.items() if stream.deltas is not None}
+        roots = self._roots() | {to.root: f"the deltas of stream {name}" for name, to in exports.items()}
+        for name, stream in self.streams.items():
+            if stream.on_bad_row == "fail":
+                continue
+            lake, letters = self.lakes[self.lake_name(name)], stream.dead_letters
+            if letters is not None and (other := _overlapping(letters.to.root, roots)) is not None:
+                text = f"stream {name} has its dead letters in {letters.to.root}, which is within {roots[other]}, or"
+                raise OfStreamError(
+                    name, "dead_letters", f"{text} the reverse: give dead_letters.to a folder of its own"
+                )
+            if lake.is_encrypted and letters is not None and not letters.plaintext:
+                text = f"stream {name} would write plain rows for the encrypted lake {self.lake_name(name)}: write"
+                raise OfStreamError(
+                    name,
+                    "dead_letters",
+                    f"{text} plaintext: true below dead_letters to permit it, or remove dead_letters, so that they "
+                    "are in the landing zone, which has these rows in plain files already",
+                )
+            lake._has_dead_letters = True  # noqa: SLF001 - a model of this module
+            if lake.own_tables_clash:
+                text = "dead_letter_manifest is a table of its own: give it another name than the lake's other tables"
+                raise OfStreamError(name, "on_bad_row", text)
+        return self
+
+    def _roots(self) -> dict[str, str]:
+        """What each storage of lakes and landing zones is, for errors, by its root."""
+        roots: dict[str, str] = {}
+        for name, lake in self.lakes.items():
+            for storage in (lake.storage, lake.staging):
+                if storage is not None:
+                    roots[storage.root] = f"the storage of lake {name}"
+        for name, stream in self.streams.items():
+            landings = [stream.source, *(stream.landing.outputs if stream.landing else ())]
+            roots |= {landing.root: f"the landing zone of stream {name}" for landing in landings}
+        return roots
 
     @model_validator(mode="after")
     def _streams_have_lakes_of_their_own(self) -> Self:
@@ -289,6 +343,11 @@ class LakeConfig(Model):
         if lake not in self.lakes:
             raise OfStreamError(stream, "lake", f"stream {stream} has the unknown lake {lake!r}: write {known}")
         return lake
+
+
+def _overlapping(root: str, roots: Iterable[str]) -> str | None:
+    """The first of these roots that lies within a root, or has it within."""
+    return next((r for r in roots if f"{root}/".startswith(f"{r}/") or f"{r}/".startswith(f"{root}/")), None)
 
 
 def check_readable(stream: str, source: AnyStorage, catalog: Catalog) -> None:

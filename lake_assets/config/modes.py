@@ -10,6 +10,7 @@ Mode = Literal["replace", "append", "index"]
 OnEmpty = Literal["fail", "keep", "clear"]
 OnChanged = Literal["fail", "refresh"]
 OnBadObject = Literal["fail", "quarantine"]
+OnBadRow = Literal["fail", "dead_letter"]
 SchemaPolicy = Literal["strict", "evolve", "ignore_extra"]
 Compression = Literal["zstd", "snappy", "gzip", "none"]
 CopyPolicy = Literal["auto", "any", "always", "never"]
@@ -52,6 +53,10 @@ class _Settings(Protocol):
     @property
     def on_bad_object(self) -> OnBadObject: ...
     @property
+    def on_bad_row(self) -> OnBadRow: ...
+    @property
+    def dead_letters(self) -> object | None: ...
+    @property
     def copying(self) -> CopyPolicy: ...
     @property
     def model_fields_set(self) -> AbstractSet[str]: ...  # those that the user gave
@@ -72,6 +77,7 @@ def check_mode(stream: _Settings) -> None:
     else:
         _check_not_index(stream)
     _check_quarantine(stream)
+    _check_dead_letters(stream)
     _check_copying(stream)
 
 
@@ -137,6 +143,21 @@ def _check_quarantine(stream: _Settings) -> None:
         raise ValueError(
             "checks.blocking names quarantine, which is a check of on_bad_object: quarantine: remove it, or set "
             "on_bad_object"
+        )
+
+
+def _check_dead_letters(stream: _Settings) -> None:
+    if stream.on_bad_row == "dead_letter" and stream.mode == "index":
+        raise ValueError(
+            "on_bad_row: dead_letter is for modes that write rows, and mode: index registers whole files: remove it, "
+            "or use mode: replace"
+        )
+    if stream.on_bad_row == "fail" and stream.dead_letters is not None:
+        raise ValueError("dead_letters is for on_bad_row: dead_letter: remove it, or set on_bad_row")
+    if stream.on_bad_row == "fail" and "dead_letters" in stream.checks.blocking:
+        raise ValueError(
+            "checks.blocking names dead_letters, which is a check of on_bad_row: dead_letter: remove it, or set "
+            "on_bad_row"
         )
 
 

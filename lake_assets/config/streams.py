@@ -8,6 +8,7 @@ from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from lake_assets.config.checks import Checks
 from lake_assets.config.clashes import clash
+from lake_assets.config.dead_letters import DeadLetters
 from lake_assets.config.deltas import Deltas
 from lake_assets.config.fields import FileSize, Identifier, KeyPrefix, Texts
 from lake_assets.config.globs import folder_globs, is_glob, split_glob
@@ -19,6 +20,7 @@ from lake_assets.config.modes import (
     CopyPolicy,
     Mode,
     OnBadObject,
+    OnBadRow,
     OnChanged,
     OnEmpty,
     SchemaPolicy,
@@ -108,6 +110,16 @@ class Stream(Model):
         "fail",
         description="An object that is damaged or does not fit the table: `fail` the partition, or `quarantine` the "
         "object, so that the others are read.",
+    )
+    on_bad_row: OnBadRow = Field(
+        "fail",
+        description="A row of another partition, or with a value that its column cannot hold: `fail` the partition, or "
+        "write the row as a `dead_letter`, so that the others are committed.",
+    )
+    dead_letters: DeadLetters | None = Field(
+        None,
+        description="With `on_bad_row: dead_letter`: where these rows go; `_dead_letters` in the landing zone when "
+        "absent.",
     )
     on_empty: OnEmpty = Field(
         "fail", description="A source partition without rows: fail, keep the lake's partition, or clear it."
@@ -289,6 +301,14 @@ class Stream(Model):
         if isinstance(self.source, WebStorage):
             check_names(self.files, self.template, self.columns, self.partitions)
             check_use(self.mode, self.sensor, self.landing)
+        if self.on_bad_row == "dead_letter" and self.dead_letters is None:
+            is_anonymous = isinstance(self.source, S3Storage) and self.source.anonymous
+            if isinstance(self.source, WebStorage) or is_anonymous:
+                kind = "is anonymous" if is_anonymous else "is a web server"
+                raise ValueError(
+                    f"on_bad_row: dead_letter writes below the source, which {kind} and so is read-only: name another "
+                    "storage in dead_letters.to"
+                )
         return self
 
     @cached_property

@@ -24,6 +24,7 @@ from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.commit.restoration import Copy, Release, Restoration
 from lake_assets.lake.commit.strategy import commit_release, commit_restoration
 from lake_assets.lake.ledger.last_runs import last_commits
+from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
 from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import prepare_table
@@ -31,6 +32,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
+from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.server_copy import Original
@@ -79,6 +81,7 @@ class _Plan:
     fingerprint: str | None  # of the landed objects that the rows were made of
     manifest: Manifest
     is_unchanged: bool
+    letters: Sequence[DeadLetter]  # of rows of the landed objects that the partition had not
 
 
 def restore(
@@ -143,6 +146,7 @@ def restore(
         snapshot=snapshot,
         copies=copies,
         export=stream.export,
+        letters=[LetterFile(one.landed, one.uri, one.rows, one.size, one.reason) for one in plan.letters],
         selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
     )
     with stream.lake.open() as session:
@@ -224,7 +228,11 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     if fingerprint is None and commit is not None:
         fingerprint = commit.source_fingerprint
     before = count_partition(session, stream.table, partition)
-    return _Plan(state, before, files, fingerprint, manifest, is_unchanged)
+    letters: Sequence[DeadLetter] = ()
+    if stream.letters is not None:
+        found = dead_letters(session, stream.name, stream.table, [partition.path], at=snapshot)
+        letters = found.get(partition.path, ())
+    return _Plan(state, before, files, fingerprint, manifest, is_unchanged, letters)
 
 
 def _files(stream: OpenStream, state: PastState, snapshot: int) -> tuple[Sequence[CatalogFile] | None, bool]:
@@ -298,6 +306,7 @@ def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copi
         files_copied=len(copies),
         source_fingerprint=plan.fingerprint,
         files_quarantined=len(plan.manifest.left_out) or None,
+        rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
     )
 
 

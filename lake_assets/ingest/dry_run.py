@@ -12,6 +12,7 @@ from lake_assets.ingest.row_counts import rows_of_footers
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
 from lake_assets.lake.ledger.last_runs import LastCommit
+from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession
@@ -40,6 +41,8 @@ class Plan:
     files_copied: int = 0  # of them, the copies of objects, if their footers allow it
     statements: tuple[Statement, ...] = ()  # of the commit, in the INSERT or the extension strategy
     rows_after: int | str | None = None  # a text says why the footers do not tell it; None: the rows stay as they are
+    letters: str | None = None  # URI of the folder of rows that do not fit; None: they fail the partition
+    letters_now: int = 0  # rows of the partition that are there now
 
     @property
     def action(self) -> str:
@@ -80,6 +83,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
             quarantined=len(compared.quarantined) if compared else 0,
         )
         decision = Decider(stream, force=force).decide(partition, facts, lake)
+        letters_now = _letters_now(lake, stream, partition)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest
@@ -124,6 +128,8 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         files_copied,
         statements,
         rows_after,
+        f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
+        letters_now,
     )
 
 
@@ -136,6 +142,13 @@ def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition)
     appends = stream.config.mode == "append"
     last = last_states(lake, stream.table, [partition], newest=appends) if ledger else {}
     return True, rows, last.get(partition.path)
+
+
+def _letters_now(lake: LakeSession | None, stream: OpenStream, partition: Partition) -> int:
+    if lake is None or stream.letters is None:
+        return 0
+    found = dead_letters(lake, stream.name, stream.table, [partition.path])
+    return sum(letter.rows for letter in found.get(partition.path, ()))
 
 
 def _compare(

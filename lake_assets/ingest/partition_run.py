@@ -30,7 +30,7 @@ from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, recor
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
-from lake_assets.parquet.job import DataFile
+from lake_assets.parquet.job import DataFile, LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
@@ -49,6 +49,7 @@ class IngestResult:
     changes: tuple[ColumnChange, ...] = ()  # that this partition made to the table's columns
     note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it
     not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
+    letters: Sequence[LetterFile] = ()  # of rows that were left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class PartitionRun:
         self.compared: Comparison | None = None  # with the known objects, in mode append
         self.expected: Expected | None = None  # the known objects that the commit requires
         self.files: list[DataFile] = []
+        self.letters: list[LetterFile] = []  # of rows that are left out
         self.refused: dict[str, str] = {}  # why objects were not copied, by key
         self.schema: pa.Schema | None = None
         self.seconds: dict[str, float] = {}
@@ -288,7 +290,15 @@ class PartitionRun:
         destination = self.stream.destination_uri(self.partition)
         self.state = State.DONE
         self.result = IngestResult(
-            row, self.manifest, destination, self.schema, self.seconds, tuple(self.changes), self.note, self.refused
+            row,
+            self.manifest,
+            destination,
+            self.schema,
+            self.seconds,
+            tuple(self.changes),
+            self.note,
+            self.refused,
+            tuple(self.letters) if row.status == "committed" else (),
         )
 
     @property

@@ -15,8 +15,8 @@ from lake_assets.errors import FuturePartitionError, LakeAssetsError, SchemaErro
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
 from lake_assets.parquet.leaves import no_rows
+from lake_assets.parquet.partition_values import is_other, typed_value
 from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.parquet.schema_fit import is_other, typed_value
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 

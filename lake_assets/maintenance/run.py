@@ -14,6 +14,7 @@ from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
 from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
+from lake_assets.maintenance.letters import clean_letters
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.store import LandedObject, Store
 from lake_assets.streams.stream import OpenStream, open_streams
@@ -32,6 +33,7 @@ class Maintained:
     forgotten: int  # rows of the ledger that were deleted because of their age
     sizes: Mapping[str, int]  # bytes of the lake's files before the run, by URI
     deltas: tuple[DeletedDelta, ...] = ()  # exported files
+    letters: tuple[LandedObject, ...] = ()  # files of dead letters that no commit made visible
 
     @property
     def bytes_deleted(self) -> int:
@@ -82,9 +84,9 @@ def maintain(
     staged = _delete_staged(config.lakes[lake], roots, _before(now, rules.orphans_older_than), dry_run=dry_run)
     streams = [stream for name, stream in open_streams(config).items() if config.lake_name(name) == lake]
     if config.lakes[lake].is_managed:  # MotherDuck maintains its files
-        return Maintained(
-            lake, (), Cleaned(), staged, (), 0, 0, {}, _clean_deltas(streams, rules, now, dry_run=dry_run)
-        )
+        deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
+        letters = _clean_letters(streams, rules, now, dry_run=dry_run)
+        return Maintained(lake, (), Cleaned(), staged, (), 0, 0, {}, deltas, letters)
     ducklake = streams[0].lake if streams else DuckLake(config.lakes[lake])
     with ducklake.open(read_only=dry_run) as session:
         if (reason := session.unknown_specification) is not None:
@@ -109,6 +111,8 @@ def maintain(
     checkpoint()
     deltas = _clean_deltas(streams, rules, now, dry_run=dry_run)
     checkpoint()
+    letters = _clean_letters(streams, rules, now, dry_run=dry_run)
+    checkpoint()
     compacted: list[Compacted] = []
     if (at_least := rules.compact) is not None:
         for stream in streams:
@@ -118,7 +122,21 @@ def maintain(
                 else compact(stream, at_least, sessions, checkpoint=checkpoint)
             )
     sizes = {stored.uri: stored.size for stored in objects}
-    return Maintained(lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes, deltas)
+    return Maintained(
+        lake, expired, cleaned, (*orphans, *staged), tuple(compacted), flushed, forgotten, sizes, deltas, letters
+    )
+
+
+def _clean_letters(
+    streams: Sequence[OpenStream], rules: Maintenance, now: dt.datetime, *, dry_run: bool
+) -> tuple[LandedObject, ...]:
+    """Delete the dead letters that no commit made visible, of every stream that has them."""
+    deleted: list[LandedObject] = []
+    for stream in streams:
+        if stream.letters is not None:
+            with stream.lake.open(read_only=dry_run) as session:
+                deleted += clean_letters(session, stream, _before(now, rules.orphans_older_than), dry_run=dry_run)
+    return tuple(deleted)
 
 
 def _clean_deltas(

@@ -1,8 +1,8 @@
 """The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
 
 Figures are numbers under plain names, so that Dagster plots them by partition: `rows`, `rows_before`, `files`,
-`files_copied`, `files_quarantined`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and `seconds` with
-`seconds_<step>`.
+`files_copied`, `files_quarantined`, `rows_dead_lettered`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and
+`seconds` with `seconds_<step>`.
 """
 
 import dataclasses
@@ -20,11 +20,12 @@ from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.tables import ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import first_lines
 from lake_assets.streams.stream import OpenStream
 
 PREVIEW_ROWS = 10
 _PREVIEW_CHARACTERS = 80  # of one value
-_LEFT_OUT = 20  # objects that are named at most
+_LEFT_OUT = 20  # objects, or files of rows, that are named at most
 
 Metadata = dict[str, dg.MetadataValue[Any]]
 
@@ -105,6 +106,7 @@ def materialization_metadata(
         "files": row.files_written,
         "files_copied": row.files_copied,
         "files_quarantined": row.files_quarantined,
+        "rows_dead_lettered": row.rows_dead_lettered,
         "bytes": row.bytes_written,
         "source_objects": row.source_files,
         "source_bytes": row.source_bytes,
@@ -123,9 +125,10 @@ def materialization_metadata(
         key, reason = next(iter(sorted(result.not_copied.items())))
         metadata["not_copied"] = dg.MetadataValue.text(f"{len(result.not_copied):,}, the first is {key}: {reason}")
     if left_out := result.manifest.left_out:
-        reasons = [f"- {markdown(left_out[key])}" for key in sorted(left_out)[:_LEFT_OUT]]
-        more = [f"- and {len(left_out) - _LEFT_OUT:,} more"] if len(left_out) > _LEFT_OUT else []
-        metadata["quarantined"] = dg.MetadataValue.md("\n".join([*reasons, *more]))
+        metadata["quarantined"] = dg.MetadataValue.md(_listed([left_out[key] for key in sorted(left_out)]))
+    if result.letters:
+        texts = [f"{letter.uri}: {letter.rows:,} rows, the first: {letter.reason}" for letter in result.letters]
+        metadata["dead_letters"] = dg.MetadataValue.md(_listed(texts))
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(", ".join(map(str, result.changes)))
     if view is not None:
@@ -138,6 +141,11 @@ def materialization_metadata(
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
     metadata["ledger"] = dg.MetadataValue.json(_ledger(result))
     return metadata
+
+
+def _listed(texts: Sequence[str]) -> str:
+    """The first texts as a list of Markdown."""
+    return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], _LEFT_OUT))
 
 
 def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage:

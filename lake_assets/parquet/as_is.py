@@ -17,7 +17,8 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.job import Job
 from lake_assets.parquet.leaves import has_first, is_list, leaf_types, leaves, too_early, width
-from lake_assets.parquet.schema_fit import Fitter, is_other
+from lake_assets.parquet.partition_values import is_other
+from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
 from lake_assets.parquet.write import parquet_schema
 

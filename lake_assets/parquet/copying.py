@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
+from lake_assets.errors import SchemaError
 from lake_assets.parquet import footers
 from lake_assets.parquet.as_is import TAIL, Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
@@ -86,6 +87,10 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
             candidate.check_values(reads_pages=job.copies.reads_pages)
         except UnfitError as error:
             return Refusal(share.key, str(error))
+        except SchemaError as error:
+            if job.letters is None:
+                raise
+            return Refusal(share.key, str(error))  # the encoding job separates its rows
     if not candidate.num_rows:
         return None
     key = job.file_key(item.destination)

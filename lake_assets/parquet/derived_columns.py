@@ -14,6 +14,7 @@ from lake_assets.layout.derived import Derived
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionValue
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.parquet.bad_rows import halved, positions
 
 _DAY = dt.timedelta(days=1)
 
@@ -66,10 +67,10 @@ class Made:
         Raises:
             SchemaError: a row belongs to another partition.
         """
-        values = batch.column(self.name)
-        texts = self._texts(values)
-        is_other = pc.not_equal(texts, self._text)
+        is_other = self.is_other(batch)
         if pc.any(is_other).as_py():
+            values = batch.column(self.name)
+            texts = self._texts(values)
             row = pc.index(is_other, True).as_py()
             value, text = values[row].as_py(), texts[row].as_py()
             clock = f" by the clock of {self.derived.template.time_zone}" if self.column.type in TIME_TYPES else ""
@@ -78,6 +79,33 @@ class Made:
                 f"and belongs to {self.partition}:",
                 "land the row in its own partition, or correct the layout's time_zone in the config.",
             )
+
+    def is_other(self, batch: pa.RecordBatch) -> pa.Array:
+        """Whether each row belongs to another partition.
+
+        Raises:
+            SchemaError: no value can be derived from a row.
+        """
+        return pc.not_equal(self._texts(batch.column(self.name)), self._text)
+
+    def others(self, batch: pa.RecordBatch) -> list[int]:
+        """The positions of rows of other partitions, and of rows from which no value can be derived.
+
+        Raises:
+            SchemaError: no value can be derived from rows of this type.
+        """
+        try:
+            return positions(self.is_other(batch))
+        except SchemaError:
+            self.is_other(batch.slice(0, 0))
+
+        def fits(values: pa.Array) -> bool:
+            try:
+                return not pc.any(pc.not_equal(self._texts(values), self._text)).as_py()
+            except SchemaError:
+                return False
+
+        return list(halved(batch.column(self.name), fits))
 
     def is_proved(
         self, least: str | None, greatest: str | None, nulls: int | None, values: int, kind: pa.DataType

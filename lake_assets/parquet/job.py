@@ -65,6 +65,19 @@ class CopyRules:
 
 
 @dataclass(frozen=True, slots=True)
+class LetterRules:
+    """Where the rows go that are left out one by one."""
+
+    storage: AnyStorage
+    folder: str  # key prefix of all partitions' files, ending in a slash
+    tag: str  # of the table, in the files' names
+
+    def folder_of(self, partition: Partition) -> str:
+        """The key prefix of a partition's files, ending in a slash."""
+        return f"{self.folder}{partition.path}/"
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """The work of one Spark job: some partitions of one stream."""
 
@@ -82,6 +95,7 @@ class Job:
     selects: bool = False  # keep only the partition's rows, by the partition columns in the rows
     fingerprints: Mapping[str, str] = field(default_factory=dict)  # for the files' names, by the partition's folder
     copies: CopyRules | None = None  # None: all objects are encoded
+    letters: LetterRules | None = None  # None: a row that does not fit is an error
     token: str = field(default_factory=lambda: secrets.token_hex(8))  # unique for each job
 
     @property
@@ -92,6 +106,10 @@ class Job:
     def file_key(self, folder: str) -> str:
         """A new key below a folder, which ends in a slash. No other attempt of a task can have the same key."""
         return folder + new_name(self.file_prefix, self.fingerprints.get(folder))
+
+    def letter_key(self, rules: LetterRules, partition: Partition) -> str:
+        """A new key of a file of rows that were left out. No other attempt of a task can have the same key."""
+        return f"{rules.folder_of(partition)}{self.file_prefix}{secrets.token_hex(8)}-{rules.tag}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +123,23 @@ class DataFile:
     footer: bytes | None = field(default=None, repr=False)  # as in `footers`; None: unknown, or large
 
 
+@dataclass(frozen=True, slots=True)
+class LetterFile:
+    """A file of rows of one object that were left out."""
+
+    landed: str  # URI of the object
+    uri: str
+    rows: int
+    size: int  # bytes
+    reason: str  # of the first row
+
+
 @dataclass(slots=True)
 class JobResult:
     """The result of one partition: its files, or its first error."""
 
     files: list[DataFile] = field(default_factory=list)
+    letters: list[LetterFile] = field(default_factory=list)
     error: Exception | None = None
     refused: dict[str, str] = field(default_factory=dict)  # why objects cannot be copied, by key; they are not read yet
 

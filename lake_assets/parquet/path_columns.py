@@ -8,7 +8,7 @@ import pyarrow as pa
 from lake_assets.errors import PartitionError, SourceError
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
-from lake_assets.parquet.schema_fit import typed_value
+from lake_assets.parquet.partition_values import typed_value
 
 
 @dataclass(frozen=True, slots=True)

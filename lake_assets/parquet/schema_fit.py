@@ -4,11 +4,9 @@ Columns are matched by name. A type may be widened; every other difference is re
 row is read. (Parquet readers that match by position, or cast where they can, write wrong rows into lakes.)
 """
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Self
 
 import pyarrow as pa
@@ -18,26 +16,24 @@ from pyarrow import types as t
 from lake_assets.config.modes import SchemaPolicy
 from lake_assets.errors import SchemaDriftError, SchemaError
 from lake_assets.layout.derived import Derived
-from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
+from lake_assets.layout.partition import Partition
 from lake_assets.layout.times import TIME_TYPES
+from lake_assets.parquet.bad_rows import (
+    NUMBER,
+    BadRows,
+    described,
+    is_exact,
+    is_rounded,
+    may_fit,
+    misfitting,
+    positions,
+    texts,
+)
 from lake_assets.parquet.casts import cast
 from lake_assets.parquet.derived_columns import made_of
 from lake_assets.parquet.leaves import filterable, has_first, has_nanoseconds, leaves, too_early
-from lake_assets.parquet.type_fit import STRING_KINDS, Misfit, misfits
-
-_NUMBERS = (t.is_integer, t.is_floating, t.is_decimal)
-
-# The types, besides texts, of a column of the files whose values select the rows of a partition column.
-_CHOOSING = MappingProxyType[PartitionType, Sequence[object]](
-    {
-        "string": (t.is_integer, t.is_date),
-        "integer": _NUMBERS,
-        "year": _NUMBERS,
-        "month": (),
-        "date": (t.is_date, lambda data_type: t.is_timestamp(data_type) and data_type.tz is None),
-        "hour": (),
-    }
-)
+from lake_assets.parquet.partition_values import chosen_values, is_other, read_as
+from lake_assets.parquet.type_fit import Misfit, misfits
 
 
 class Fitter:
@@ -50,6 +46,7 @@ class Fitter:
         origin: the object or result with the rows, for errors.
         policy: `evolve` fills missing columns and fields of structs with NULL, and raises `SchemaDriftError` for
             unknown and wider ones; `ignore_extra` leaves out unknown ones; `strict` refuses all of them.
+        narrows: a number of the same kind may have a narrower type in the table; its values decide.
         selects: keep only the rows with the partition's values, by the partition columns in the rows.
         derived: the partition columns that are derived from another column of the rows. By the derived value, each row
             is checked, or with `selects` kept or dropped.
@@ -67,6 +64,7 @@ class Fitter:
         origin: str,
         *,
         policy: SchemaPolicy = "strict",
+        narrows: bool = False,
         selects: bool = False,
         derived: Sequence[Derived] = (),
     ) -> None:
@@ -80,21 +78,29 @@ class Fitter:
             column.name: by_name[column.name.lower()] for column in partition.columns if column.name.lower() in by_name
         }
         sources = {d.name: d for d in derived}
-        self.chosen = _chosen(source, by_name, partition, origin, sources) if selects else {}
+        self.chosen = chosen_values(source, by_name, partition, origin, sources) if selects else {}
         """The partition's value in each source column that selects rows, by the column's name."""
         made = [value for value in made_of(derived, partition, by_name, origin) if value.name not in self.chosen]
         self.made = [value for value in made if value.column.in_rows and selects]
         """The derived values that select rows."""
         self._checked = [value for value in made if value not in self.made]
         given = [field for field in source if field.name.lower() not in columns]
-        if found := list(misfits(given, target, policy)):
-            raise _misfitting(found, source, origin, policy)
+        found = list(misfits(given, target, policy))
+        by_value = [misfit for misfit in found if narrows and may_fit(misfit, evolves=policy == "evolve")]
+        if others := [misfit for misfit in found if misfit not in by_value]:
+            narrow = {misfit.path[0] for misfit in by_value}
+            raise _misfitting(others, pa.schema([f for f in source if f.name not in narrow]), origin, policy)
         self._names = [by_name.get(name.lower()) for name in target.names]
         self.columns = [name for name in self._names if name is not None]
         """The columns to read, in the target's order, without partition columns."""
         self.nanos = {name for name, f in zip(self._names, target, strict=True) if name and has_nanoseconds(f.type)}
         """The columns to read that the target has in nanoseconds."""
         self._bounded = {name for name, f in zip(self._names, target, strict=True) if name and has_first(f.type)}
+        self._rounded = {
+            name
+            for name, f in zip(self._names, target, strict=True)
+            if name and by_value and is_rounded(source.field(name).type, f.type)
+        }
         names = dict.fromkeys([*self._partition_names.values(), *(value.name for value in made), *self.chosen])
         self.partition_columns = [name for name in names if name not in self.columns]
         """The further columns to read: partition columns in the source, and those that one is derived from."""
@@ -135,6 +141,8 @@ class Fitter:
                 continue
             try:
                 arrays.append(cast(values, field.type))
+                if name in self._rounded and not is_exact(values, arrays[-1]):
+                    raise pa.ArrowInvalid("it would be rounded")  # noqa: TRY301
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} has a value that {field.type} cannot hold: {error}:",
@@ -142,6 +150,52 @@ class Fitter:
                 ) from error
         fields = [field.with_type(array.type) for field, array in zip(self._target, arrays, strict=True)]
         return self._readable(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+    def split(self, batch: pa.RecordBatch, first: int) -> tuple[pa.RecordBatch, BadRows | None]:
+        """Convert the rows of a batch that fit, as `fit` does, and give the others with their reasons.
+
+        Args:
+            batch: as of `fit`, without a column `_row`.
+            first: the number of its first row in the object.
+
+        Raises:
+            SchemaError: it cannot be told whether a row belongs to the partition.
+        """
+        try:
+            return self.fit(batch), None
+        except SchemaError:
+            numbers = pa.array(range(first, first + batch.num_rows), pa.int64())
+            chosen = self._choose(batch.append_column(NUMBER, numbers))
+            reasons: dict[int, list[str]] = {}
+            for row, reason in self._reasons(chosen):
+                reasons.setdefault(row, []).append(reason)
+            if not reasons:
+                raise
+        is_good = pa.array([row not in reasons for row in range(chosen.num_rows)], pa.bool_())
+        bad = sorted(reasons)
+        chosen = filterable(chosen)
+        rows = BadRows(chosen.take(pa.array(bad, pa.int64())), ["; ".join(reasons[row]) for row in bad])
+        return self.fit(chosen.filter(is_good).select(batch.schema.names)), rows
+
+    def _reasons(self, batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
+        """The rows of a batch that do not fit, by their position, each with a reason; some have several."""
+        for name, rows in self._others(batch):
+            for row, text in zip(rows, texts(batch.column(name), rows), strict=True):
+                yield row, f"{name} is {text}, so the row belongs to another partition than {self._partition}"
+        for column, field in zip(self._names, self._target, strict=True):
+            if column is not None and (column not in self.unchanged or column in self._bounded):
+                values = batch.column(column)
+                rows = misfitting(values, field.type)
+                yield from zip(rows, described(column, values, rows, field.type), strict=True)
+
+    def _others(self, batch: pa.RecordBatch) -> Iterator[tuple[str, list[int]]]:
+        """The positions of rows of other partitions, by each column of the rows that tells it."""
+        for column, value in zip(self._partition.columns, self._partition.values, strict=True):
+            name = self._partition_names.get(column.name)
+            if name is not None and name not in self.chosen:
+                yield name, positions(is_other(batch.column(name), column, value))
+        for made in self._checked:
+            yield made.name, made.others(batch)
 
     def _readable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch of the target's schema; refuses times that DuckDB cannot read."""
@@ -163,7 +217,7 @@ class Fitter:
             batch = batch.filter(made.has(batch))
         for name, value in self.chosen.items():
             try:
-                values = _read_as(batch.column(name), value.type)
+                values = read_as(batch.column(name), value.type)
             except pa.ArrowInvalid as error:
                 raise SchemaError(
                     f"column {name!r} of {self._origin} selects the rows of a partition, and has a value that is not a "
@@ -190,64 +244,6 @@ class Fitter:
                 )
         for made in self._checked:
             made.check(batch)
-
-
-def typed_value(column: PartitionColumn, value: PartitionValue) -> pa.Scalar:
-    """A partition's value as an Arrow scalar; NULL has the column's type too."""
-    return pa.scalar(
-        value, {"integer": pa.int64(), "year": pa.int64(), "date": pa.date32()}.get(column.type, pa.string())
-    )
-
-
-def _chosen(
-    source: pa.Schema,
-    by_name: Mapping[str, str],
-    partition: Partition,
-    origin: str,
-    derived: Mapping[str, Derived],
-) -> dict[str, pa.Scalar]:
-    """The values that select the rows of a partition, by column of the source."""
-    chosen = {}
-    for column, value in zip(partition.columns, partition.values, strict=True):
-        if not column.in_rows:
-            continue
-        wanted = derived[column.name].column if column.name in derived else column.name
-        name = by_name.get(wanted.lower())
-        if name is None:
-            raise SchemaError(
-                f"{origin} has no column {wanted!r}, which selects the rows of a partition:",
-                "land it again with that column, or correct `partitions` in the config.",
-            )
-        if column.name in derived and not derived[column.name].is_whole:
-            continue
-        given = source.field(name).type
-        data_type = given.value_type if t.is_dictionary(given) else given
-        if not any(is_kind(data_type) for is_kind in (t.is_null, *STRING_KINDS, *_CHOOSING[column.type])):
-            raise SchemaError(
-                f"column {name!r} of {origin} is {given}, and cannot hold a partition of type {column.type}:",
-                "correct the type of this partition column in the config, or land the column as text.",
-            )
-        chosen[name] = typed_value(column, value)
-    return chosen
-
-
-def is_other(array: pa.Array, column: PartitionColumn, value: PartitionValue) -> pa.Array:
-    """Whether each value of a partition column in the rows differs from the partition's value."""
-    if value is None:
-        return pc.is_valid(array)
-    if column.type != "string" and any(is_kind(array.type) for is_kind in _CHOOSING[column.type]):  # type: ignore[operator]
-        # A date may be a timestamp at midnight and a number may be a float, with other texts.
-        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # types without a common type
-            return pc.fill_null(pc.not_equal(array, typed_value(column, value)), True)
-    return pc.fill_null(pc.not_equal(cast(array, pa.string()), pa.scalar(str(value))), True)
-
-
-def _read_as(array: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Cast values to a type; refuses a timestamp with a time of day, which the cast would drop."""
-    values = cast(array, data_type)
-    if t.is_timestamp(array.type) and not values.cast(array.type).equals(array):
-        raise pa.ArrowInvalid("a time of day")
-    return values
 
 
 def _by_name(source: pa.Schema, origin: str) -> dict[str, str]:

@@ -14,9 +14,11 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
 from lake_assets.layout.partition import Partition, PartitionValue
+from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
 from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.job import Job, Share
+from lake_assets.parquet.letters import LetterBox, Sink, refuse_taken_names
 from lake_assets.parquet.path_columns import with_types, with_values
 from lake_assets.parquet.read import BATCH_ROWS, readable
 from lake_assets.parquet.schema_fit import Fitter
@@ -57,10 +59,13 @@ class Reader:
         self._checksums = checksums
         self._fitter: tuple[pa.Schema, Partition, Fitter] | None = None
 
-    def read(self, shares: Sequence[Share], partition: Partition) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, shares: Sequence[Share], partition: Partition, letters: LetterBox | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Read the rows of shares of a partition's objects, fitted to the schema, in the order of the shares.
 
-        If the job selects rows, row groups whose statistics exclude the partition are not read.
+        If the job selects rows, row groups whose statistics exclude the partition are not read. If the job has dead
+        letters, rows that do not fit are put into `letters`; if that is None, they are left out only.
 
         Raises:
             SchemaDriftError: by the policy `evolve`, an object has columns that the schema lacks, or wider ones.
@@ -81,7 +86,8 @@ class Reader:
                         drift = error if drift is None else drift.with_more(error.schemas)
                         continue
                     if drift is None:
-                        yield from loaded.batches()
+                        with _sink(letters, self._store.uri(share.key)) as sink:
+                            yield from loaded.batches(sink)
         if drift is not None:
             raise drift
 
@@ -122,8 +128,12 @@ class Reader:
         rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
         paths = self._job.paths
         constants = paths.values(share.key, uri, rows.schema) if paths else {}
-        fitter = self._fitted(with_types(rows.schema, constants), partition, origin)
-        return _Loaded(share, rows, fitter, constants, dictionaries=self._dictionaries)
+        schema = with_types(rows.schema, constants)
+        if self._job.letters is not None:
+            refuse_taken_names(schema, origin)
+        fitter = self._fitted(schema, partition, origin)
+        splits = self._job.letters is not None
+        return _Loaded(share, rows, fitter, constants, dictionaries=self._dictionaries, splits=splits)
 
     def _fitted(self, source: pa.Schema, partition: Partition, origin: str) -> Fitter:
         """The fitter of an object; most objects of a task have the schema of the one before."""
@@ -132,7 +142,14 @@ class Reader:
             return known[2].of(origin)
         job = self._job
         fitter = Fitter(
-            source, self._schema, partition, origin, policy=job.policy, selects=job.selects, derived=job.derived
+            source,
+            self._schema,
+            partition,
+            origin,
+            policy=job.policy,
+            narrows=job.letters is not None,
+            selects=job.selects,
+            derived=job.derived,
         )
         self._fitter = source, partition, fitter
         return fitter
@@ -149,17 +166,20 @@ class _Loaded:
         constants: Mapping[str, pa.Scalar],
         *,
         dictionaries: bool,
+        splits: bool,
     ) -> None:
         self._share = share
         self._rows = rows
         self._fitter = fitter
         self._constants = constants
         self._dictionaries = dictionaries
+        self._splits = splits
+        self._bad: list[BadRows] = []  # of the decoded rows
         self._decoded: list[pa.RecordBatch] | None = None
         self._failure: Exception | None = None
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The share's rows, in batches.
+    def batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
+        """The share's rows, in batches; `bad` gets those that do not fit, if the job has dead letters.
 
         Raises:
             SchemaError: a value does not fit.
@@ -168,8 +188,10 @@ class _Loaded:
         if self._failure is not None:
             raise self._failure
         if self._decoded is None:
-            yield from self._batches()
+            yield from self._batches(bad)
             return
+        for rows in self._bad:
+            bad(rows)
         yield from self._decoded
 
     def decode(self) -> None:
@@ -180,11 +202,11 @@ class _Loaded:
         if sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)) > _DECODED:
             return
         try:
-            self._decoded = list(self._batches())
+            self._decoded = list(self._batches(self._bad.append))
         except Exception as error:  # noqa: BLE001 - raised by `batches`
             self._failure = error
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self, bad: Sink) -> Iterator[pa.RecordBatch]:
         rows, fitter, share = self._rows, self._fitter, self._share
         count = rows.parquet.num_row_groups
         own = range(share.part * count // share.parts, (share.part + 1) * count // share.parts)
@@ -193,10 +215,33 @@ class _Loaded:
         dictionaries = dictionary_columns(rows.parquet, own, fitter.unchanged) if self._dictionaries else []
         # One row group at a time, because pre-buffering takes memory for all that are requested.
         for group in _with_rows(rows.parquet, own, fitter):
+            number = _first_row(rows.parquet, group) if self._splits else 0
             for batch in rows.batches(BATCH_ROWS, group, stored, nanos=fitter.nanos, dictionaries=dictionaries):
-                fitted = fitter.fit(with_values(batch, self._constants).select(columns))
+                read = with_values(batch, self._constants).select(columns)
+                if self._splits:
+                    fitted, unfit = fitter.split(read, number)
+                    number += batch.num_rows
+                    if unfit is not None:
+                        bad(unfit)
+                else:
+                    fitted = fitter.fit(read)
                 if fitted.num_rows:
                     yield fitted
+
+
+def _first_row(parquet: pq.ParquetFile, group: int) -> int:
+    """The number of a row group's first row in the file, from 0."""
+    return sum(parquet.metadata.row_group(number).num_rows for number in range(group))
+
+
+@contextmanager
+def _sink(letters: LetterBox | None, uri: str) -> Iterator[Sink]:
+    """Where the bad rows of a share of an object go."""
+    if letters is None:
+        yield lambda _: None
+        return
+    with letters.of(uri) as sink:
+        yield sink
 
 
 @contextmanager

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LakeAssetsError, StorageUnreachableError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
-from lake_assets.parquet.job import DataFile, Job, Share
+from lake_assets.parquet.job import DataFile, Job, LetterFile, Share
+from lake_assets.parquet.letters import LetterBox
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.write import write_files
 
@@ -35,10 +35,14 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy."""
+    """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy.
+
+    A complete file has rows of the lake, or rows that were left out.
+    """
 
     index: int  # of the partition in the job
     file: DataFile | None = None
+    letter: LetterFile | None = None
     refusal: Refusal | None = None
     error: LakeAssetsError | None = None
 
@@ -61,7 +65,29 @@ def encode(job: Job, threads: int, bins: Iterable[Bin]) -> Iterator[Report]:
     pa.set_cpu_count(1)
     reader = Reader(job, job.schema, threads=threads, dictionaries=job.key is None)
     for item in bins:
-        yield from reported(item.index, write(reader.read(item.shares, item.partition), job, item.destination))
+        letters = letter_box(job, item.partition)
+        rows = reader.read(item.shares, item.partition, letters)
+        yield from reported(item.index, write(rows, job, item.destination), letters)
+
+
+def dead_letters(job: Job, schema: pa.Schema, bins: Iterable[Bin]) -> Iterator[Report]:
+    """Write the rows of the bins that do not fit a schema as dead letters, and nothing else.
+
+    Raises:
+        StorageUnreachableError: a storage failed; another try of the task may succeed.
+    """
+    pa.set_cpu_count(1)
+    reader = Reader(job, schema)
+    for item in bins:
+        letters = letter_box(job, item.partition)
+        # Without a row there is no file.
+        files = (file for _ in reader.read(item.shares, item.partition, letters) for file in list[DataFile]())
+        yield from reported(item.index, files, letters)
+
+
+def letter_box(job: Job, partition: Partition) -> LetterBox | None:
+    """Where the rows of a bin go that are left out; None if they are errors."""
+    return None if job.letters is None else LetterBox(job, partition)
 
 
 def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[DataFile]:
@@ -73,25 +99,37 @@ def write(rows: Iterable[pa.RecordBatch], job: Job, folder: str) -> Iterable[Dat
     return stage_files(rows, job, folder)
 
 
-def reported(index: int, files: Iterable[DataFile]) -> Iterator[Report]:
-    """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again."""
+def reported(index: int, files: Iterable[DataFile], letters: LetterBox | None = None) -> Iterator[Report]:
+    """Report each file, and a permanent error. A temporary error is raised, and Spark tries the task again.
+
+    `letters` are complete when there are no more files; they are removed if there is an error.
+    """
     try:
         for file in files:
             yield Report(index, file)
-    except StorageUnreachableError:
-        raise
-    except LakeAssetsError as error:
+        for letter in letters.files if letters is not None else ():
+            yield Report(index, letter=letter)
+    except BaseException as error:
+        if letters is not None:
+            letters.discard()
+        if not isinstance(error, LakeAssetsError) or isinstance(error, StorageUnreachableError):
+            raise
         yield Report(index, error=error)
 
 
-def discarding(storage: AnyStorage, reports: Iterable[Report]) -> Iterator[Report]:
+def discarding(job: Job, reports: Iterable[Report]) -> Iterator[Report]:
     """The reports of a task; if the task fails, the files that it has reported are removed."""
     written: list[str] = []
+    letters: list[str] = []
     try:
         for report in reports:
             if report.file is not None:
                 written.append(report.file.uri)
+            if report.letter is not None:
+                letters.append(report.letter.uri)
             yield report
     except BaseException:
-        discard(storage, written)
+        discard(job.storage, written)
+        if job.letters is not None:
+            discard(job.letters.storage, letters)
         raise

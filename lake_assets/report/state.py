@@ -20,6 +20,7 @@ from typing import Literal, get_args
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.lake.ledger.holds import Holder
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
@@ -49,6 +50,7 @@ class PartitionState:
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     holder: Holder | None = None  # the run that keeps refreshes off it
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
+    dead_letters: Sequence[DeadLetter] = ()  # files of landed rows that are not in the lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,11 @@ class StreamState:
     def quarantined(self) -> dict[str, str]:
         """Why the newest commits left objects out, by URI."""
         return {uri: reason for partition in self.partitions for uri, reason in partition.quarantined.items()}
+
+    @property
+    def dead_letters(self) -> list[DeadLetter]:
+        """The files of landed rows that are not in the lake."""
+        return [letter for partition in self.partitions for letter in partition.dead_letters]
 
     def in_state(self, state: State) -> list[PartitionState]:
         """The partitions in this state."""
@@ -111,16 +118,21 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
             if lake is not None and quarantines
             else {}
         )
+        has_letters = lake is not None and stream.letters is not None
+        letters = dead_letters(lake, stream.name, stream.table) if lake is not None and has_letters else {}
     landed, unmatched = list_landed(stream, ledger, now)
     state = state_by(stream, ledger, landed, unmatched, now)
-    if not left_out:
+    if not left_out and not letters:
         return state
 
     def quarantined(partition: Partition) -> Mapping[str, str]:
         reasons = left_out.get(partition.path, {})
         return those_landed(reasons, landed.get(partition)) if appends else reasons
 
-    partitions = (replace(p, quarantined=quarantined(p.partition)) for p in state.partitions)
+    partitions = (
+        replace(p, quarantined=quarantined(p.partition), dead_letters=letters.get(p.partition.path, ()))
+        for p in state.partitions
+    )
     return replace(state, partitions=tuple(partitions))
 
 

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import StorageError
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import Job, JobResult
@@ -30,21 +31,29 @@ def discard_failed(job: Job, results: Sequence[JobResult]) -> None:
         if result.error is not None and result.files:
             discard(job.storage, [file.uri for file in result.files])
             result.files.clear()
+        if result.error is not None and result.letters and job.letters is not None:
+            discard(job.letters.storage, [letter.uri for letter in result.letters])
+            result.letters.clear()
 
 
 def discard_job(spark: SparkSession, job: Job) -> None:
     """Remove all files of a failed job, after its other tasks have ended, as far as the store allows."""
     _await_tasks(spark)
-    store = Store(job.storage)
+    _discard_folders(job, job.storage, [partition.destination for partition in job.partitions])
+    if (rules := job.letters) is not None:
+        _discard_folders(job, rules.storage, [rules.folder_of(partition.partition) for partition in job.partitions])
+
+
+def _discard_folders(job: Job, storage: AnyStorage, folders: Sequence[str]) -> None:
+    store = Store(storage)
 
     def discard_folder(folder: str) -> None:
         prefix = f"{folder}{job.file_prefix}"
-        discard(job.storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
-        abort_uploads(job.storage, prefix)
+        discard(storage, [obj.uri for obj in store.list(folder) if obj.key.startswith(prefix)])
+        abort_uploads(storage, prefix)
 
-    folders = dict.fromkeys(partition.destination for partition in job.partitions)
     with suppress(StorageError), ThreadPoolExecutor(_LISTINGS) as pool:
-        list(pool.map(discard_folder, folders))
+        list(pool.map(discard_folder, dict.fromkeys(folders)))
 
 
 def _await_tasks(spark: SparkSession) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from lake_assets.parquet.copying import copy_or_encode
 from lake_assets.parquet.examine import examine
 from lake_assets.parquet.job import Job, JobResult, PartitionJob, Share, shares, spark_tasks, task_threads
-from lake_assets.parquet.task import Bin, Report, encode
+from lake_assets.parquet.task import Bin, Report, dead_letters, encode
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.tasks import run_tasks, spark_cores
@@ -44,6 +44,7 @@ def pass_through(spark: SparkSession, job: Job, *, cores: int | None = None) -> 
             encoded = run(replace(job, partitions=remaining, copies=None))
             for result, more in zip(results, encoded, strict=True):
                 result.files += more.files
+                result.letters += more.letters
                 result.error = result.error or more.error
             discard_failed(job, results)
         return results
@@ -74,6 +75,24 @@ def bad_objects(spark: SparkSession, job: Job, schema: pa.Schema, *, refuses_dri
         size = sum(obj.size for obj in partition.objects)
         task = partial(_examine, replace(job, partitions=()), schema, refuses_drift)
         return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))[0]
+
+
+def dead_letters_of(spark: SparkSession, job: Job, schema: pa.Schema) -> JobResult:
+    """Write the rows of a job's one partition that do not fit a schema as dead letters; its objects are read for it.
+
+    Raises:
+        LakeAssetsError: as `pass_through`.
+    """
+    with spark_errors():
+        cores = spark_cores(spark)
+        bins = list(_bins(0, job.partitions[0], replace(job, copies=None), cores))
+        size = sum(obj.size for obj in job.partitions[0].objects)
+        task = partial(_dead_letters, replace(job, partitions=()), schema)
+        return run_tasks(spark, job, task, bins, spark_tasks(len(bins), size, cores))[0]
+
+
+def _dead_letters(job: Job, schema: pa.Schema, bins: Iterator[Bin]) -> Iterator[Report]:
+    return dead_letters(job, schema, bins)
 
 
 def _examine(job: Job, schema: pa.Schema, refuses_drift: bool, bins: Iterator[Bin]) -> Iterator[Report]:

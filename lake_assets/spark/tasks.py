@@ -5,6 +5,7 @@ Connect has no RDDs.
 """
 
 import base64
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -14,13 +15,12 @@ from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lake_assets import errors
-from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
-from lake_assets.parquet.job import DataFile, Job, JobResult
+from lake_assets.parquet.job import DataFile, Job, JobResult, LetterFile
 from lake_assets.parquet.task import Bin, Refusal, Report, Task, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_job
 
-_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason")
+_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason", "letter")
 _ROW = pa.schema(
     {name: pa.int64() for name in _NUMBERS}
     | {name: pa.string() for name in _TEXTS}
@@ -44,16 +44,17 @@ def run_tasks(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], ta
     """
     if isinstance(spark, SparkSession):
         numbered = spark.sparkContext.parallelize(bins, tasks)
-        return _results(spark, job, lambda: numbered.mapPartitions(partial(_discarded, job.storage, task)).collect())
+        return _results(spark, job, lambda: numbered.mapPartitions(partial(_discarded, _light(job), task)).collect())
     numbers = spark.range(0, len(bins), 1, numPartitions=tasks)
     return run_on_rows(numbers, job, partial(_of_numbers, task, bins))
 
 
 def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
     """Run the task over the rows of a DataFrame; the rest as `run_tasks`."""
+    light = _light(job)
 
     def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from map(_as_row, discarding(job.storage, task(batches)))
+        yield from map(_as_row, discarding(light, task(batches)))
 
     report = frame.mapInArrow(attempt, from_arrow_schema(_ROW))
     return _results(frame.sparkSession, job, lambda: map(_from_row, report.collect()))
@@ -74,8 +75,13 @@ def _cores_by_a_job(spark: SparkSession) -> int:
     return numbers.distinct().count()
 
 
-def _discarded(storage: AnyStorage, task: Task, bins: Iterator[Bin]) -> Iterator[Report]:
-    return discarding(storage, task(bins))
+def _light(job: Job) -> Job:
+    """The job without its partitions, whose objects not every task needs."""
+    return dataclasses.replace(job, partitions=())
+
+
+def _discarded(job: Job, task: Task, bins: Iterator[Bin]) -> Iterator[Report]:
+    return discarding(job, task(bins))
 
 
 def _of_numbers(task: Task, bins: Sequence[Bin], batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
@@ -93,6 +99,8 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
         result = results[report.index]
         if report.file is not None:
             result.files.append(report.file)
+        elif report.letter is not None:
+            result.letters.append(report.letter)
         elif report.refusal is not None:
             result.refused[report.refusal.key] = report.refusal.reason
         elif report.error is not None:
@@ -116,6 +124,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
         file = report.file
         values |= {"uri": file.uri, "rows": file.rows, "size": file.size, "is_copy": file.is_copy}
         values["footer"] = file.footer
+    if report.letter is not None:
+        values["letter"] = json.dumps(dataclasses.asdict(report.letter))
     if report.refusal is not None:
         values |= {"refused": report.refusal.key, "reason": report.refusal.reason}
     if report.error is not None:
@@ -129,6 +139,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
 def _from_row(row: Row) -> Report:
     if row["refused"] is not None:
         return Report(row["index"], refusal=Refusal(row["refused"], row["reason"]))
+    if row["letter"] is not None:
+        return Report(row["index"], letter=LetterFile(**json.loads(row["letter"])))
     if row["error"] is None:
         footer = None if row["footer"] is None else bytes(row["footer"])
         return Report(row["index"], DataFile(row["uri"], row["rows"], row["size"], row["is_copy"], footer))

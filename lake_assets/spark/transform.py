@@ -16,7 +16,8 @@ from lake_assets.config.streams import Transform
 from lake_assets.errors import SchemaError, TransformError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import Job, JobResult, shares
-from lake_assets.parquet.schema_fit import Fitter, typed_value
+from lake_assets.parquet.partition_values import typed_value
+from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors

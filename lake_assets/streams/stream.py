@@ -12,14 +12,17 @@ from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError, StorageError
 from lake_assets.lake.attach import alias
-from lake_assets.lake.commit.deltas import Export
+from lake_assets.lake.commit.deltas import Export, table_tag
 from lake_assets.lake.session import DuckLake, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode
+from lake_assets.parquet.job import LetterRules
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.locator import PartitionLocator, folder_prefixes
+
+LETTERS = "_dead_letters"  # folder in the landing zone; listings leave out such names
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ class OpenStream:
         """Where its commits export their changes; None if they do not."""
         deltas = self.config.deltas
         return None if deltas is None else Export(deltas, self.config.target_file_size)
+
+    @property
+    def letters(self) -> LetterRules | None:
+        """Where rows go that are left out one by one; None if they fail their partition."""
+        if self.config.on_bad_row == "fail":
+            return None
+        tag = table_tag(self.lake_config, self.table)
+        if self.config.dead_letters is not None:
+            return LetterRules(self.config.dead_letters.to, f"{self.name}/", tag)
+        return LetterRules(self.config.source, f"{LETTERS}/{self.name}/", tag)
+
+    @property
+    def letters_uri(self) -> str | None:
+        """The folder of these rows, ending in a slash; None if they fail their partition."""
+        return None if self.letters is None else f"{self.letters.storage.root}/{self.letters.folder}"
 
     def prefix(self, partition: Partition) -> str:
         """The folder of the partition's objects, below the landing zone's root."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -102,3 +103,25 @@ def test_quarantined_objects_are_named_by_ingest_and_report(local_world: World, 
     written = file.with_suffix(".html").read_text(encoding="utf-8")
     assert "Quarantined objects: 1" in written
     assert "&lt;bad&gt;.parquet cannot be read as Parquet" in written
+
+
+def test_dead_letters_are_named_by_ingest_plan_and_report(local_world: World, run: Run, tmp_path: Path) -> None:
+    local_world.options["on_bad_row"] = "dead_letter"
+    file = local_world.config_file(tmp_path)
+    local_world.land(NW, sales(1).append_column("region", pa.array(["<b>"])))
+
+    planned = run("plan", "sales", "--partition", NW)
+    ingested = run("ingest", "sales", "--partition", NW)
+    table, rows = run("report", "--format", "table"), run("report", "--partitions", "--format", "json")
+    page = run("report", "--html", str(file.with_suffix(".html")))
+
+    assert "bad rows  to " in planned.stdout
+    assert "dead letters 1 row, in 1 file, the first is " in ingested.stdout
+    assert "region is <b>, so the row belongs to another partition" in ingested.stdout
+    assert "sales: 1 dead letter:" in table.stdout
+    counts = {row["partition"]: row["dead_letters"] for row in json.loads(rows.stdout)}
+    assert counts["region=NW/date=2026-02-11"] == 1
+    assert page.exit_code == 0
+    written = file.with_suffix(".html").read_text(encoding="utf-8")
+    assert "Dead letters: 1 rows" in written
+    assert "region is &lt;b&gt;, so the row belongs" in written

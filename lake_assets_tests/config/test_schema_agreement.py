@@ -60,6 +60,8 @@ streams:
     transform: {sql: SELECT * FROM source}
     schema_policy: evolve
     on_bad_object: quarantine
+    on_bad_row: dead_letter
+    dead_letters: {to: {type: s3, bucket: letters, prefix: x, key_id: k, secret: s}, plaintext: false}
     on_empty: keep
     compression: snappy
     target_file_size: 128MiB

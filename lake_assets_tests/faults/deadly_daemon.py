@@ -1,7 +1,8 @@
-"""A daemon of Spark's Python workers: the second copy of a worker kills the whole run, with no chance to clean up.
+"""A daemon of Spark's Python workers: a worker's second copy kills the whole run, with no chance to clean up.
 
 The setting `spark.python.daemon.module` has this module. The driver is the leader of the run's session of processes.
-The environment variable LAKE_ASSETS_DEATH says how the second copy is made, and where it ends.
+The environment variable LAKE_ASSETS_DEATH says how the second copy is made, and where it ends. It may also be a
+file of dead letters.
 """
 
 import itertools
@@ -13,6 +14,7 @@ from typing import Any, NoReturn
 import psutil
 from pyspark import daemon
 
+from lake_assets.parquet import letters
 from lake_assets.storage import copying, server_copy
 
 VARIABLE = "LAKE_ASSETS_DEATH"
@@ -67,6 +69,9 @@ if __name__ == "__main__":
             module._links = second(module._links, module._links)
         case "store":
             module.copy_in_s3 = second(module.copy_in_s3, module.copy_in_s3)
+        case "letter":
+            letter: Any = letters._Letter
+            letter.close = second(letter.close, letter.close)
         case "parts":
             server_copy.WHOLE = server_copy.PART = PART
             server_copy._copy_parts = second(copy_parts, unfinished)

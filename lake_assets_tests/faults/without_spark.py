@@ -27,4 +27,4 @@ def jobs_here() -> Iterator[None]:
 
 
 def _run_here(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], _: int) -> list[JobResult]:
-    return tasks._results(spark, job, lambda: list(discarding(job.storage, task(iter(bins)))))
+    return tasks._results(spark, job, lambda: list(discarding(job, task(iter(bins)))))

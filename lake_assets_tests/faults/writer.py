@@ -1,10 +1,11 @@
 """A process that commits partitions to a lake without Spark, to be killed or to run beside others.
 
     python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--strategy STRATEGY]
-        [--append NAME] [--die-at STATEMENT] [--no-lock]
+        [--append NAME] [--letters] [--die-at STATEMENT] [--no-lock]
 
 Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
 a whole partition from a mixture. With `--append`, the commits add the rows of the objects NAME-0, NAME-1, … instead.
+With `--letters`, each names a file of dead letters.
 """
 
 import argparse
@@ -36,7 +37,7 @@ from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.encrypted import stage_files
-from lake_assets.parquet.job import Job, StagingKey
+from lake_assets.parquet.job import Job, LetterFile, StagingKey
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject
@@ -134,6 +135,7 @@ def write(
     lock: bool = True,
     retries: int = 200,
     appends: str | None = None,
+    letters: bool = False,
 ) -> LedgerRow:
     """One commit of three new rows; `overtaken_by` happens once, after the last snapshot has been read.
 
@@ -162,6 +164,11 @@ def write(
     else:
         replacement = Replacement(stream.table, partition, (put(world, text, rows),), Manifest(()), row)
     replacement = dataclasses.replace(replacement, export=stream.export)
+    if letters:
+        file = LetterFile("an object", f"letters/{row.run_id}.parquet", 1, 1, "a reason")
+        replacement = dataclasses.replace(
+            replacement, letters=[file], row=dataclasses.replace(row, rows_dead_lettered=file.rows)
+        )
     if appends:
         landed = LandedObject(appends, appends, "etag", ROWS, now)
         expected = Expected({}, (appends,))
@@ -198,6 +205,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--strategy", choices=STRATEGIES)
     parser.add_argument("--append")
+    parser.add_argument("--letters", action="store_true")
     parser.add_argument("--die-at")
     parser.add_argument("--no-lock", action="store_true")
     given = parser.parse_args()
@@ -205,7 +213,12 @@ def main() -> None:
     if given.die_at:
         connect = sqlite3.connect
         sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
-    options = {"strategy": given.strategy, "die_at": given.die_at, "lock": not given.no_lock}
+    options = {
+        "strategy": given.strategy,
+        "die_at": given.die_at,
+        "lock": not given.no_lock,
+        "letters": given.letters,
+    }
     for number in range(given.times):
         try:
             write(world, given.partition, **options, appends=f"{given.append}-{number}" if given.append else None)

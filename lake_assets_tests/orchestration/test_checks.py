@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 
@@ -231,6 +232,29 @@ def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     assert evaluations["row_counts"].metadata["partitions"].value == 1
     assert evaluations["ledger"].metadata["commits"].value == 1
     assert evaluations["data_files"].metadata["files"].value == 1
+
+
+def test_dead_letters_are_in_the_metadata_and_block_what_is_downstream(local_world: World) -> None:
+    local_world.options = {"on_bad_row": "dead_letter", "checks": {"blocking": ["dead_letters"]}}
+    local_world.land(NW, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+
+    @dg.asset(deps=["sales"])
+    def downstream() -> None: ...
+
+    result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
+
+    (event,) = result.get_asset_materialization_events()
+    assert event.asset_key == dg.AssetKey("sales")
+    metadata = event.materialization.metadata
+    assert metadata["rows_dead_lettered"].value == 1
+    assert "region is SW" in str(metadata["dead_letters"].value)
+    evaluations = evaluations_of(result)
+    assert evaluations["row_counts"].passed
+    assert not evaluations["dead_letters"].passed
+    assert (evaluations["dead_letters"].severity, evaluations["dead_letters"].blocking) == (
+        dg.AssetCheckSeverity.ERROR,
+        True,
+    )
 
 
 def test_a_quarantined_object_is_in_the_metadata_and_blocks_what_is_downstream(local_world: World) -> None:

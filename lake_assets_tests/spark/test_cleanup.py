@@ -134,7 +134,7 @@ def test_files_that_a_task_reported_before_it_failed_are_removed(local: LocalSto
                 yield Report(index, file)
 
     with pytest.raises(RuntimeError, match="the source failed"):
-        list(discarding(local, reports()))
+        list(discarding(job, reports()))
 
     assert files(local) == kept
 

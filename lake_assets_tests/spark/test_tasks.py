@@ -10,7 +10,7 @@ from pyspark.sql.conf import RuntimeConfig
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
-from lake_assets.parquet.job import DataFile, Job, PartitionJob
+from lake_assets.parquet.job import DataFile, Job, LetterFile, PartitionJob
 from lake_assets.parquet.task import Bin, Refusal, Report
 from lake_assets.spark.tasks import run_tasks, spark_cores
 from lake_assets_tests.world import NW, World
@@ -29,6 +29,7 @@ REPORTS = {
         Report(3, error=SchemaError("bad.")),
     ],
     "refusals": [Report(4, refusal=Refusal(f"{n}.parquet", "it has a NaN")) for n in range(2)],
+    "letters": [Report(5, letter=LetterFile("/s/o", f"/s/{n}.parquet", n, 2**40, "a reason")) for n in range(2)],
 }
 
 
@@ -63,7 +64,7 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     bins = [Bin(index, partition, "main/t/", ()) for index in range(len(REPORTS))]
     session = spark if way == "rdd" else Frames(spark)
 
-    files, error, drift, both, refusals = run_tasks(session, job, reports_of, bins, 2)  # type: ignore[arg-type]
+    files, error, drift, both, refusals, letters = run_tasks(session, job, reports_of, bins, 2)  # type: ignore[arg-type]
 
     assert files.files == [report.file for report in REPORTS["files"]]
     assert isinstance(error.error, StorageError)
@@ -72,6 +73,7 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     assert drift.error.schemas == [("object 0", A), ("object 1", B)]
     assert type(both.error) is SchemaError
     assert refusals.refused == {"0.parquet": "it has a NaN", "1.parquet": "it has a NaN"}
+    assert letters.letters == [report.letter for report in REPORTS["letters"]]
 
 
 def test_the_cores_of_a_session_without_a_context_are_those_of_one_with(spark: SparkSession) -> None:

@@ -223,7 +223,10 @@ class ReplaceRun:
 
     def _commit_one(self, lake: LakeSession, run: PartitionRun) -> None:
         rows = sum(file.rows for file in run.files)
-        facts = _facts(run, None, run.compared, table_exists=lake.exists(self.stream.table), rows=rows)
+        left_out = sum(letter.rows for letter in run.letters)
+        # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
+        found = rows + left_out
+        facts = _facts(run, None, run.compared, table_exists=lake.exists(self.stream.table), rows=found)
         decision = self.decider.decide(run.partition, facts, lake)
         if decision.action not in ("replace", "append"):
             self._without_rows(lake, run, decision)
@@ -235,6 +238,7 @@ class ReplaceRun:
             files_written=None if self.writer.staging else len(run.files),
             bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
             files_copied=sum(file.is_copy for file in run.files),
+            rows_dead_lettered=left_out if self.stream.letters is not None else None,
         )
         self._replace(lake, run)
 
@@ -257,6 +261,7 @@ class ReplaceRun:
             export=self.stream.export,
             adds=run.adds,
             expected=run.expected,
+            letters=run.letters,
         )
         run.finish(commit(lake, replacement))
 
@@ -273,7 +278,7 @@ class ReplaceRun:
             case "fail":
                 raise empty_source(self.stream, run.partition, decision)
             case "clear":
-                run.files = []
+                run.files, run.letters = [], []
                 run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
                 self._replace(lake, run)
             case _:

@@ -31,8 +31,9 @@ from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.parquet.read import read_schema, read_schemas, unreadable
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import shared, united
+from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
-from lake_assets.spark.pass_through import bad_objects, pass_through
+from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
@@ -170,6 +171,9 @@ class Writer:
         for run in runs:
             discard(self._destination, [file.uri for file in run.files])
             run.files = []
+            if run.letters and (rules := self.stream.letters) is not None:
+                discard(rules.storage, [letter.uri for letter in run.letters])
+            run.letters = []
 
     def unstage(self) -> None:
         """Remove the staged files: their rows are in the lake, or not needed any more."""
@@ -189,6 +193,7 @@ class Writer:
         if result.error is not None:
             raise result.error
         run.files = result.files
+        run.letters = result.letters
         run.refused = result.refused
         run.schema = self.schema
 
@@ -213,7 +218,21 @@ class Writer:
         job = self._job([run])
         if job.policy == "evolve":
             Fitter(schema, job.schema, run.partition, RESULT, policy="evolve")  # refuses the schema before Spark runs
-        return transformed(job, result, transform)
+        if job.letters is None:
+            return transformed(job, result, transform)
+        # Spark may run the tasks that read several times, so others write the rows that these leave out.
+        left_out = dead_letters_of(spark, job, read_as(self._source_schema(run)))
+        if left_out.error is not None:
+            return left_out
+        run.letters = left_out.letters
+        try:
+            written = transformed(job, result, transform)
+        except BaseException:
+            self.discard([run])
+            raise
+        written.letters += left_out.letters
+        discard_failed(job, [written])
+        return written
 
     def _source_schema(self, run: PartitionRun) -> pa.Schema:
         """The input columns of a transform, without the partition columns.
@@ -278,6 +297,7 @@ class Writer:
             derived=config.derived,
             selects=config.selects_rows,
             copies=copy_rules(self.stream),
+            letters=self.stream.letters,
         )
 
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:

@@ -33,6 +33,11 @@ class Change(ABC):
         (row, *_), delta = self.ledger_rows().values(), self.exported
         return [] if delta is None else delta.values(row)
 
+    def letter_rows(self, snapshot_id: int) -> list[tuple[object, ...]]:
+        """The rows for the manifest of dead letters, in the order of its columns; `snapshot_id` is of the commit."""
+        del snapshot_id
+        return []
+
     def committed(self, rows_before: Mapping[Partition, int], snapshot_id: int) -> list[LedgerRow]:
         """The ledger rows as part of a snapshot."""
         return [

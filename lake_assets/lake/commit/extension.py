@@ -116,7 +116,7 @@ def _record(
 ) -> list[LedgerRow]:
     """Append the manifest and ledger rows, and give the snapshot its message; returns the ledger rows."""
     rows = change.committed(rows_before, snapshot_id)
-    append_records(session, rows, change.manifest_rows(), change.delta_rows())
+    append_records(session, rows, change.manifest_rows(), change.delta_rows(), change.letter_rows(snapshot_id))
     session.sign(AUTHOR, change.message, change.extra_info)
     return rows
 

@@ -15,7 +15,8 @@ from lake_assets.lake.ledger.object_history import KnownObject
 from lake_assets.lake.ledger.tables import LedgerRow, manifest_values
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.parquet.job import DataFile
+from lake_assets.layout.texts import storable
+from lake_assets.parquet.job import DataFile, LetterFile
 from lake_assets.storage.manifest import Manifest
 
 Statement = tuple[str, list[object]]
@@ -74,6 +75,7 @@ class Replacement(Change):
     export: Export | None = None  # of what the commit changes; None: nothing is exported
     delta: Delta | None = None  # the exported changes; the commit must become their snapshot
     expected: Expected | None = None  # None: any
+    letters: Sequence[LetterFile] = ()  # files of rows that were left out, which the commit makes visible
 
     def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
         """See `Change`."""
@@ -87,6 +89,14 @@ class Replacement(Change):
     def exported(self) -> Delta | None:
         """See `Change`."""
         return self.delta
+
+    def letter_rows(self, snapshot_id: int) -> list[tuple[object, ...]]:
+        """A row for each file of rows that were left out."""
+        of_run = (self.row.run_id, self.row.stream, self.row.load_partition, snapshot_id)
+        return [
+            (*of_run, letter.landed, letter.uri, letter.rows, letter.size, storable(letter.reason))
+            for letter in self.letters
+        ]
 
     def moved(self) -> PartitionMovedError:
         """The error for a partition that another writer committed after it was read."""

@@ -14,7 +14,7 @@ from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
 from lake_assets.lake.catalog.inlined import has_deletes
 from lake_assets.lake.catalog.table_files import inlined_rows, is_sorted, live_table_id, table_options
-from lake_assets.lake.ledger.tables import delta_table, ledger_table, manifest_table, set_option
+from lake_assets.lake.ledger.tables import delta_table, ledger_table, letter_table, manifest_table, set_option
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession, TableName
 
@@ -27,6 +27,8 @@ LEDGER_ORDER = ("destination_table", "load_partition", "started_at")
 MANIFEST_ORDER = ("stream", "load_partition", "uri", "last_modified")
 
 DELTA_ORDER = ("stream", "snapshot_id")
+
+LETTER_ORDER = ("stream", "load_partition", "snapshot_id")
 
 # A partition's rows lie in one or two row groups of a file. A file of this size has about a million rows of the ledger,
 # and is not merged again.
@@ -51,6 +53,8 @@ def flush_ledger(session: LakeSession, *, dry_run: bool = False) -> int:
     orders = {ledger_table(session.config): LEDGER_ORDER, manifest_table(session.config): MANIFEST_ORDER}
     if session.config.exports_deltas and session.exists(deltas := delta_table(session.config)):
         orders[deltas] = DELTA_ORDER
+    if session.config.has_dead_letters and session.exists(letters := letter_table(session.config)):
+        orders[letters] = LETTER_ORDER
     for table, order in orders.items():
         rows = inlined_rows(session, table)
         if dry_run:

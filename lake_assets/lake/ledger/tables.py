@@ -67,6 +67,7 @@ class LedgerRow:
     requested_by: str | None = None  # a user of this machine, or what in Dagster launched the run
     hold: Hold | None = None
     files_quarantined: int | None = None  # landed objects that were left out; NULL where the stream never does that
+    rows_dead_lettered: int | None = None  # rows that were left out; NULL where the stream never does that
 
     @property
     def rows_after(self) -> int | None:
@@ -116,6 +117,19 @@ DELTA_COLUMNS = {
 }
 
 
+LETTER_COLUMNS = {
+    "run_id": "VARCHAR",
+    "stream": "VARCHAR",
+    "load_partition": "VARCHAR",
+    "snapshot_id": "BIGINT",
+    "object": "VARCHAR",  # that the rows were landed in
+    "uri": "VARCHAR",
+    "rows": "BIGINT",
+    "size": "BIGINT",
+    "reason": "VARCHAR",  # of the first row
+}
+
+
 def ledger_table(config: Lake) -> TableName:
     """The ledger's name in this lake."""
     return TableName(config.ledger_schema, config.ledger, alias(config))
@@ -129,6 +143,11 @@ def manifest_table(config: Lake) -> TableName:
 def delta_table(config: Lake) -> TableName:
     """The name of the manifest of deltas in this lake."""
     return TableName(config.ledger_schema, config.delta_manifest, alias(config))
+
+
+def letter_table(config: Lake) -> TableName:
+    """The name of the manifest of dead letters in this lake."""
+    return TableName(config.ledger_schema, config.dead_letter_manifest, alias(config))
 
 
 def claim_table(config: Lake) -> TableName:
@@ -151,6 +170,8 @@ def create_ledger(session: LakeSession) -> None:
     tables = {ledger_table(config): LEDGER_COLUMNS, manifest_table(config): MANIFEST_COLUMNS}
     if config.exports_deltas:
         tables[delta_table(config)] = DELTA_COLUMNS
+    if config.has_dead_letters:
+        tables[letter_table(config)] = LETTER_COLUMNS
     claims = claim_table(config)
     if config.is_managed:
         tables[claims] = {"run_id": "VARCHAR"}
@@ -225,12 +246,14 @@ def append_records(
     rows: Sequence[LedgerRow],
     manifest: Sequence[tuple[object, ...]] = (),
     deltas: Sequence[tuple[object, ...]] = (),
+    letters: Sequence[tuple[object, ...]] = (),
 ) -> None:
-    """Append ledger rows, manifest rows of `manifest_values`, and rows of deltas, in the open transaction."""
+    """Append ledger rows, manifest rows of `manifest_values`, rows of deltas and of letters, in the transaction."""
     config = session.config
     for table, columns, values in (
         (manifest_table(config), MANIFEST_COLUMNS, manifest),
         (delta_table(config), DELTA_COLUMNS, deltas),
+        (letter_table(config), LETTER_COLUMNS, letters),
         (ledger_table(config), LEDGER_COLUMNS, list(map(ledger_values, rows))),
     ):
         if values:

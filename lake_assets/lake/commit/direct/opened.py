@@ -17,11 +17,13 @@ from lake_assets.lake.commit.deltas import OVERTAKEN
 from lake_assets.lake.ledger.tables import (
     DELTA_COLUMNS,
     LEDGER_COLUMNS,
+    LETTER_COLUMNS,
     MANIFEST_COLUMNS,
     LedgerRow,
     delta_table,
     ledger_table,
     ledger_values,
+    letter_table,
     manifest_table,
 )
 from lake_assets.lake.session import AUTHOR, LakeSession, TableName
@@ -74,6 +76,8 @@ class OpenTable:
             raise duckdb.TransactionException(OVERTAKEN)
         if deltas := change.delta_rows():
             transaction.append(read_table(self.database, delta_table(lake)), list(DELTA_COLUMNS), deltas)
+        if letters := change.letter_rows(transaction.snapshot_id):
+            transaction.append(read_table(self.database, letter_table(lake)), list(LETTER_COLUMNS), letters)
         transaction.append(manifest, list(MANIFEST_COLUMNS), change.manifest_rows())
         transaction.append(ledger, list(LEDGER_COLUMNS), [ledger_values(row) for row in rows])
         moment = None if delta is None else delta.committed_at

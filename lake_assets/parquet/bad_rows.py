@@ -1,0 +1,151 @@
+"""Which rows of a batch have a value that its column cannot hold, and the reasons in words."""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as t
+
+from lake_assets.parquet.casts import cast
+from lake_assets.parquet.leaves import filterable, leaf_types, leaves, too_early
+from lake_assets.parquet.type_fit import Misfit, wider
+
+NUMBER = "_row"
+"""The column of a batch that has the numbers of its rows in their object, from 0."""
+
+_SHOWN = 200  # characters of a value
+
+_SAME_KINDS = (t.is_integer, t.is_floating, t.is_decimal)
+
+
+class BadRows(NamedTuple):
+    """Rows that are left out, as they were read; `NUMBER` is their last column."""
+
+    rows: pa.RecordBatch
+    reasons: list[str]
+
+
+def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
+    """Whether values of a column decide if it fits: the known type is a narrower number of the same kind.
+
+    A type that the table's column can be widened to is no such type if the table evolves.
+    """
+    given, known = misfit.given, misfit.known
+    if given is None or known is None or (evolves and wider(known, given) is not None):
+        return False
+    return any(is_kind(given) and is_kind(known) for is_kind in _SAME_KINDS)
+
+
+def is_rounded(given: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a cast may round numbers without an error, as from DOUBLE to FLOAT."""
+    return any(map(t.is_floating, leaf_types(_plain(given)))) and not _plain(given).equals(known)
+
+
+def is_exact(values: pa.Array, converted: pa.Array) -> bool:
+    """Whether a cast has kept all floating-point numbers."""
+    back = cast(converted, _plain(values.type))
+    pairs = zip(leaves(_decoded(values)), leaves(back), strict=True)
+    return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
+
+
+def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
+    """The positions of the values that a type cannot hold, or that DuckDB cannot read.
+
+    Args:
+        values: of a type that `cast` converts.
+        data_type: to hold them.
+    """
+    values = _decoded(values)
+    given = values.type
+    if t.is_integer(given) and t.is_integer(data_type):
+        return positions(_outside(values, data_type))
+    if t.is_floating(given) and t.is_floating(data_type):
+        return positions(_differs(values, cast(cast(values, data_type), given)))
+    rounds = is_rounded(given, data_type)
+
+    def fits(part: pa.Array) -> bool:
+        try:
+            converted = cast(part, data_type)
+        except pa.ArrowInvalid:
+            return False
+        return not any(map(too_early, leaves(converted))) and (not rounds or is_exact(part, converted))
+
+    return list(halved(values, fits))
+
+
+def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataType) -> Iterator[str]:
+    """The reasons of rows whose value a column cannot hold."""
+    for text in texts(values, rows):
+        yield f"column {name!r} has the value {text}, which {data_type} cannot hold"
+
+
+def texts(values: pa.Array, rows: list[int]) -> list[str]:
+    """Values as texts, each of one line and not too long."""
+    taken = filterable(pa.record_batch([_decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
+    with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return [_cut("NULL" if text is None else text) for text in taken.cast(pa.string()).to_pylist()]
+    return [_cut(_text(value)) for value in taken]
+
+
+def _text(value: pa.Scalar) -> str:
+    try:
+        return str(value.as_py())
+    except (ValueError, OverflowError):  # a time that Python does not have
+        return f"of type {value.type}"
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+
+
+def halved(values: pa.Array, fits: Callable[[pa.Array], bool]) -> Iterator[int]:
+    """The positions of values that do not fit, found by halves, so that a few cost little.
+
+    `fits` says whether all of some values do.
+    """
+    parts = [(0, len(values))]
+    while parts:
+        start, count = parts.pop()
+        # Arrow casts all elements that lists share, also those of the lists before and after a slice.
+        is_shared = t.is_nested(values.type) and count < len(values)
+        part = values.take(pa.array(range(start, start + count))) if is_shared else values.slice(start, count)
+        if not count or fits(part):
+            continue
+        if count == 1:
+            yield start
+            continue
+        half = count // 2
+        parts += [(start + half, count - half), (start, half)]
+
+
+def _outside(values: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Whether integers are outside of a type's range."""
+    (least, most), (first, last) = _range(values.type), _range(data_type)
+    lower, upper = (pa.scalar(bound, values.type) for bound in (max(least, first), min(most, last)))
+    return pc.or_(pc.less(values, lower), pc.greater(values, upper))
+
+
+def _range(data_type: pa.DataType) -> tuple[int, int]:
+    bits = data_type.bit_width
+    return (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if t.is_signed_integer(data_type) else (0, 2**bits - 1)
+
+
+def _differs(values: pa.Array, others: pa.Array) -> pa.Array:
+    """Whether floating-point numbers differ; NaN is NaN."""
+    return pc.and_(pc.not_equal(values, others), pc.invert(pc.and_(pc.is_nan(values), pc.is_nan(others))))
+
+
+def positions(mask: pa.Array) -> list[int]:
+    """The positions of true values; NULL is false."""
+    return list(pc.indices_nonzero(pc.fill_null(mask, fill_value=False)).to_pylist())
+
+
+def _plain(data_type: pa.DataType) -> pa.DataType:
+    return data_type.value_type if t.is_dictionary(data_type) else data_type
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if t.is_dictionary(values.type) else values

@@ -1,0 +1,159 @@
+"""Dead letters: rows that are left out of the lake one by one, as Parquet files that a commit makes visible.
+
+A file has the columns of its object as they were read, the reason of each row, and where it was landed.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import types as t
+
+from lake_assets.config.secrets import masking
+from lake_assets.errors import SchemaError
+from lake_assets.layout.partition import Partition
+from lake_assets.parquet.attempt import discard, discard_unfinished
+from lake_assets.parquet.bad_rows import NUMBER, BadRows
+from lake_assets.parquet.job import Job, LetterFile
+from lake_assets.parquet.leaves import filterable
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.failures import storage_errors
+
+REASON, OBJECT, RUN = "_reason", "_object", "_run_id"
+META_COLUMNS = (REASON, OBJECT, NUMBER, RUN)
+
+_HELD_ROWS = 100_000  # in memory before they are written
+_HELD_BYTES = 16 * 2**20
+
+Sink = Callable[[BadRows], None]
+
+
+def refuse_taken_names(schema: pa.Schema, origin: str) -> None:
+    """Refuse an object with a column that dead letters have too.
+
+    Raises:
+        SchemaError: it has one.
+    """
+    taken = min({name.lower() for name in schema.names}.intersection(META_COLUMNS), default=None)
+    if taken is not None:
+        raise SchemaError(
+            f"{origin} has a column {taken!r}, which is a name of the dead letters' own columns:",
+            "rename it, or remove on_bad_row from the stream.",
+        )
+
+
+class LetterBox:
+    """The rows of some shares of one partition that are left out, in a file for each share that has any.
+
+    Attributes:
+        files: the complete files.
+    """
+
+    def __init__(self, job: Job, partition: Partition) -> None:
+        assert job.letters is not None  # noqa: S101 - the caller checks
+        self._job = job
+        self._rules = job.letters
+        self._partition = partition
+        self._store = ArrowStore(self._rules.storage)
+        self.files: list[LetterFile] = []
+
+    @contextmanager
+    def of(self, landed: str) -> Iterator[Sink]:
+        """Take the bad rows of a share of one object, by its URI; the file is complete when the block ends.
+
+        Raises:
+            StorageUnreachableError: the store failed, also after its client's own retries.
+            StorageError: the store refuses, or is full.
+        """
+        letter = _Letter(self._job, self._store, self._job.letter_key(self._rules, self._partition), landed)
+        try:
+            yield letter.add
+            file = letter.close()
+        except BaseException as error:
+            letter.abandon(error)
+            raise
+        if file is not None:
+            self.files.append(file)
+
+    def discard(self) -> None:
+        """Remove the complete files, because no commit will make them visible."""
+        discard(self._rules.storage, [file.uri for file in self.files])
+        self.files.clear()
+
+
+class _Letter:
+    """One file, which is created with its first rows."""
+
+    def __init__(self, job: Job, store: ArrowStore, key: str, landed: str) -> None:
+        self._job = job
+        self._store = store
+        self._key = key
+        self._landed = landed
+        self._held: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._reason = ""
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, bad: BadRows) -> None:
+        """Add rows; they are written when there are many."""
+        if not self._rows:
+            self._reason = bad.reasons[0]
+        self._rows += len(bad.reasons)
+        self._held.append(_with_meta(bad, self._landed, self._job.run_id))
+        if sum(b.num_rows for b in self._held) >= _HELD_ROWS or sum(b.nbytes for b in self._held) >= _HELD_BYTES:
+            self._write()
+
+    def close(self) -> LetterFile | None:
+        """Complete the file; None if there are no rows."""
+        if not self._rows:
+            return None
+        self._write()
+        assert self._sink is not None  # noqa: S101 - rows were written
+        assert self._writer is not None  # noqa: S101
+        with self._errors():
+            self._writer.close()
+            size = self._sink.tell()
+            self._sink.close()
+        return LetterFile(self._landed, self._store.uri(self._key), self._rows, size, self._reason)
+
+    def abandon(self, error: BaseException) -> None:
+        """Remove what was written."""
+        if self._sink is not None:
+            self._writer = self._sink = None
+            discard_unfinished(self._store.storage, [self._store.uri(self._key)], error)
+
+    def _write(self) -> None:
+        table = pa.Table.from_batches(self._held)
+        self._held.clear()
+        if not table.num_rows:
+            return
+        with self._errors():
+            if self._writer is None:
+                self._sink = self._store.create(self._key)
+                self._writer = pq.ParquetWriter(self._sink, table.schema, compression="zstd", version="2.6")
+            self._writer.write_table(table)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with masking(self._store.storage), storage_errors(self._store.storage, self._store.uri(self._key), "written"):
+            yield
+
+
+def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
+    """The rows with the dead letters' own columns last, and without dictionaries."""
+    rows = filterable(bad.rows)
+    numbers = rows.column(NUMBER)
+    columns = {name: _decoded(rows.column(name)) for name in rows.schema.names if name != NUMBER}
+    columns |= {
+        REASON: pa.array(bad.reasons, pa.string()),
+        OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),
+        NUMBER: numbers,
+        RUN: pa.repeat(pa.scalar(run_id), rows.num_rows),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _decoded(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if t.is_dictionary(values.type) else values
