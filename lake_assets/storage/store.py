@@ -20,7 +20,7 @@ from obstore.store import HTTPStore, S3Store
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
-from lake_assets.retrying import retry
+from lake_assets.retrying import Result, retry
 from lake_assets.storage import local, walk, web
 from lake_assets.storage.client_errors import client_error
 from lake_assets.storage.clients import Client, client
@@ -28,6 +28,7 @@ from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
 from lake_assets.storage.names import is_data
 from lake_assets.storage.patience import once, pauses, retries
+from lake_assets.storage.vendor_errors import Meaning, find
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -93,7 +94,7 @@ class Store:
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (_landed(self.root, meta),)
-            metas = self._all(client, prefix)
+        metas = self._listed(lambda: self._all(client, prefix), prefix)
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (_landed(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
@@ -128,8 +129,19 @@ class Store:
         Raises:
             StorageError: as `list`.
         """
-        with self._errors("list", folder=prefix):
-            return walk.folders(self._open(), self.storage, prefix)
+        return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
+
+    def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
+        """The result of a listing, which is repeated if an answer breaks off; obstore's client does not retry that."""
+
+        def attempt() -> Result:
+            with self._errors("list", folder=prefix):
+                return work()
+
+        if isinstance(self.storage, LocalStorage):
+            return attempt()
+        limits = self.storage.requests
+        return retry(attempt, passes=_has_broken_off, limit=retries(limits), pause=pauses(limits))
 
     def probe(self) -> LandedObject | None:
         """An object below the root, hidden or not, by one request; None if there is none.
@@ -388,6 +400,10 @@ class Store:
                 self.probe()
                 return self.uri(folder)
         return self.root
+
+
+def _has_broken_off(error: BaseException) -> bool:
+    return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None
 
 
 def _landed(root: str, meta: "ObjectMeta") -> LandedObject:

@@ -24,6 +24,7 @@ class Meaning(Enum):
     ABSENT = auto()  # the bucket, container or queue does not exist
     WRONG_REQUEST = auto()  # the request is refused for another reason, and would be again
     MAY_PASS = auto()  # a client of a cloud failed; the same may succeed later
+    BROKEN_OFF = auto()  # the answer to a listing has broken off
     LINK_LOOP = auto()  # a symbolic link of a folder leads back to itself
     ODD_NAME = auto()  # the name of a file is not UTF-8
 
@@ -45,6 +46,7 @@ S3 = (
     # 408 and 429 ask for another try.
     Text(r"HTTP status 4(?!08|29)\d\d", Meaning.WRONG_REQUEST, "the server refuses the request"),
     Text("AWS Error|curl", Meaning.MAY_PASS, "any other error, or the server does not answer"),
+    Text("Error getting list response body", Meaning.BROKEN_OFF, "the connection breaks during a listing"),
 )
 
 AZURE = (

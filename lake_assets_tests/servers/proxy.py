@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -22,7 +22,7 @@ import pytest
 
 from lake_assets_tests.servers.s3 import S3Server
 
-Fault = Literal["hang_up", "status", "slow", "reset_body", "lose_answer"]
+Fault = Literal["hang_up", "status", "slow", "hang", "reset_body", "truncate", "lose_answer"]
 
 _CODES: dict[int, str] = {HTTPStatus.SERVICE_UNAVAILABLE: "SlowDown", HTTPStatus.FORBIDDEN: "AccessDenied"}
 _BLOCK = 256 * 1024  # bytes passed on at a time
@@ -38,6 +38,8 @@ class Request:
         range: the `Range` header.
         status: the HTTP status sent to the client; None when it got none.
         fault: the fault that befell the request.
+        copies: whether the server copies another object to this key.
+        size: bytes of the request's body; None where it comes in chunks.
     """
 
     method: str
@@ -47,6 +49,8 @@ class Request:
     range: str | None
     status: int | None = None
     fault: Fault | None = None
+    copies: bool = False
+    size: int | None = 0
 
 
 @dataclasses.dataclass
@@ -57,7 +61,10 @@ class Rule:
         fault: `hang_up`: the connection is reset and the server never hears of the request.
             `status`: an error is answered, and the server never hears of the request.
             `slow`: the request waits before it is passed on.
+            `hang`: the request is never passed on, and nothing is answered until the proxy is closed.
             `reset_body`: the answer breaks off with a connection reset after half of its body.
+            `truncate`: half of the request's body is passed on, or half of the answer's if the request has none; then
+            both connections are closed, without a reset.
             `lose_answer`: the server does what is asked, and the connection is reset instead of the answer.
         when: which requests; all, if not given.
         times: how many of them; it counts down.
@@ -89,6 +96,7 @@ class S3Proxy(ThreadingHTTPServer):
         self._open: set[socket.socket] = set()
         self._requests: list[Request] = []
         self._rules: list[Rule] = []
+        self.closed = Event()
         self.upstream = urlsplit(upstream.endpoint).netloc
         super().__init__(("127.0.0.1", 0), _Handler)
         self.s3 = dataclasses.replace(upstream, endpoint=f"http://127.0.0.1:{self.server_port}")
@@ -128,7 +136,13 @@ class S3Proxy(ThreadingHTTPServer):
             self.server_address = address
             self.server_bind()
             self.server_activate()
+            self.closed.clear()
             self._serve()
+
+    def heal(self) -> None:
+        """Forget the rules: no further request fails."""
+        with self._lock:
+            self._rules.clear()
 
     def note(self, request: Request) -> None:
         """Add a request to the list."""
@@ -148,6 +162,7 @@ class S3Proxy(ThreadingHTTPServer):
 
     def close(self) -> None:
         """Stop listening and cut all connections."""
+        self.closed.set()
         self.shutdown()
         self.server_close()
         with self._lock:
@@ -194,6 +209,10 @@ class _Handler(BaseHTTPRequestHandler):
                     pass  # what stays unread would be taken for the next request
                 self.server.note(dataclasses.replace(request, status=rule.status))
                 self._answer_error(rule.status, rule.code)
+            case Rule(fault="hang"):
+                self.server.note(request)
+                self.server.closed.wait()
+                self._reset()
             case _:
                 if rule is not None and rule.fault == "slow":
                     time.sleep(rule.seconds)
@@ -206,7 +225,15 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         bucket, _, key = url.path.removeprefix("/").partition("/")
         query = dict(parse_qsl(url.query, keep_blank_values=True))
-        return Request(self.command, unquote(bucket), unquote(key), query, self.headers["Range"])
+        return Request(
+            self.command,
+            unquote(bucket),
+            unquote(key),
+            query,
+            self.headers["Range"],
+            copies="x-amz-copy-source" in self.headers,
+            size=None if "Transfer-Encoding" in self.headers else int(self.headers["Content-Length"] or 0),
+        )
 
     def _body(self) -> Iterator[bytes]:
         """The request's body as it came, in blocks."""
@@ -239,6 +266,12 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in self.headers.items():
             upstream.putheader(name, value)
         upstream.endheaders()
+        if request.fault == "truncate" and request.size != 0:
+            body = next(self._body())
+            upstream.send(body[: len(body) // 2])
+            self.server.note(request)
+            self.close_connection = True
+            return
         listens = True
         for block in self._body():
             # A server that refuses a request may hang up before its body has ended; its answer is there all the same.
@@ -254,9 +287,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset()
             return
         self.server.note(dataclasses.replace(request, status=answer.status))
-        self._relay(answer, broken=request.fault == "reset_body")
+        self._relay(answer, broken=request.fault in {"reset_body", "truncate"}, resets=request.fault == "reset_body")
 
-    def _relay(self, answer: http.client.HTTPResponse, *, broken: bool) -> None:
+    def _relay(self, answer: http.client.HTTPResponse, *, broken: bool, resets: bool) -> None:
         length = answer.length  # of the body that follows: 0 for HEAD; None where the server sends chunks
         self.send_response_only(answer.status, answer.reason)
         for name, value in answer.getheaders():
@@ -267,7 +300,9 @@ class _Handler(BaseHTTPRequestHandler):
         while block := answer.read1(_BLOCK if end is None else min(_BLOCK, end - sent)):
             self.wfile.write(f"{len(block):x}\r\n".encode() + block + b"\r\n" if length is None else block)
             sent += len(block)
-        if broken or (length is not None and sent < length):
+        if broken and not resets:
+            self.close_connection = True
+        elif broken or (length is not None and sent < length):
             self._reset()
         elif length is None:
             self.wfile.write(b"0\r\n\r\n")

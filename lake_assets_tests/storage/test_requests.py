@@ -85,6 +85,23 @@ def test_each_operation_is_retried_as_often_as_the_config_says(
     assert len([request for request in s3_proxy.requests() if when(request)]) == 1
 
 
+@pytest.mark.parametrize("fault", ["truncate", "reset_body"])
+@pytest.mark.parametrize("operation", [Store.list, Store.folders])
+def test_a_listing_whose_answer_breaks_off_is_repeated(
+    s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], operation: Callable[[Store], Any], fault: Fault
+) -> None:
+    rule = s3_proxy.inject(Rule(fault, times=2))
+
+    found = operation(Store(storage_of(retries=2, **QUICK)))
+
+    assert rule.times == 0
+    assert len(found) == (1 if operation is Store.list else 0)
+    rule = s3_proxy.inject(Rule(fault, times=100))
+    with pytest.raises(StorageUnreachableError, match=r"cannot be reached"):
+        operation(Store(storage_of(retries=2, **QUICK)))
+    assert rule.times == 97
+
+
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "write"])
 def test_more_faults_than_by_default_are_ridden_out(
     s3_proxy: S3Proxy, storage_of: Callable[..., S3Storage], name: str

@@ -125,6 +125,10 @@ class S3:
     def away(self) -> str:
         return arrow(self.storage(endpoint="http://127.0.0.1:9"))
 
+    def listing_broken_off(self) -> str:
+        self.proxy.inject(Rule("truncate", times=1_000))
+        return obstores(self.storage())
+
 
 class Azure:
     """Azurite, and for a code that it does not have a server that answers with it."""
@@ -297,6 +301,7 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "NO_SUCH_BUCKET|NoSuchBucket": S3.no_bucket,
         r"HTTP status 4(?!08|29)\d\d": S3.wrong_request,
         "AWS Error|curl": S3.away,
+        "Error getting list response body": S3.listing_broken_off,
     },
     "Azure": {
         "OutOfRangeInput|InvalidResourceName": Azure.long_name,
