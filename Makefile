@@ -52,8 +52,8 @@ test-newest:  ## all tests with the newest versions that pyproject.toml permits,
 quick: $(STAMP)  ## the tests without servers, kills, Dagster's commands and a browser
 	$(PYTEST) $(WORKERS) -m 'not (servers or kill or dagster or browser or long)'
 
-kills: $(STAMP)  ## a commit killed at each statement of each strategy, and all other kills; for changes of lake/commit
-	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m kill
+kills: $(STAMP)  ## a commit killed at each statement of each strategy, faults at every step, and all other kills
+	LAKE_ASSETS_DEATHS=20 $(PYTEST) $(WORKERS) -m 'kill or kill_all'
 
 docs: $(STAMP)  ## the documentation's site, in site/; needs no network
 	$(MKDOCS) build --strict --quiet

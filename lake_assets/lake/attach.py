@@ -27,6 +27,7 @@ from lake_assets.config.storages import (
 from lake_assets.duckdb_engine import HttpLimits, identifier, literal
 from lake_assets.errors import ConfigError
 from lake_assets.lake.catalog import spec
+from lake_assets.lake.postgres import limits
 
 ALIAS = "lake"
 
@@ -191,7 +192,7 @@ def storage_secret(storage: AnyStorage) -> dict[str, str]:
 def _metadata(catalog: Catalog) -> str:
     """The catalog's database after `ducklake:` in ATTACH."""
     if isinstance(catalog, PostgresCatalog):
-        return "postgres:"
+        return "postgres:" + " ".join(f"{name}={value}" for name, value in limits(catalog).items())
     if isinstance(catalog, MotherDuckCatalog):
         return f"md:{spec.motherduck_database(catalog.database)}"
     prefix = "sqlite:" if isinstance(catalog, SqliteCatalog) else ""

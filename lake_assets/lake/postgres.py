@@ -15,10 +15,19 @@ _STATEMENT = re.compile(r'(?:query|prepare query) ".*":\s', re.DOTALL)
 _BEFORE_REASON = re.compile(r"^.*(?:failed|FATAL|ERROR):\s+", re.DOTALL)
 _REASON = 200  # characters
 
+# A server whose machine or network is gone is noticed within a minute: by a statement that is not acknowledged, and on
+# an idle connection by probes. Without these the operating system takes two hours.
+_LIVENESS = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+
 
 def location(catalog: PostgresCatalog) -> str:
     """A catalog's location for messages, without secrets."""
     return f"postgres://{catalog.host}:{catalog.port}/{catalog.database}"
+
+
+def limits(catalog: PostgresCatalog) -> dict[str, Any]:
+    """The options of libpq that bound the time for which a connection may hang."""
+    return {"connect_timeout": catalog.connect_timeout, **_LIVENESS}
 
 
 def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.Connection[tuple[Any, ...]]":
@@ -37,8 +46,8 @@ def connect(catalog: PostgresCatalog, *, autocommit: bool = False) -> "psycopg.C
             dbname=catalog.database,
             user=catalog.user,
             password=catalog.password.get_secret_value() if catalog.password else None,
-            connect_timeout=catalog.connect_timeout,
             autocommit=autocommit,
+            **limits(catalog),
         )
     except psycopg.OperationalError as error:
         raise (unreachable(catalog, error) or refused(catalog, error)) from error

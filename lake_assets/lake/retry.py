@@ -1,15 +1,20 @@
 """Writes to the catalog beside other writers: under the lake's lock, with retries after a conflict."""
 
+import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 import duckdb
 
-from lake_assets.errors import CatalogError, CatalogLockedError, CommitConflictError
+from lake_assets.errors import CatalogError, CatalogLockedError, CatalogUnreachableError, CommitConflictError
 from lake_assets.lake import failures
+from lake_assets.lake.driver import driver_errors
 from lake_assets.lake.failures import WHO_LOCKS, is_conflict, is_locked
 from lake_assets.lake.session import LakeSession
 from lake_assets.retrying import Limit, Result, pause_up_to, retry
+
+_LOG = logging.getLogger(__name__)
 
 
 def under_lock(
@@ -29,8 +34,8 @@ def under_lock(
         session: an open lake.
         work: writes all or nothing.
         what: the thing to write, for the error.
-        find: called before a retry; finds the result of an earlier try whose answer was lost. Without it, the work may
-            be done twice.
+        find: called before a retry, and after the connection was lost; finds the result of an earlier try whose answer
+            was lost. Without it, the work may be done twice.
         patience: seconds; 0 is one try.
 
     Raises:
@@ -57,10 +62,23 @@ def under_lock(
 
     try:
         return retry(one_try, passes=is_conflict, limit=limit, pause=pause_up_to(0.05, 2))
+    except CatalogUnreachableError as lost:
+        if (earlier := _found_after(session, find)) is None:
+            raise
+        _LOG.warning("%s was written, though its answer was lost: %s", what, lost)
+        return earlier
     except (CatalogError, duckdb.Error) as error:
         if not is_conflict(error):
             raise
         raise _exhausted(error, what, next(tries), seconds) from error
+
+
+def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:
+    """The result of a commit whose answer was lost with the connection; None if it is not there, or unknown."""
+    with suppress(CatalogError, duckdb.Error, *driver_errors(session.config)):  # the first error is raised
+        session.reattach()
+        return find()
+    return None
 
 
 def _exhausted(error: BaseException, what: str, tries: int, seconds: float) -> CommitConflictError:

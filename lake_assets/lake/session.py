@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import identifier, open_engine
@@ -37,6 +37,12 @@ from lake_assets.retrying import Limit, pause_between, retry
 AUTHOR = "lake_assets"  # of snapshots
 
 ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
+
+# DuckDB's names of the file systems of the lake's storages; a disabled one cannot be enabled again in its engine.
+_DISABLE_FILES = (
+    "SET disabled_filesystems = "
+    "'LocalFileSystem,S3FileSystem,HTTPFileSystem,AzureBlobStorageFileSystem,AzureDfsStorageFileSystem'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +74,19 @@ class LakeSession:
     """
 
     def __init__(
-        self, config: Lake, engine: duckdb.DuckDBPyConnection, attach: Callable[[], object] | None = None
+        self,
+        config: Lake,
+        engine: duckdb.DuckDBPyConnection,
+        attach: Callable[[], object] | None = None,
+        renew: Callable[[], duckdb.DuckDBPyConnection] | None = None,
     ) -> None:
         self.config = config
         self.engine = engine
         self.driver = Driver(config)
         self.in_transaction = False  # of DuckDB, whose changes the driver does not see
-        self._attach = attach
+        self._attach = self._attach_again = attach
+        self._renew = renew  # gives another engine
+        self._committed: int | None = None  # the last snapshot of an engine that was replaced
 
     @property
     def is_attached(self) -> bool:
@@ -140,28 +152,53 @@ class LakeSession:
             return self.engine.execute(sql, parameters).fetchall()
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, *, writes_files: bool = False) -> Iterator[None]:
         """Commit all statements of the block, or none of them.
 
         After a failed statement DuckDB's COMMIT may commit the statements before it, so every exception rolls back.
+
+        Args:
+            writes_files: DuckLake writes files in the block. If its COMMIT fails, it deletes them, also if the server
+                of the catalog has committed and only the answer was lost. On PostgreSQL it is kept from that: the
+                COMMIT then fails as after a conflict, and maintenance deletes the files of a commit that was not made.
         """
+        keeps_files = writes_files and self._renew is not None and isinstance(self.config.catalog, PostgresCatalog)
         with translated(self.config):
             self.connection.execute("BEGIN")
-        self.in_transaction = True
+        self.in_transaction, self._committed = True, None
         try:
             yield
             with translated(self.config):
-                self.connection.execute("COMMIT")
+                if keeps_files:
+                    self._commit_with_files()
+                else:
+                    self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
             raise
         finally:
             self.in_transaction = False
 
+    def _commit_with_files(self) -> None:
+        assert self._renew is not None  # noqa: S101 - the caller checks
+        connection = self.connection
+        try:
+            connection.execute(_DISABLE_FILES)
+            connection.execute("COMMIT")
+            self._committed = _last_committed(connection, self.alias)
+        except duckdb.Error as error:
+            if not matches(error, Meaning.FILES_KEPT):
+                raise
+            raise duckdb.TransactionException(
+                "transaction conflict at the commit, or the connection to the catalog was lost"
+            ) from error
+        finally:
+            self.engine, self._attach = self._renew(), self._attach_again
+
     def _roll_back(self) -> None:
         # A failed COMMIT or a lost connection has already ended the transaction; the first error is raised.
         with suppress(duckdb.Error):
-            self.connection.execute("ROLLBACK")
+            self.engine.execute("ROLLBACK")
 
     def reattach(self) -> None:
         """Detach and attach the lake, before a failed transaction is retried.
@@ -180,6 +217,13 @@ class LakeSession:
         """The number of the newest snapshot; in a transaction, of the snapshot on which it began."""
         ((current,),) = self.rows("SELECT id FROM ducklake_current_snapshot(?)", [self.alias])
         return int(current)
+
+    def committed_snapshot(self) -> int | None:
+        """The number of the snapshot that DuckDB's last transaction has become."""
+        if self._committed is not None:
+            return self._committed
+        with translated(self.config):
+            return _last_committed(self.connection, self.alias)
 
     def sign(self, author: str, message: str, extra_info: str | None = None) -> None:
         """Set the message of the snapshot that the open transaction commits."""
@@ -204,6 +248,11 @@ class LakeSession:
             [self.alias, table.schema, table.table],
         )
         return bool(tables)
+
+
+def _last_committed(connection: duckdb.DuckDBPyConnection, alias: str) -> int | None:
+    ((snapshot,),) = connection.execute("SELECT id FROM ducklake_last_committed_snapshot(?)", [alias]).fetchall()
+    return None if snapshot is None else int(snapshot)
 
 
 class DuckLake:
@@ -242,7 +291,7 @@ class DuckLake:
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
         attach = partial(self._attach, create=create, read_only=read_only)
-        session = LakeSession(self.config, self._engine or self._new_engine(), attach)
+        session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
         self._engine = session.engine
         version = usual_version(self.config, session.driver, is_read_only=read_only)
         if version is None:
@@ -320,6 +369,10 @@ class DuckLake:
                 if not create:
                     raise self._no_lake() from error
                 self._create(statement)
+
+    def _renewed(self) -> duckdb.DuckDBPyConnection:
+        self._engine = self._new_engine()
+        return self._engine
 
     def _new_engine(self) -> duckdb.DuckDBPyConnection:
         engine = open_engine(extensions(self.config), http_limits(self.config))

@@ -17,6 +17,7 @@ class Meaning(Enum):
     ENCRYPTION = auto()  # the lake was created with the other setting of `encrypted`
     NO_ANSWER = auto()  # a storage of the lake cannot be reached
     AWAY = auto()  # the catalog's server is unreachable, or accepts no connections for now
+    FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
     REJECTED = auto()  # the catalog refuses a statement for a reason that `advice` resolves
@@ -38,6 +39,7 @@ DUCKDB = (
     Text("conflict on", Meaning.CONFLICT, "another transaction has changed the row"),
     Text("write-write conflict", Meaning.CONFLICT, "another transaction has made or changed the table"),
     Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
+    Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
     Text(
         r'Failed to execute query "ROLLBACK":\s*$', Meaning.LOST, "the server of the catalog left at the commit", False

@@ -10,11 +10,13 @@ import pytest
 from lake_assets.config.catalogs import PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
+from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.postgres import connect, unreachable
+from lake_assets.lake.postgres import connect, limits, unreachable
 from lake_assets.lake.session import DuckLake, LakeSession
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
+from lake_assets_tests.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import database_on
 
@@ -165,3 +167,35 @@ def test_a_stopped_server_is_the_same_error_everywhere(
     assert len(message) == 1
     stoppable_postgres.start()
     opened(lake)
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["driver", "DuckDB"])
+def test_a_server_that_accepts_connections_and_never_answers_is_unreachable(
+    local_world: World, postgres: PostgresServer, *, encrypted: bool
+) -> None:
+    """DuckDB itself connects first to an encrypted lake."""
+    with postgres_proxy(postgres) as proxy:
+        catalog = database_on(proxy.server) | {"connect_timeout": 2}
+        options = {"attach_options": {"encrypted": True}} if encrypted else {}
+        lake = DuckLake(Lake.model_validate({"catalog": catalog, "storage": local_world.storage} | options))
+        opened(lake)
+        proxy.inject(Rule("hang", lambda statement: statement.text == CONNECT, times=100))
+
+        with pytest.raises(CatalogUnreachableError, match="timeout expired"), lake.open():
+            pass
+
+
+def test_connections_notice_within_a_minute_that_the_server_is_gone(
+    local_world: World, postgres: PostgresServer
+) -> None:
+    lake = lake_on(database_on(postgres), local_world)
+    assert isinstance(lake.config.catalog, PostgresCatalog)
+    with connect(lake.config.catalog) as connection:
+        options = {parameter.keyword: parameter.val for parameter in connection.pgconn.info}
+        bounds = limits(lake.config.catalog)
+
+    assert {name.decode(): int(value or 0) for name, value in options.items() if name.decode() in bounds} == bounds
+    assert bounds["keepalives_idle"] + bounds["keepalives_interval"] * bounds["keepalives_count"] == 60
+    assert bounds["tcp_user_timeout"] == 60_000
+    for name, value in bounds.items():
+        assert f"{name}={value}" in attach_statement(lake.config)

@@ -74,6 +74,11 @@ class Duckdb:
     def __init__(self, request: pytest.FixtureRequest) -> None:
         self.path = request.getfixturevalue("tmp_path") / "x.duckdb"
 
+    def files_kept(self) -> str:
+        with duckdb.connect() as connection:
+            connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
+            return refused(lambda: connection.execute("FROM 'a.csv'"))
+
     def locked(self) -> str:
         command = [sys.executable, "-c", HOLDER, str(self.path)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
@@ -319,6 +324,7 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "conflict on": Duckdb.changed_row,
         "write-write conflict": Duckdb.made_table,
         "duplicate key": Duckdb.key,
+        "File system .* has been disabled by configuration": Duckdb.files_kept,
         r" error for HTTP [A-Z]+ to '": Duckdb.no_answer,
     },
     "DuckLake": {

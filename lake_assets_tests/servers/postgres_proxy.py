@@ -40,10 +40,13 @@ class Statement:
 
     @property
     def kind(self) -> str:
-        """Its verb and the table that it names first, without the numbers in their names."""
+        """Its verb and the table that it names first, without the numbers in their names; READ for a COPY of rows
+        to the client.
+        """
         verb, table = _VERB.match(self.text), _TABLE.search(self.text)
+        word = "READ" if "TO STDOUT" in self.text else verb[1] if verb else self.text
         name = table[1].replace('"', "").removeprefix("public.") if table else ""
-        return re.sub(r"\d+", "#", f"{verb[1] if verb else self.text} {name}".strip())
+        return re.sub(r"\d+", "#", f"{word} {name}".strip())
 
 
 @dataclass

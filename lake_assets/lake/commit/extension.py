@@ -71,7 +71,7 @@ def replace_in_transaction(
     if not session.config.is_managed:
         session.rows("SET ducklake_max_retry_count = 0")
     _widen_unknown_bounds(session, replacement.table)
-    with all_threads(session.connection), session.transaction():
+    with all_threads(session.connection), session.transaction(writes_files=True):
         if session.config.is_managed:
             claim(session, replacement.row)
         if replacement.expected is not None:
@@ -212,7 +212,7 @@ def _check_committed(session: LakeSession, row: LedgerRow) -> None:
     """Raise CatalogError if the ledger row has another snapshot number than the commit."""
     if session.config.is_managed:
         return  # the server made the commit, and this connection has no last snapshot
-    ((committed,),) = session.rows("SELECT id FROM ducklake_last_committed_snapshot(?)", [session.alias])
+    committed = session.committed_snapshot()
     if committed != row.snapshot_id:
         raise CatalogError(
             f"the commit of partition {row.load_partition} is snapshot {committed}, and {row.snapshot_id} was due:",

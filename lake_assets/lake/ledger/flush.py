@@ -9,6 +9,7 @@ reader of a range of time skips most files.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog.database import catalog_view
@@ -86,13 +87,20 @@ def _arrange(session: LakeSession, table: TableName, order: Sequence[str]) -> No
 def _flush(session: LakeSession, table: TableName) -> int:
     counts = under_lock(
         session,
-        lambda: session.rows(
+        lambda: _rows_with_files(
+            session,
             "SELECT rows_flushed FROM ducklake_flush_inlined_data(?, schema_name => ?, table_name => ?)",
             [session.alias, table.schema, table.table],
         ),
         f"the flush of {table}",
     )
     return sum(int(rows) for (rows,) in counts)
+
+
+def _rows_with_files(session: LakeSession, sql: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
+    """The rows of a statement that writes files, whose answer may be lost after its commit."""
+    with session.transaction(writes_files=True):
+        return session.rows(sql, parameters)
 
 
 def _has_deletes(session: LakeSession, table: TableName) -> bool:
@@ -105,7 +113,8 @@ def _rewrite(session: LakeSession, table: TableName) -> None:
     """Rewrite files without the rows that were deleted from them; clean-up deletes the old ones later."""
     under_lock(
         session,
-        lambda: session.rows(
+        lambda: _rows_with_files(
+            session,
             "CALL ducklake_rewrite_data_files(?, ?, schema => ?, delete_threshold => 0)",
             [session.alias, table.table, table.schema],
         ),
@@ -122,8 +131,10 @@ def _merge(session: LakeSession, table: TableName) -> None:
     if files[0][0] >= FILES:
         under_lock(
             session,
-            lambda: session.rows(
-                "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)", [session.alias, table.table, table.schema]
+            lambda: _rows_with_files(
+                session,
+                "CALL ducklake_merge_adjacent_files(?, ?, schema => ?)",
+                [session.alias, table.table, table.schema],
             ),
             f"the merged files of {table}",
         )
