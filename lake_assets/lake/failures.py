@@ -1,13 +1,15 @@
 """Errors of DuckDB and of the catalogs' drivers, as errors of this package."""
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 
 import duckdb
 
-from lake_assets.config.catalogs import MotherDuckCatalog, PostgresCatalog
+from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
 from lake_assets.config.models import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.errors import CatalogError, CatalogLockedError, LakeUnreachableError
@@ -16,6 +18,9 @@ from lake_assets.lake.attach import data_path
 from lake_assets.lake.vendor_errors import Meaning, matches, texts
 
 BUSY = 60.0  # seconds that a writer without the lake's lock may hold a catalog
+
+_ROOM = 2**20  # bytes of a disk; with fewer, SQLite's I/O error means that it is full
+_NOT_WRITTEN = re.compile(r'file "([^"]+)": No space left on device')
 
 WHO_LOCKS = "run it again when that one has ended: `fuser` on the catalog's file names it, or pg_locks in PostgreSQL."
 
@@ -90,6 +95,8 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
         return CatalogLockedError(
             f"the catalog {location} is locked by another process, and says: {one_line(text)}:", WHO_LOCKS
         )
+    if (full := _no_space(text, config)) is not None:
+        return full
     for rejection in texts(Meaning.REJECTED):
         if match := re.search(rejection.pattern, text):
             # The rest of the text may be a statement with thousands of columns.
@@ -97,6 +104,32 @@ def catalog_error(error: Exception, config: Lake) -> CatalogError:
     return CatalogError(
         f"the catalog {location} says: {one_line(text)}:",
         "check that catalog and storage are reachable and may be written, and that the statement fits the lake.",
+    )
+
+
+def _no_space(text: str, config: Lake) -> CatalogError | None:
+    """The error for a full disk, with the folder that is on it; None for another error."""
+    catalog, retry = config.catalog, "and run it again."
+    folder = Path(catalog.path).absolute().parent if isinstance(catalog, FileCatalog) else None
+    is_full = matches(text, Meaning.FULL)
+    if not is_full and folder is not None and matches(text, Meaning.IO_ERROR):
+        is_full = shutil.disk_usage(folder).free < _ROOM
+    if not is_full:
+        return None
+    file = _NOT_WRITTEN.search(text)
+    if file is not None and file[1].startswith(data_path(config)):
+        return CatalogError(
+            f"the folder {data_path(config)} has no space left: {file[1]} was not written:",
+            f"free space there, or move the storage to a larger disk or quota, {retry}",
+        )
+    if folder is not None:
+        return CatalogError(
+            f"the folder {folder} of the catalog {catalog_location(config)} has no space left:",
+            f"free space there, or move the catalog to a larger disk or quota, {retry}",
+        )
+    return CatalogError(
+        f"the server of the catalog {catalog_location(config)} has no space left, and says: {one_line(text)}:",
+        f"free space on the disk of its data, {retry}",
     )
 
 

@@ -20,6 +20,8 @@ class Meaning(Enum):
     FILES_KEPT = auto()  # a commit has failed, and DuckLake could not delete its files
     LOST = auto()  # the connection to the catalog's server was lost
     REFUSED = auto()  # the catalog's server refuses for good
+    FULL = auto()  # a disk has no space left
+    IO_ERROR = auto()  # a disk fails, perhaps because it has no space left
     REJECTED = auto()  # the catalog refuses a statement for a reason that `advice` resolves
 
 
@@ -31,6 +33,8 @@ SQLITE = (
     Text("database table is locked", Meaning.LOCKED, "another connection of a shared cache writes"),
     Text("unique constraint", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
     Text("unable to open database file", Meaning.ABSENT, "the folder of the catalog's file is not there"),
+    Text("database or disk is full", Meaning.FULL, "the disk of the catalog's file has no space left"),
+    Text("disk I/O error", Meaning.IO_ERROR, "the disk has no space for the file that its readers share", False),
     Text(r"too many columns on \w+", Meaning.REJECTED, "a table has over 2,000 columns", advice=_FEWER_COLUMNS),
 )
 
@@ -40,6 +44,7 @@ DUCKDB = (
     Text("write-write conflict", Meaning.CONFLICT, "another transaction has made or changed the table"),
     Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
     Text("File system .* has been disabled by configuration", Meaning.FILES_KEPT, "a file is deleted"),
+    Text("No space left on device", Meaning.FULL, "the disk of the catalog or of a data file is full", False),
     Text(r" error for HTTP [A-Z]+ to '", Meaning.NO_ANSWER, "the server of a storage does not answer"),
     Text(
         r'Failed to execute query "ROLLBACK":\s*$', Meaning.LOST, "the server of the catalog left at the commit", False
@@ -80,6 +85,7 @@ POSTGRES = (
     Text("lock timeout", Meaning.LOCKED, "another session holds a table for longer than lock_timeout"),
     Text("duplicate key", Meaning.CONFLICT, "another writer has committed a snapshot of the same number"),
     Text("could not serialize", Meaning.CONFLICT, "another transaction has changed the row"),
+    Text("No space left on device", Meaning.FULL, "the disk of the server's data is full", False),
     Text("deadlock detected", Meaning.CONFLICT, "two transactions wait for each other"),
     Text(
         "tables can have at most \\d+ columns", Meaning.REJECTED, "a table has over 1,600 columns", True, _FEWER_COLUMNS

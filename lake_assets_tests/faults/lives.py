@@ -146,7 +146,7 @@ def begin(world: World, actors: Actors, kind: str) -> Life:
         local = {"type": "local", "path": str(Path(str(world.source.get("path"))).with_name("deltas"))}
         remote = world.storage | {"prefix": "deltas"}
         world.options["deltas"]["to"] = local if world.storage["type"] == "local" else remote
-    world.lake_options = {"maintenance": MAINTENANCE | ({"compact": 2} if kind == "compaction" else {})}
+    world.lake_options |= {"maintenance": MAINTENANCE | ({"compact": 2} if kind == "compaction" else {})}
     life = Life(world, actors, Landed(world))
     for text in (NW, SW):
         life.landed.land(text, "0.parquet", life.numbers())

@@ -23,12 +23,14 @@ from lake_assets_tests.lake.test_locked_servers import HOLDER
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 
 NOT_PROVOKED = {
-    "DuckDB": {r'Failed to execute query "ROLLBACK":\s*$'},
+    "SQLite": {"disk I/O error"},  # `faults/test_disks.py` fills disks
+    "DuckDB": {r'Failed to execute query "ROLLBACK":\s*$', "No space left on device"},
     "PostgreSQL": {
         *("timed out", "No route to host", "Network is unreachable", "Temporary failure in name resolution"),
         *("Connection reset by peer", "Broken pipe", "could not (?:receive data from|send data to) server"),
         *("connection has been closed unexpectedly", "SYSCALL error: EOF", "no connection to the server"),
         "the database system is (?:starting up|not yet accepting|in recovery mode)",
+        "No space left on device",
     },
     "MotherDuck": {"no database/share named"},
 }
@@ -61,6 +63,11 @@ class Sqlite:
         with sqlite3.connect(self.path) as one:
             one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
             return refused(lambda: one.execute("INSERT INTO t VALUES (1), (1)"))
+
+    def full(self) -> str:
+        with sqlite3.connect(self.path) as one:
+            one.execute("PRAGMA max_page_count = 2")
+            return refused(lambda: [one.execute(f"CREATE TABLE t{number} (a)") for number in range(9)])
 
     def absent(self) -> str:
         return refused(lambda: sqlite3.connect(self.path.parent / "none" / "x"))
@@ -317,6 +324,7 @@ PROVOKED: dict[str, dict[str, Callable[[Any], str]]] = {
         "database table is locked": Sqlite.table_locked,
         "unique constraint": Sqlite.unique,
         "unable to open database file": Sqlite.absent,
+        "database or disk is full": Sqlite.full,
         r"too many columns on \w+": Sqlite.columns,
     },
     "DuckDB": {

@@ -220,16 +220,22 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture
 def stoppable_postgres() -> Iterator[StoppablePostgres]:
     """A PostgreSQL of the test's own."""
-    with tempfile.TemporaryDirectory(prefix="lake-assets-postgres-") as folder:
-
-        def start() -> StoppablePostgres:
-            if os.geteuid() == 0:
-                ensure_system_user()
-            return StoppablePostgres(_Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
-
-        stoppable = _installed(lambda: start_with_retry(start))
+    with tempfile.TemporaryDirectory(prefix="lake-assets-postgres-") as folder, stoppable_in(Path(folder)) as stoppable:
         yield stoppable
-        stoppable.stop()
+
+
+@contextmanager
+def stoppable_in(folder: Path) -> Iterator[StoppablePostgres]:
+    """A PostgreSQL with its data in a new folder below this one; the test is skipped where none can be had."""
+
+    def start() -> StoppablePostgres:
+        if os.geteuid() == 0:
+            ensure_system_user()
+        return StoppablePostgres(_Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
+
+    stoppable = _installed(lambda: start_with_retry(start))
+    yield stoppable
+    stoppable.stop()
 
 
 def _installed(start: Callable[[], Server]) -> Server:
