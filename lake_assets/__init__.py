@@ -8,18 +8,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lake_assets.api import (
-        PartitionLike,
-        PartitionsFailedError,
-        ingest_partition,
-        ingest_partitions,
-        plan_partition,
-        read_changes,
-        read_partition,
-    )
+    from lake_assets.api.history import diff_partition, read_history, release_partition, restore_partition
+    from lake_assets.api.ingest import PartitionsFailedError, ingest_partition, ingest_partitions, plan_partition
+    from lake_assets.api.partitions import PartitionLike
+    from lake_assets.api.read import read_changes, read_partition
     from lake_assets.config.load import load_config
     from lake_assets.config.models import LakeConfig
     from lake_assets.errors import LakeAssetsError
+    from lake_assets.history.diff import Difference
+    from lake_assets.history.read import HistoryEntry
+    from lake_assets.history.restore import Restored
     from lake_assets.ingest.dry_run import Plan
     from lake_assets.ingest.partition_run import IngestResult, Outcome
     from lake_assets.layout.partition import Partition
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream, open_stream
 
 __all__ = [
+    "Difference",
+    "HistoryEntry",
     "IngestResult",
     "LakeAssetsError",
     "LakeAssetsTranslator",
@@ -41,29 +41,32 @@ __all__ = [
     "PartitionLike",
     "PartitionsFailedError",
     "Plan",
+    "Restored",
     "build_definitions",
+    "diff_partition",
     "ingest_partition",
     "ingest_partitions",
     "load_config",
     "open_stream",
     "plan_partition",
     "read_changes",
+    "read_history",
     "read_partition",
+    "release_partition",
+    "restore_partition",
 ]
 
 _MODULES = {
-    "api": (
-        "PartitionLike",
-        "PartitionsFailedError",
-        "ingest_partition",
-        "ingest_partitions",
-        "plan_partition",
-        "read_changes",
-        "read_partition",
-    ),
+    "api.history": ("diff_partition", "read_history", "release_partition", "restore_partition"),
+    "api.ingest": ("PartitionsFailedError", "ingest_partition", "ingest_partitions", "plan_partition"),
+    "api.partitions": ("PartitionLike",),
+    "api.read": ("read_changes", "read_partition"),
     "config.load": ("load_config",),
     "config.models": ("LakeConfig",),
     "errors": ("LakeAssetsError",),
+    "history.diff": ("Difference",),
+    "history.read": ("HistoryEntry",),
+    "history.restore": ("Restored",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),

@@ -13,11 +13,15 @@ from lake_assets import (
     LakeAssetsError,
     Partition,
     PartitionsFailedError,
+    diff_partition,
     ingest_partition,
     ingest_partitions,
     open_stream,
     plan_partition,
+    read_history,
     read_partition,
+    release_partition,
+    restore_partition,
 )
 from lake_assets.errors import CatalogError, ConfigError, NoLakeError, OutsidePartitionError, PartitionError
 from lake_assets_tests.world import NW, SW, World, sales
@@ -119,6 +123,30 @@ def test_reading_before_the_first_ingest_is_an_error_with_a_hint(local_world: Wo
         read_partition(local_world.stream, NW)
 
 
+def test_a_snapshot_is_found_compared_and_restored(local_world: World) -> None:
+    stream = local_world.stream
+    for totals in ([1.5, 2], [3]):
+        local_world.land(NW, sales(*totals))
+        ingest_partition(stream, NW, spark=local_world.sessions())
+
+    newest, first = read_history(stream, NW_VALUES)
+    difference = diff_partition(stream, NW_VALUES, first.snapshot, keys=["id"])
+    dry = restore_partition(stream, NW, first.snapshot, dry_run=True)
+    restored = restore_partition(stream, NW_VALUES, first.snapshot, hold=True)
+
+    assert (newest.rows_before, newest.rows, first.rows) == (2, 1, 2)
+    assert (difference.inserted, difference.deleted, difference.updated) == (0, 1, 1)
+    assert dry.row is None
+    assert restored.row is not None
+    assert restored.row.snapshot_id == newest.snapshot + 1
+    assert sorted(read_partition(stream, NW)["total"].to_pylist()) == [1.5, 2]
+    assert ingest_partition(stream, NW).row.status == "skipped"
+    assert release_partition(stream, NW).mode == "release"
+    assert [entry.mode for entry in read_history(stream, limit=2)] == ["release", "restore"]
+    with pytest.raises(PartitionError, match="is not held"):
+        release_partition(stream, NW)
+
+
 def test_values_of_a_mapping_are_plain(local_world: World) -> None:
     columns = local_world.stream.config.columns
 
@@ -217,7 +245,7 @@ def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, l
     local_world.land(NW, sales(1))
     config_file(tmp_path, "sales")
     script = f"""
-import lake_assets.api as api
+import lake_assets.api.ingest as api
 from lake_assets import ingest_partition, open_stream
 from lake_assets.spark.python_side import has_session
 started = []

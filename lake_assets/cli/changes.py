@@ -58,7 +58,7 @@ def changes(
     that a snapshot removed and added again unchanged is left out, and so are compactions. To continue after snapshot
     N, begin with --from N+1.
     """
-    from lake_assets.api import read_changes
+    from lake_assets.api.read import read_changes
 
     opened = stream_named(options.load(), stream)
     wanted = None if partition is None else partition_of(opened.config, partition)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from lake_assets.history.diff import Difference
-    from lake_assets.history.read import Entry
+    from lake_assets.history.read import HistoryEntry
     from lake_assets.history.restore import Restored
 
 
@@ -70,7 +70,7 @@ def _text(value: object) -> str | None:
     return value.isoformat() if isinstance(value, dt.datetime) else str(value)
 
 
-def print_history(entries: "Sequence[Entry]") -> None:
+def print_history(entries: "Sequence[HistoryEntry]") -> None:
     """Print the entries as a table."""
     from lake_assets.history.read import described
 

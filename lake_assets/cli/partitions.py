@@ -168,9 +168,9 @@ def _result_line(result: "IngestResult") -> str:
     row = result.row
     seconds = sum(seconds for step, seconds in result.seconds.items() if step != "start")
     if row.status == "skipped":
-        unchanged = "held" if row.hold else "nothing new" if row.mode == "append" else "unchanged"
-        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else unchanged
-        why += f"; {result.note}" if result.note else ""
+        unchanged = "nothing new" if row.mode == "append" else "unchanged"
+        why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged
+        why = "; ".join(filter(None, [why, result.note]))
         return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None

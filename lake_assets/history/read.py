@@ -27,7 +27,7 @@ from lake_assets.streams.stream import OpenStream
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HistoryEntry:
     """A snapshot that changed a partition, or the table itself.
 
     Attributes:
@@ -55,7 +55,7 @@ class Entry:
     kept: int | None = None
 
 
-def history(stream: OpenStream, partition: Partition | None = None, limit: int = 20) -> list[Entry]:
+def history(stream: OpenStream, partition: Partition | None = None, limit: int = 20) -> list[HistoryEntry]:
     """The newest snapshots that changed a partition, or any partition of the stream's table; the newest first.
 
     The cost is that of the partition's own rows: of the ledger, and of the catalog's list of its files. Commits of
@@ -95,7 +95,7 @@ class _Reader:
         self._past: dict[str, PastPartition | None] = {}
         self._exist: set[int] = set()  # of the snapshots in question and those right before them
 
-    def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[Entry]:
+    def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of one partition."""
         past = self.past(partition)
         known = {row.snapshot_id for row in rows}
@@ -107,7 +107,7 @@ class _Reader:
         entries += [self._of_other(snapshot, partition.path, past) for n, snapshot in found.items() if n not in known]
         return _newest(entries, limit)
 
-    def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[Entry]:
+    def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of all partitions."""
         table_id, *_ = read_folder(self.database, self.stream.table)
         known = {row.snapshot_id for row in rows}
@@ -162,16 +162,16 @@ class _Reader:
         except PartitionError:  # a value that the stream cannot have
             return "/".join(f"{name}={text}" for name, text in values.items())
 
-    def _of_run(self, row: LedgerRow, past: PastPartition | None) -> Entry:
+    def _of_run(self, row: LedgerRow, past: PastPartition | None) -> HistoryEntry:
         number = row.snapshot_id or 0
         if number in self._exist:
             entry = _entry(row, number)
             return entry if past is None else dataclasses.replace(entry, rows=past.rows(number))
         return _entry(row, self._kept(number, past))
 
-    def _of_other(self, snapshot: Snapshot, path: str | None, past: PastPartition | None) -> Entry:
+    def _of_other(self, snapshot: Snapshot, path: str | None, past: PastPartition | None) -> HistoryEntry:
         number = snapshot.number
-        return Entry(
+        return HistoryEntry(
             number,
             snapshot.time,
             path,
@@ -191,7 +191,7 @@ class _Reader:
         return kept_between(self.database, number, end)
 
 
-def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[Entry]:
+def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEntry]:
     """The entries of runs, in a lake whose catalog shows its snapshots only."""
     numbers = [row.snapshot_id for row in rows]
     exist = session.rows(
@@ -201,9 +201,9 @@ def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[Entry]:
     return [_entry(row, row.snapshot_id if row.snapshot_id in kept else None) for row in rows]
 
 
-def _entry(row: LedgerRow, kept: int | None) -> Entry:
+def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
     added = (row.rows_before or 0) if row.mode in ADDING else 0
-    return Entry(
+    return HistoryEntry(
         row.snapshot_id or 0,
         row.finished_at,
         row.load_partition,
@@ -217,11 +217,11 @@ def _entry(row: LedgerRow, kept: int | None) -> Entry:
     )
 
 
-def _newest(entries: Sequence[Entry], limit: int) -> list[Entry]:
+def _newest(entries: Sequence[HistoryEntry], limit: int) -> list[HistoryEntry]:
     return sorted(entries, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
 
 
-def described(entry: Entry) -> list[str]:
+def described(entry: HistoryEntry) -> list[str]:
     """The entry's texts: snapshot, time, partition, what, rows before, rows after, who, run, snapshot to restore."""
     hold = f", {entry.hold}" if entry.hold else ""
     return [

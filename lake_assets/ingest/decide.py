@@ -95,7 +95,7 @@ class Decider:
         if facts.is_held and not self.force:
             text = ",".join(partition.path.split("/"))
             release = f"`lake-assets restore {self._stream.name} --partition {text} --release`"
-            return Decision("skip", f"it is held until {release}, and only --force replaces it", is_hold=True)
+            return Decision("skip", f"held until {release}; only --force replaces it", is_hold=True)
         of_mode = {"replace": self._of_replace, "append": self._of_append, "index": self._of_index}
         return of_mode[self._stream.config.mode](facts) or self._without_rows(partition, facts, lake)
 

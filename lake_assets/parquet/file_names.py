@@ -6,6 +6,7 @@ So the catalog's list of live files tells the fingerprint of a partition's rows,
 import re
 import secrets
 
+_OF_DUCKLAKE = "ducklake-"  # with which the names begin that DuckLake gives
 _MOST = 255  # bytes of a file name on most file systems
 
 MARK = "held"  # in place of the fingerprint of a partition that refreshes leave alone; the ledger has its fingerprint
@@ -30,6 +31,11 @@ def new_name(prefix: str, fingerprint: str | None) -> str:
 def is_marked(path: str) -> bool:
     """Whether a data file was written for a partition that was held then."""
     return path.endswith(f"-{MARK}.parquet")
+
+
+def may_be_marked(path: str) -> bool:
+    """Whether a data file may have rows of a partition that was held: DuckLake gives its own names to updated rows."""
+    return is_marked(path) or path.rpartition("/")[2].startswith(_OF_DUCKLAKE)
 
 
 def named_fingerprint(path: str) -> str | None:

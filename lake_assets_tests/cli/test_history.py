@@ -37,7 +37,11 @@ def test_a_user_finds_a_snapshot_and_restores_it(local_world: World, file: str) 
     table = call(file, "history", "sales", "--partition", NW, "--format", "table").output
     assert "restore, held" in table
 
-    assert "held" in call(file, "ingest", "sales", "--partition", NW).output
+    skipped = call(file, "ingest", "sales", "--partition", NW).output
+    assert skipped == (
+        f"skipped    region=NW/date=2026-02-11  held until `lake-assets restore sales --partition {NW} --release`; "
+        "only --force replaces it\n"
+    )
     forced = call(file, "ingest", "sales", "--partition", NW, "--force")
     assert "it was held, and the hold remains until `lake-assets restore --release`" in forced.output
     released = call(file, "restore", "sales", "--partition", NW, "--release")

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 
 from lake_assets.errors import CatalogError
-from lake_assets.history.read import Entry, history
+from lake_assets.history.read import HistoryEntry, history
 from lake_assets.lake.session import LakeSession
 from lake_assets_tests.history.test_restore import back, ingested
 from lake_assets_tests.world import NW, SW, World
 
 
-def of(world: World, text: str | None = NW, limit: int = 20) -> list[Entry]:
+def of(world: World, text: str | None = NW, limit: int = 20) -> list[HistoryEntry]:
     return history(world.stream, world.partition(text) if text else None, limit)
 
 
-def figures(entries: list[Entry]) -> list[tuple[str, int | None, int | None]]:
+def figures(entries: list[HistoryEntry]) -> list[tuple[str, int | None, int | None]]:
     return [(entry.mode, entry.rows_before, entry.rows) for entry in entries]
 
 

@@ -1,5 +1,7 @@
 """A hold keeps refreshes off a partition until it is released."""
 
+import dataclasses
+
 import pytest
 
 from lake_assets.errors import PartitionError
@@ -12,6 +14,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.history.test_restore import back, ingested
+from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -40,7 +43,7 @@ def test_a_refresh_leaves_a_held_partition_alone_and_says_how_to_release_it(held
     assert "lake-assets restore sales --partition region=NW,date=2026-02-11 --release" in result.note
     assert held.totals(NW) == [1, 2]
     assert held.totals(SW) == [7]
-    assert "it is held until" in plan(held.stream, held.partition(NW)).action
+    assert "skip: held until `lake-assets restore sales" in plan(held.stream, held.partition(NW)).action
 
 
 def test_the_next_refresh_reads_a_released_partition(held: World) -> None:
@@ -125,6 +128,32 @@ def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
     assert result.row.status == "skipped"
     assert result.row.hold == "held"
     assert held.totals(NW) == [1, 2]
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE total = 1", "UPDATE {} SET total = total + 10"])
+def test_rows_that_another_client_changed_are_held_too(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """DuckLake's extension replaces such rows, and the files of an update have names that DuckLake gave them."""
+    first = ingested(local_world, 1, 2)
+    ingested(local_world, 3)
+    held: list[list[float]] = []
+
+    def after_a_hold(session: LakeSession, replacement: Replacement) -> LedgerRow:
+        if not held:
+            other = dataclasses.replace(local_world, _opened=None)
+            restore(other.stream, other.partition(NW), first, hold=True)
+            with plain_client(local_world.config.lakes["test"], read_only=False) as client:
+                client.execute(change.format("lake.sales"))
+            held.append(local_world.totals(NW))
+        return commit(session, replacement)
+
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_hold)
+    local_world.land(NW, sales(4))
+    result = local_world.ingest(NW)
+
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert local_world.totals(NW) == held[0]
 
 
 def test_a_held_partition_is_not_compacted(local_world: World) -> None:

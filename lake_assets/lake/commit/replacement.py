@@ -45,7 +45,7 @@ class Staged:
 
 
 class MarkedFilesError(Exception):
-    """The names of the partition's files say that it is or was held, so the ledger must be read before the commit."""
+    """The names of the partition's files say that it may be held, so the ledger must be read before the commit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,13 +112,24 @@ def _replace(session: LakeSession, replacement: Replacement, strategies: Sequenc
             index = table.get_field_index(field.name)
             if index >= 0 and not table.field(index).type.equals(field.type):
                 raise replacement.columns_changed()
-    if not replacement.may_be_held and session.config.inserts_only:
-        _refuse_held(session, replacement)  # DuckLake names the files there
     try:
-        return _first_able(session, replacement, strategies)
+        return _first_able(session, replacement, [_guarded(strategy) for strategy in strategies])
     except MarkedFilesError:
         _refuse_held(session, replacement)
         return _first_able(session, dataclasses.replace(replacement, may_be_held=True), strategies)
+
+
+def _guarded(strategy: Strategy) -> Strategy:
+    """The strategy, for a partition that is not held. The direct strategy looks at the names of its files itself."""
+    if strategy is replace_directly:
+        return strategy
+
+    def guarded(session: LakeSession, replacement: Replacement) -> LedgerRow:
+        if not replacement.may_be_held:
+            _refuse_held(session, replacement)
+        return strategy(session, replacement)
+
+    return guarded
 
 
 def _refuse_held(session: LakeSession, replacement: Replacement) -> None:

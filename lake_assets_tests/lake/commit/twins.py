@@ -128,7 +128,7 @@ class Twin:
         ledger_row = dataclasses.replace(self._ledger_row(partition, "replace"), row_count=sum(map(len, files)))
         with self.ducklake.open() as session:
             return (strategy or self.strategy)(
-                session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row)
+                session, Replacement(TABLE, partition, uris, Manifest(objects), ledger_row, may_be_held=True)
             )
 
     def _ledger_row(self, partition: Partition, mode: str) -> LedgerRow:

@@ -15,7 +15,7 @@ from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.session import LakeSession
-from lake_assets.parquet.file_names import is_marked
+from lake_assets.parquet.file_names import may_be_marked
 from lake_assets.parquet.job import DataFile
 from lake_assets.storage.store import Store
 
@@ -28,7 +28,7 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
     Raises:
         NotDirectError: the partition does not consist of whole files and is to be replaced, or the table is not
             supported; nothing has changed.
-        MarkedFilesError: the partition is or was held; nothing has changed.
+        MarkedFilesError: the partition may be held; nothing has changed.
         PartitionMovedError: the partition does not consist of the files to be replaced, or of the expected objects;
             nothing has changed.
         CatalogError: the catalog refuses, or another writer was faster; nothing has changed.
@@ -82,7 +82,7 @@ def _values(opened: OpenTable, replacement: Replacement) -> Sequence[str | None]
 
 
 def _refuse_marked(replacement: Replacement, files: Iterable[PartitionFile]) -> None:
-    if not replacement.may_be_held and any(is_marked(file.path) for file in files):
+    if not replacement.may_be_held and any(may_be_marked(file.path) for file in files):
         raise MarkedFilesError
 
 

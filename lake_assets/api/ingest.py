@@ -1,36 +1,24 @@
-"""The functions that a Python program imports from `lake_assets`: ingest, plan and read partitions, read changes.
+"""Ingest and plan partitions.
 
-They take a stream from `open_stream`, and a partition in any form. A function that needs Spark starts a session with
-the settings of the config, unless it gets one, and stops it at the end.
+A function that needs Spark starts a session with the settings of the config, unless it gets one, and stops it at the
+end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from lake_assets.duckdb_engine import identifier
-from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError
+from lake_assets.api.partitions import PartitionLike, partition_like
+from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan, plan
 from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_interrupts
-from lake_assets.lake.changes import feed
-from lake_assets.lake.commit.replacement import where
-from lake_assets.lake.failures import translated
-from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
 from lake_assets.spark.python_side import has_session, stop_session
 from lake_assets.spark.session import spark_config, start_session
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
-
-PartitionLike = Partition | Mapping[str, object] | str
-"""A partition; its values by column, `{"region": "NW", "date": date(2026, 2, 11)}`; or `region=NW,date=2026-02-11`.
-
-Values of a mapping are plain texts, whole numbers and dates, and None is NULL. In the text they are percent-encoded, as
-in a path.
-"""
 
 NAMED_FAILURES = 20  # in the text of one error; `outcomes` has them all
 
@@ -75,7 +63,7 @@ def ingest_partition(
         LakeAssetsError: the ingest failed. The lake's rows are unchanged, and the ledger has a `failed` row if the
             catalog could be reached.
     """
-    wanted = _partition(stream, partition)
+    wanted = partition_like(stream, partition)
     with _sessions(stream, spark) as sessions:
         return ingest(stream, wanted, sessions, force=force, outside=outside)
 
@@ -112,7 +100,7 @@ def ingest_partitions(
             Nothing was done.
         PartitionsFailedError: some partitions failed, and `check` is set. The others are committed.
     """
-    wanted = list(dict.fromkeys(_partition(stream, partition) for partition in partitions))
+    wanted = list(dict.fromkeys(partition_like(stream, partition) for partition in partitions))
     outcomes: list[Outcome] = []
     with _sessions(stream, spark) as sessions:
         running = ingest_all(stream, wanted, sessions, force=force, landed_only=landed_only, outside=outside)
@@ -140,90 +128,10 @@ def plan_partition(stream: OpenStream, partition: PartitionLike, *, force: bool 
         PartitionError: the partition does not fit the stream's partition columns, or the config does not have it.
         LakeAssetsError: the landing zone or the lake cannot be read, or an object is not a Parquet file.
     """
-    wanted = _partition(stream, partition)
+    wanted = partition_like(stream, partition)
     if not outside:
         refuse_outside(stream.config, [wanted])
     return plan(stream, wanted, force=force)
-
-
-def read_partition(stream: OpenStream, partition: PartitionLike, *, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a partition of the lake as it is now, from one snapshot. Spark is not needed.
-
-    Args:
-        stream: the stream, from `open_stream`.
-        partition: which partition, in any form of `PartitionLike`.
-        columns: the columns to read, in this order; all columns of the table when None.
-
-    Returns:
-        The rows as a `pyarrow.Table` in memory, partition columns included, in no particular order. A partition
-        without rows has the table's columns and no rows.
-
-    Raises:
-        PartitionError: the partition does not fit the stream's partition columns.
-        NoLakeError: there is no lake yet.
-        CatalogError: the lake cannot be read, or has no such table or column.
-    """
-    condition, parameters = where(_partition(stream, partition))
-    selected = "*" if columns is None else ", ".join(map(identifier, columns))
-    with stream.lake.open(read_only=True) as lake:
-        if not lake.exists(stream.table):
-            raise CatalogError(f"the lake has no table {stream.table} yet:", "ingest a partition first.")
-        with translated(lake.config):
-            return lake.connection.execute(
-                f"SELECT {selected} FROM {stream.table.sql} WHERE {condition}",  # noqa: S608 - quoted names
-                parameters,
-            ).to_arrow_table()
-
-
-@contextmanager
-def read_changes(
-    stream: OpenStream, since: int, until: int | None = None, *, partition: PartitionLike | None = None
-) -> Iterator[pa.RecordBatchReader]:
-    """Read the rows that snapshots inserted into the stream's table and deleted from it. Spark is not needed.
-
-    The rows are read while they are taken from the reader, so any number of them fits into memory. The lake is open
-    until the block ends.
-
-    Args:
-        stream: the stream, from `open_stream`.
-        since: the first snapshot; to continue after changes up to snapshot `n`, it is `n + 1`.
-        until: the last snapshot; the newest when None.
-        partition: only the changes of this partition, in any form of `PartitionLike`.
-
-    Yields:
-        The changes, in the order of snapshots, with the columns of the table in the last snapshot and `_change`
-        (`insert` or `delete`), `_snapshot`, `_run_id` (of a run of this package, else NULL) and `_committed_at`. Of
-        each snapshot the deletes come first. A row that a snapshot deleted and inserted again, with all values the
-        same, is no change; neither is a compaction.
-
-    Raises:
-        PartitionError: the partition does not fit the stream's partition columns.
-        ExpiredSnapshotError: some of the snapshots, or the one before them, have expired.
-        NoLakeError: there is no lake yet.
-        CatalogError: the lake cannot be read, or has no such table or snapshot.
-    """
-    wanted = None if partition is None else _partition(stream, partition)
-    with stream.lake.open(read_only=True) as lake:
-        yield feed.read_changes(lake, stream.table, since, until, wanted).reader
-
-
-def _partition(stream: OpenStream, partition: PartitionLike) -> Partition:
-    """Parse a partition.
-
-    Raises:
-        PartitionError: the partition does not fit the stream's partition columns.
-    """
-    if isinstance(partition, str):
-        return stream.config.partition(partition)
-    if isinstance(partition, Mapping):
-        return Partition.from_values(stream.config.columns, partition)
-    if partition.columns != stream.config.columns:
-        names = ", ".join(column.name for column in stream.config.columns)
-        raise PartitionError(
-            f"partition {partition} is of another stream: the partition columns of {stream.name} are {names}:",
-            f"name a partition of {stream.name}.",
-        )
-    return partition
 
 
 @contextmanager
