@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Literal, Self
 
+from lake_assets.escapes import visible
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,9 +23,10 @@ class LakeAssetsError(Exception):
     """
 
     def __init__(self, problem: str, hint: str = "") -> None:
-        super().__init__(problem, hint)
-        self.problem = problem
-        self.hint = hint
+        # Names of objects and texts of servers are among them.
+        self.problem = visible(problem)
+        self.hint = visible(hint)
+        super().__init__(self.problem, self.hint)
 
     def __str__(self) -> str:
         return f"{self.problem} {self.hint}".rstrip()

@@ -27,7 +27,7 @@ from lake_assets.cli.maintain import maintain
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
-from lake_assets.cli.terminal import is_plain
+from lake_assets.cli.terminal import echo, is_plain
 
 SIGNALLED = 128  # a shell's exit code is this plus the number of the signal
 
@@ -54,7 +54,7 @@ class Application(click.Group):
             if not interrupt.pressed:  # otherwise a library turned Ctrl-C into this error
                 print_error(error, debug=ctx.params["debug"])
         if interrupt.pressed:
-            click.echo("\nInterrupted." if interrupt.signal == signal.SIGINT else "\nTerminated.", err=True)
+            echo("\nInterrupted." if interrupt.signal == signal.SIGINT else "\nTerminated.", err=True)
             raise click.exceptions.Exit(SIGNALLED + interrupt.signal)
         raise click.exceptions.Exit(1)
 

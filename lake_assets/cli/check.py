@@ -13,7 +13,9 @@ from lake_assets.cli.common import (
     stream_named,
 )
 from lake_assets.cli.failure import Failures
+from lake_assets.cli.terminal import echo
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 
 
 @click.command()
@@ -44,7 +46,7 @@ def check(
     failed = False
     failures = Failures(debug=options.debug, noun="check")
     wanted = names or tuple(known)
-    click.echo(f"{opened.name}: {_kind(len(partitions or ()))}")
+    echo(f"{opened.name}: {_kind(len(partitions or ()))}")
     checkup = Checkup(opened, wanted, Scope(None, partitions))
     for name in wanted:
         try:
@@ -55,9 +57,9 @@ def check(
         is_error = not result.passed and (result.severity == "error" or name in opened.config.checks.blocking)
         failed = failed or is_error
         word = "passed" if result.passed else "failed" if is_error else "warning"
-        click.echo(f"{word:<8} {name:<18} {result.description}")
+        echo(f"{word:<8} {name:<18} {result.description}")
         for line in result.named:
-            click.echo(f"{'':27} {line}")
+            echo(f"{'':27} {visible_name(line)}")
     failures.print_repeated()
     if failed or failures.count:
         ctx.exit(1)

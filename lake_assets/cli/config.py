@@ -7,6 +7,7 @@ import json
 import click
 
 from lake_assets.cli.common import Options
+from lake_assets.cli.terminal import echo, style
 
 
 @click.command()
@@ -32,8 +33,8 @@ def validate(options: Options) -> None:
         table.add_row(*map(Text, cells))
     print_table(table)
     for name, lake in config.lakes.items():
-        click.echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
-    click.secho("The config is valid.", fg="green")
+        echo(f"lake {name}: catalog {catalog_location(lake)}, storage {storage_location(lake)}")
+    echo(style("The config is valid.", fg="green"))
 
 
 @click.command()
@@ -47,4 +48,4 @@ def schema() -> None:
     """  # noqa: D301 - click reads the \b
     from lake_assets.config.models import schema_of
 
-    click.echo(json.dumps(schema_of(), indent=2))
+    echo(json.dumps(schema_of(), indent=2))

@@ -8,12 +8,11 @@ import time
 import uuid
 from pathlib import Path
 
-import click
-
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import print_ledger, print_relation
 from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
+from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import count, size
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
@@ -65,10 +64,10 @@ def run(folder: Path) -> None:
         (corrected,) = (row for row in rows if row.status == "committed")
     with open_confined(flights.lake) as lake:
         _step("Query", "the lake, which any DuckDB can attach")
-        click.echo(f"\n{QUERY}\n")
+        echo(f"\n{QUERY}\n")
         print_relation(lake.connection.sql(QUERY))
         _step("Ledger", f"its {LEDGER_ROWS} newest rows, a table of the same lake")
-        click.echo()
+        echo()
         print_ledger(read_ledger(lake, limit=LEDGER_ROWS))
     _next_steps(config_file, corrected, time.perf_counter() - start)
 
@@ -114,11 +113,11 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
 
 
 def _step(name: str, text: str) -> None:
-    click.echo(f"\n{click.style(name, bold=True)}: {text}")
+    echo(f"\n{style(name, bold=True)}: {text}")
 
 
 def _print_result(text: str) -> None:
-    click.echo(f"  {text}")
+    echo(f"  {text}")
 
 
 def _next_steps(config_file: Path, corrected: LedgerRow, seconds: float) -> None:
@@ -136,4 +135,4 @@ def _next_steps(config_file: Path, corrected: LedgerRow, seconds: float) -> None
     _step("Done", f"in {seconds:.0f} s. Next steps")
     width = max(map(len, steps))
     for step, purpose in steps.items():
-        _print_result(f"{step:{width}}" + click.style(f"  # {purpose}", dim=True))
+        _print_result(f"{step:{width}}" + style(f"  # {purpose}", dim=True))

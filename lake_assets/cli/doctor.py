@@ -4,6 +4,8 @@
 
 import click
 
+from lake_assets.cli.terminal import echo, style
+
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
@@ -26,7 +28,7 @@ def doctor(ctx: click.Context) -> None:
             failed += 1
             first = first_subjects.setdefault(text, finding.subject)
             text = text if first == finding.subject else f"as {first}"
-        click.echo(f"{click.style(mark, fg=color)} {finding.subject:23} {text}")
+        echo(f"{style(mark, fg=color)} {finding.subject:23} {text}")
     if failed:
-        click.echo(f"{failed} to fix.", err=True)
+        echo(f"{failed} to fix.", err=True)
         ctx.exit(1)

@@ -2,13 +2,12 @@
 
 import traceback
 
-import click
-
+from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import count
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.texts import several
 
-_FAILED = click.style("failed", fg="red")
+_FAILED = style("failed", fg="red")
 
 
 class Failures:
@@ -34,7 +33,7 @@ class Failures:
         names = self._names_by_text.setdefault(text_of(error), [])
         names.append(name)
         if len(names) == 1:
-            click.echo(f"{_FAILED}     {name}")
+            echo(f"{_FAILED}     {name}")
             print_error(error, debug=self._debug)
 
     def print_repeated(self) -> None:
@@ -42,14 +41,14 @@ class Failures:
         for first, *others in self._names_by_text.values():
             if others:
                 more = count(len(others), f"more {self._noun}")
-                click.echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
+                echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
 
 
 def print_error(error: Exception, *, debug: bool) -> None:
     """Print the error as one paragraph, after its traceback with `debug`; an unexpected error is called a bug."""
     if debug:
-        click.echo("".join(traceback.format_exception(error)), err=True)
-    click.echo(click.style("Error: ", fg="red", bold=True) + text_of(error), err=True)
+        echo("".join(traceback.format_exception(error)), err=True)
+    echo(style("Error: ", fg="red", bold=True) + text_of(error), err=True)
 
 
 def text_of(error: Exception) -> str:

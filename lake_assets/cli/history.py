@@ -21,8 +21,10 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
-from lake_assets.cli.words import count
+from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.words import count, exported_text
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +124,7 @@ def restore(
                 row = release_partition(opened, partition, requested_by=user())
                 found.append({"partition": partition.path, "released": True, "commit": row.snapshot_id})
                 if not as_json:
-                    click.echo(f"{click.style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
+                    echo(f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
                 continue
             restored = restore_partition(opened, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
         except LakeAssetsError as error:
@@ -130,7 +132,7 @@ def restore(
             continue
         found.append(_json(restored))
         if not as_json:
-            click.echo("\n".join(_lines(restored, is_dry=dry_run)))
+            echo("\n".join(_lines(restored, is_dry=dry_run)))
     if as_json:
         write_json(json.dumps(entry) for entry in found)
     failures.print_repeated()
@@ -141,16 +143,18 @@ def restore(
 def _lines(restored: "Restored", *, is_dry: bool) -> list[str]:
     partition, rows = restored.partition, count(restored.rows, "row")
     if restored.is_unchanged:
-        return [f"{click.style('unchanged', dim=True)}  {partition}  has the {rows} of snapshot {restored.snapshot}"]
-    files = "written again by DuckLake" if restored.files is None else f"{count(restored.files, 'file')} copied"
+        return [f"{style('unchanged', dim=True)}  {partition}  has the {rows} of snapshot {restored.snapshot}"]
+    copied = "to copy" if is_dry else "copied"
+    files = "written again by DuckLake" if restored.files is None else f"{count(restored.files, 'file')} {copied}"
     what = f"{rows} of snapshot {restored.snapshot} (before: {restored.rows_before:,}), {files}"
     if is_dry:
         head = f"would be restored  {partition}  {what}"
     else:
         commit = restored.row.snapshot_id if restored.row else None
-        head = f"{click.style('restored', fg='green')}   {partition}  {what}, snapshot {commit}"
-    lines = [head + (", held" if restored.is_held else "")]
-    lines += [f"  columns   {difference}" for difference in restored.differences]
+        head = f"{style('restored', fg='green')}   {partition}  {what}, snapshot {commit}"
+    exported = "" if restored.deltas is None else f"; {exported_text(restored.deltas)}"
+    lines = [head + (", held" if restored.is_held else "") + exported]
+    lines += [f"  columns   {visible_name(difference)}" for difference in restored.differences]
     return [*lines, f"  next      {restored.next}"]
 
 
@@ -202,9 +206,9 @@ def diff(
         raise click.UsageError("diff compares one partition: give --partition once.")
     found = difference_of(opened, partitions[0], first, second, keys, sample)
     if as_json:
-        click.echo(json.dumps(dataclasses.asdict(found) | {"partition": found.partition.path}, default=str))
+        echo(json.dumps(dataclasses.asdict(found) | {"partition": found.partition.path}, default=str))
         return
-    click.echo("\n".join(_difference_lines(found)))
+    echo("\n".join(_difference_lines(found)))
     if found.sample:
         print_table(_sample_table(found))
 
@@ -216,9 +220,9 @@ def _difference_lines(found: "Difference") -> list[str]:
     figures = [f"{found.inserted:,} inserted", f"{found.deleted:,} deleted"]
     figures += [] if found.updated is None else [f"{found.updated:,} updated"]
     lines = [f"{head}: {count(found.rows_before, 'row')} before, {found.rows:,} after: {', '.join(figures)}"]
-    lines += [f"  table     {text}" for text in found.table]
+    lines += [f"  table     {visible_name(text)}" for text in found.table]
     columns = [c.name if c.rows is None else f"{c.name} ({count(c.rows, 'row')})" for c in found.columns]
-    return [*lines, f"  columns   {', '.join(columns)}"] if columns else lines
+    return [*lines, f"  columns   {', '.join(map(visible_name, columns))}"] if columns else lines
 
 
 def _sample_table(found: "Difference") -> "Table":

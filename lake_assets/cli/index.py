@@ -18,7 +18,9 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.failure import Failures, print_error
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import count, size
+from lake_assets.escapes import visible_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,16 +85,14 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, 
     plan = plan_index(stream, partitions, outside=outside)
     for part in plan.partitions:
         if part.new:
-            click.echo(
+            echo(
                 f"{part.partition}  {count(len(part.new), 'new object')}, {size(sum(obj.size for obj in part.new))}, "
                 f"{len(part.objects) - len(part.new):,} known"
             )
-    click.echo(
-        f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}"
-    )
+    echo(f"{count(len(plan.new), 'new object')} of {count(sum(len(p.objects) for p in plan.partitions), 'object')}")
     _print_outside(plan)
     if plan.changed:
-        click.echo(
+        echo(
             f"{count(len(plan.changed), 'object')} changed since they were registered: "
             f"{_first_names([obj.key for obj in plan.changed])}; see --check",
             err=True,
@@ -130,13 +130,13 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     files, rows = (sum(getattr(r.row, name) or 0 for r in results) for name in ("files_written", "row_count"))
     committed = sum(1 for result in results if result.row.status == "committed")
     if files:
-        click.echo(f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(committed, 'partition')}")
+        echo(f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(committed, 'partition')}")
     else:
-        click.echo("no file registered" if failures.count else "nothing new")
+        echo("no file registered" if failures.count else "nothing new")
     if plan is not None:
         _print_outside(plan)
     if failures.count:
-        click.echo(f"{count(failures.count, 'partition')} with objects that were not registered.", err=True)
+        echo(f"{count(failures.count, 'partition')} with objects that were not registered.", err=True)
     return not failures.count
 
 
@@ -145,17 +145,17 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
     state = check_indexed(stream, partitions)
     for vanished in state.vanished:
-        click.echo(f"{click.style('vanished', fg='red')}  {vanished.load_partition}  {vanished.uri}")
+        echo(f"{style('vanished', fg='red')}  {vanished.load_partition}  {visible_name(vanished.uri)}")
     for changed in state.changed:
-        click.echo(f"{click.style('changed', fg='red')}   {changed.partition}  {changed.now.uri}")
+        echo(f"{style('changed', fg='red')}   {changed.partition}  {visible_name(changed.now.uri)}")
     differences = f"{len(state.vanished):,} vanished, {len(state.changed):,} changed"
     summary = "all unchanged" if state.is_sound else differences
-    click.echo(f"{count(state.registered, 'registered object')}: {summary}")
+    echo(f"{count(state.registered, 'registered object')}: {summary}")
     for changed in state.changed:
         if not changed.is_live:  # a repair does not help
             print_error(changed.error(stream.name), debug=options.debug)
     if state.vanished or any(changed.is_live for changed in state.changed):
-        click.echo(
+        echo(
             "Restore the objects, or update the lake to the objects that are there now: "
             f"`lake-assets index {stream.name} --repair`.",
             err=True,
@@ -168,20 +168,20 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
 
     repaired = repair_indexed(stream, partitions)
     for row in repaired.rows:
-        click.echo(
-            f"{click.style('repaired', fg='green')}  {row.load_partition}  "
+        echo(
+            f"{style('repaired', fg='green')}  {row.load_partition}  "
             f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
     for error in repaired.errors:
         print_error(error, debug=options.debug)
     if repaired.rows:
         rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
-        click.echo(
+        echo(
             f"{count(repaired.ended, 'file')} removed from the table, "
             f"{count(repaired.renewed, 'changed file')} with {rows} updated"
         )
     elif not repaired.errors:
-        click.echo("nothing to repair")
+        echo("nothing to repair")
     return not repaired.errors
 
 
@@ -190,15 +190,15 @@ def _print_outside(plan: "IndexPlan") -> None:
 
     if plan.outside:
         keys = _first_names([obj.key for obj in plan.outside])
-        click.echo(f"{count(len(plan.outside), 'object')} in no partition: {keys}")
+        echo(f"{count(len(plan.outside), 'object')} in no partition: {keys}")
         for folder in unmatched_folders(plan.outside)[:NAMED]:
-            click.echo(f"  {folder}")
+            echo(f"  {folder}")
     if plan.left_out:
         partitions = count(len(plan.left_out), "partition")
-        click.echo(f"{partitions} outside the config not registered; add --outside to register them:")
+        echo(f"{partitions} outside the config not registered; add --outside to register them:")
         for left_out in plan.left_out[:NAMED]:
-            click.echo(f"  {left_out}")
+            echo(f"  {left_out}")
 
 
 def _first_names(names: "Sequence[str]") -> str:
-    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
+    return ", ".join(map(visible_name, names[:NAMED])) + (", …" if len(names) > NAMED else "")

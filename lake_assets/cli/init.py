@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from lake_assets.cli.terminal import echo, style
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
@@ -18,7 +20,7 @@ def init(folder: Path) -> None:
     from lake_assets.templates.starter.folder import start
 
     for path in start(folder):
-        click.echo(f"{click.style('wrote', fg='green')}  {folder / path}")
+        echo(f"{style('wrote', fg='green')}  {folder / path}")
     enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
-    click.echo(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
-    click.echo("  lake-assets ingest sales --partition region=NW,date=2026-02-11")
+    echo(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
+    echo("  lake-assets ingest sales --partition region=NW,date=2026-02-11")

@@ -21,6 +21,7 @@ from lake_assets.cli.output import (
     write_csv,
     write_json,
 )
+from lake_assets.cli.terminal import echo
 from lake_assets.cli.words import count
 from lake_assets.errors import CatalogError, LakeAssetsError
 
@@ -98,7 +99,7 @@ def print_relation(relation: "duckdb.DuckDBPyRelation") -> None:
     right = {name for name, kind in zip(relation.columns, relation.types, strict=True) if _is_number(kind)}
     print_table(table_of(relation.columns, rows, right=right))
     more = texts.fetchone() is not None
-    click.echo(f"the first {len(rows)} rows; --format csv prints all" if more else count(len(rows), "row"))
+    echo(f"the first {len(rows)} rows; --format csv prints all" if more else count(len(rows), "row"))
 
 
 def _rows(relation: "duckdb.DuckDBPyRelation") -> Iterator[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ import click
 
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import count, size
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None") -> None:
 
 
 def _print_landed(landed: "Landed") -> None:
-    click.echo(
-        f"{click.style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
+    echo(
+        f"{style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
         f"{size(landed.bytes)}"
     )
     notes = [f"{warning}." for warning in landed.warnings]
@@ -105,19 +106,19 @@ def _print_landed(landed: "Landed") -> None:
     if landed.lost:
         notes.append(f"{count(landed.lost, 'record')} that were read did not land.")
     for note in notes:
-        click.echo(note, err=True)
+        echo(note, err=True)
 
 
 def _print_drained(drained: "Drained") -> None:
-    click.echo(
-        f"{click.style('drained', fg='green')}  {count(drained.uploaded, 'upload')}, {drained.pending:,} pending, "
+    echo(
+        f"{style('drained', fg='green')}  {count(drained.uploaded, 'upload')}, {drained.pending:,} pending, "
         f"{drained.deleted:,} deleted after their retention"
     )
     if drained.expired:
-        click.echo(
+        echo(
             f"{drained.expired:,} pending uploads are older than the retention, the oldest "
             f"{drained.oldest / 86_400:.1f} days; they are kept.",
             err=True,
         )
     for error in drained.errors:
-        click.echo(f"{click.style('Error: ', fg='red', bold=True)}{error}", err=True)
+        echo(f"{style('Error: ', fg='red', bold=True)}{error}", err=True)

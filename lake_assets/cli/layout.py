@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.cli.terminal import echo
 from lake_assets.errors import LayoutError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def explain(template: str, sample: Path | None, time_zone: str, *, nested: bool,
         parsed = Template.parse(template, time_zone=time_zone, nested=nested, compat=compat)
     except LayoutError as error:
         raise click.UsageError(str(error), click.get_current_context()) from error
-    click.echo(explain_template(parsed, _read(sample) if sample else None))
+    echo(explain_template(parsed, _read(sample) if sample else None))
 
 
 def _read(file: Path) -> "pa.Table":

@@ -10,6 +10,7 @@ import click
 from lake_assets.cli.common import Options, dry_run_option, lakes_named
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
+from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import count, size
 from lake_assets.layout.texts import first_lines, several
 
@@ -49,7 +50,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
             if as_json:
                 objects.append(json.dumps(_object(result, dry_run=dry_run)))
             else:
-                click.echo("\n".join(_lines(result, dry_run=dry_run)))
+                echo("\n".join(_lines(result, dry_run=dry_run)))
             failed |= bool(result.left)
     if as_json:
         write_json(objects)
@@ -65,7 +66,7 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     among = f", {count(len(orphans), 'orphan')} among them" if orphans else ""
     compacted = [partition for partition in result.compacted if partition.why is None]
     lines = [
-        click.style(head, bold=True),
+        style(head, bold=True),
         f"  {count(len(result.expired), 'snapshot')} {would}expired",
         f"  {files} {would}deleted, {size(result.bytes_deleted)}{among}",
         f"  {count(len(compacted), 'partition')} {would}compacted",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.cli.terminal import echo
+
 if TYPE_CHECKING:
     from lake_assets.layout.olake import OlakeStream
 
@@ -58,7 +60,7 @@ def olake(catalog: Path, source: str, lake: str, start: dt.datetime, names: tupl
         raise ConfigError(
             "\n".join(refused), "Correct the catalog, or name the streams to import by --stream NAMESPACE.NAME."
         )
-    click.echo("\n".join(_lines(catalog.name, streams, configs, lake)))
+    echo("\n".join(_lines(catalog.name, streams, configs, lake)))
 
 
 def _select(streams: Sequence["OlakeStream"], names: Iterable[str], catalog: Path) -> Sequence["OlakeStream"]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from lake_assets.cli.terminal import console, table_width
+from lake_assets.escapes import visible, visible_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +50,7 @@ def write_json(objects: Iterable[str]) -> None:
 
 
 def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, right: Collection[str] = ()) -> "Table":
-    """A table of texts; NULL is dimmed, and the columns in `right` are aligned right."""
+    """A table of texts, control characters escaped; NULL is dimmed, and the columns in `right` are aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -57,10 +58,13 @@ def table_of(columns: Sequence[str], rows: Iterable[Sequence[str | None]], *, ri
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for name in columns:
         table.add_column(
-            Text(name), justify="right" if name in right else "left", max_width=CELL_WIDTH, overflow="fold"
+            Text(visible_name(name)),
+            justify="right" if name in right else "left",
+            max_width=CELL_WIDTH,
+            overflow="fold",
         )
     for row in rows:
-        table.add_row(*(Text("NULL", style="dim") if cell is None else Text(cell) for cell in row))
+        table.add_row(*(Text("NULL", style="dim") if cell is None else Text(visible(cell)) for cell in row))
     return table
 
 

@@ -18,8 +18,10 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.words import count, size
+from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.words import count, exported_text, size
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import first_lines
 
 if TYPE_CHECKING:
@@ -50,13 +52,13 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     opened = stream_named(ctx.obj.load(), stream)
     partitions = partitions_or_only(opened.config, texts, outside=outside)
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
-    click.echo("\n".join(line for partition_plan in plans for line in _plan_lines(partition_plan)))
+    echo("\n".join(line for partition_plan in plans for line in _plan_lines(partition_plan)))
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
     if unmatched:
-        click.echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
+        echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
         folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
         rest = "  and {more:,} more folders; `lake-assets report --format json` names all"
-        click.echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
+        echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
     if any(partition_plan.decision.action == "fail" for partition_plan in plans):
         ctx.exit(1)
 
@@ -64,12 +66,15 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
 def _plan_lines(plan: "Plan") -> list[str]:
     objects = plan.reads.objects
     lines = [
-        click.style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
+        style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
         f"  read      {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
     if plan.decision.note:
         lines.append(f"  note      {plan.decision.note}")
-    listed = [f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {obj.key}" for obj in objects]
+    listed = [
+        f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {visible_name(obj.key)}"
+        for obj in objects
+    ]
     lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
     if plan.decision.action in ("replace", "clear", "append"):
         table = (
@@ -88,6 +93,8 @@ def _plan_lines(plan: "Plan") -> list[str]:
             lines.append(f"  bad rows  to {plan.letters}{now}")
     elif plan.rows_after is not None:
         lines.append(f"  rows      {_rows(plan)}")
+    if plan.deltas is not None:
+        lines.append(f"  exported  the rows that the commit adds or removes, to {plan.deltas}")
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
     return lines
@@ -146,7 +153,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
                     bar.advance(task)
     failures.print_repeated()
     if failures.count:
-        click.echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
+        echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
 
 
@@ -157,7 +164,7 @@ def print_outcome(outcome: "Outcome", failures: Failures) -> None:
         Exception: the outcome's error, if it is not a `LakeAssetsError`.
     """
     if outcome.result is not None:
-        click.echo(_result_line(outcome.result))
+        echo(_result_line(outcome.result))
     if isinstance(outcome.error, LakeAssetsError):
         failures.add(str(outcome.partition), outcome.error)
     elif outcome.error is not None:
@@ -171,19 +178,20 @@ def _result_line(result: "IngestResult") -> str:
         unchanged = "nothing new" if row.mode == "append" else "unchanged"
         why = f"no source rows, on_empty: {row.on_empty}" if row.on_empty else "" if row.hold else unchanged
         why = "; ".join(filter(None, [why, result.note]))
-        return f"{click.style('skipped', dim=True)}    {row.load_partition}  {why}"
+        return f"{style('skipped', dim=True)}    {row.load_partition}  {why}"
     # Only MotherDuck knows the files that it manages.
     has_files = row.files_written is not None
     added = " added" if row.mode == "append" else ""
     copied = f" ({row.files_copied:,} copied)" if row.files_copied else ""
     files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
     return (
-        f"{click.style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
+        f"{style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
         f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds:.1f} s"
-        + "".join(f"; {change}" for change in result.changes)
+        + "".join(f"; {visible_name(str(change))}" for change in result.changes)
+        + ("" if result.deltas is None else f"; {exported_text(result.deltas)}")
         + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
-        + (f"; {click.style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
-        + (f"; {click.style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(result)) else "")
+        + (f"; {style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
+        + (f"; {style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(result)) else "")
     )
 
 

@@ -20,6 +20,7 @@ from lake_assets.cli.output import (
     write_csv,
     write_json,
 )
+from lake_assets.cli.terminal import echo
 from lake_assets.cli.words import count, size
 from lake_assets.errors import StorageError
 from lake_assets.layout.texts import first_lines
@@ -109,7 +110,7 @@ def _write(file: Path, body: bytes) -> None:
         file.write_bytes(body)
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}:", "choose another file.") from error
-    click.echo(f"{file}: {size(len(body))}")
+    echo(f"{file}: {size(len(body))}")
 
 
 def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
@@ -138,16 +139,16 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
 
     for state in states:
         if state.unmatched:
-            click.echo(f"{state.stream}: {count(len(state.unmatched), 'object')} in no partition:", err=err)
+            echo(f"{state.stream}: {count(len(state.unmatched), 'object')} in no partition:", err=err)
             _print_first([str(folder) for folder in unmatched_folders(state.unmatched)], err=err)
         if state.outside:
-            click.echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
+            echo(f"{state.stream}: {count(len(state.outside), 'partition')} outside the config:", err=err)
             _print_first([_outside(partition) for partition in state.outside], err=err)
         if held := [partition for partition in state.partitions if partition.holder is not None]:
-            click.echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
+            echo(f"{state.stream}: {count(len(held), 'held partition')}:", err=err)
             _print_first([held_text(state.stream, partition) for partition in held], err=err)
         if state.quarantined:
-            click.echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
+            echo(f"{state.stream}: {count(len(state.quarantined), 'quarantined object')}:", err=err)
             _print_first(list(state.quarantined.values()), err=err)
         if state.dead_letters:
             rows = sum(letter.rows for letter in state.dead_letters)
@@ -162,7 +163,7 @@ def _outside(state: "PartitionState") -> str:
 
 def _print_first(lines: Sequence[str], *, err: bool) -> None:
     shown = first_lines([f"  {line}" for line in lines], FEW, "  and {more:,} more; --format json names all")
-    click.echo("\n".join(shown), err=err)
+    echo("\n".join(shown), err=err)
 
 
 Rows = tuple[list[str], list[list[object]]]

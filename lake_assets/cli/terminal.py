@@ -1,12 +1,34 @@
-"""What the environment says about the terminal: `NO_COLOR` and `COLUMNS`, for everything that is printed."""
+"""What is printed for people: its colours and widths, by `NO_COLOR` and `COLUMNS`, without control characters."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import os
+import re
 from typing import TYPE_CHECKING
+
+import click
+
+from lake_assets.escapes import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_SGR = re.compile("\x1b\\[([0-9]{1,2})m")  # a code of colour or weight
+_CODES = re.compile("\ufdd0([012]|3[1-7])\ufdd1")  # noncharacters of Unicode
+
+
+def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = False) -> str:
+    """The text in a colour or weight, for `echo`."""
+    before, after = click.style("\0", fg=fg, bold=bold or None, dim=dim or None).split("\0")
+    return _SGR.sub("\ufdd0\\1\ufdd1", before) + text + _SGR.sub("\ufdd0\\1\ufdd1", after)
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print lines, with the colours of `style`; control characters of names and foreign texts are escaped."""
+    parts = _CODES.split(str(text))
+    codes = [f"\x1b[{number}m" for number in parts[1::2]] + [""]
+    click.echo("".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True)), err=err)
 
 
 def is_plain() -> bool:

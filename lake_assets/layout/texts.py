@@ -5,11 +5,13 @@ Python represents a byte that is not UTF-8 as half a surrogate pair.
 
 from collections.abc import Sequence
 
+from lake_assets.escapes import visible_name
+
 
 def several(names: Sequence[str], most: int = 3) -> str:
     """The first names and the number of the others: `a, b, c and 4 more`."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+    return ", ".join(map(visible_name, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def first_lines(lines: Sequence[str], most: int, rest: str = "- and {more:,} more") -> list[str]:

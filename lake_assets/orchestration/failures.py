@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible
 from lake_assets.layout.texts import first_lines, several
 
 
 def text_of(error: Exception) -> str:
     """The text of an error in Dagster."""
-    return str(error) if isinstance(error, LakeAssetsError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:

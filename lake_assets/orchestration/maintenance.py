@@ -8,9 +8,11 @@ from pydantic import Field
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import first_lines
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
+from lake_assets.orchestration.metadata import markdown
 from lake_assets.orchestration.resources import sessions
 
 NAMED = 20
@@ -34,11 +36,11 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
         figures = maintenance_figures(maintained)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in figures.items()))
         for uri in [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]:
-            context.log.debug(f"deleted {uri}")
+            context.log.debug(f"deleted {visible_name(uri)}")
         for uri in maintained.cleaned.unreachable:
-            context.log.warning(f"{uri} is to be deleted, but is in no storage of the config")
+            context.log.warning(f"{visible_name(uri)} is to be deleted, but is in no storage of the config")
         for kept in maintained.cleaned.others:
-            context.log.warning(f"{kept.uri} is kept: {kept.why}")
+            context.log.warning(f"{visible_name(kept.uri)} is kept: {kept.why}")
         context.add_output_metadata(figures | kept_objects(maintained))
         if maintained.left:
             texts = {f"{left.stream} {left.partition}": left.why or "" for left in maintained.left}
@@ -76,7 +78,7 @@ def kept_objects(maintained: Maintained) -> dict[str, dg.MarkdownMetadataValue]:
     others = maintained.cleaned.others
     if not others:
         return {}
-    lines = [f"- `{kept.uri}`: {kept.why}" for kept in others]
+    lines = [f"- {markdown(kept.uri)}: {markdown(kept.why)}" for kept in others]
     shown = first_lines(lines, NAMED, "- and {more:,} more; the log names them all")
     return {"objects_kept_are": dg.MetadataValue.md("\n".join(shown))}
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaError
+from lake_assets.escapes import visible_name
 from lake_assets.parquet import footers
 from lake_assets.parquet.as_is import TAIL, Candidate, UnfitError
 from lake_assets.parquet.attempt import discard, discard_unfinished
@@ -76,7 +77,7 @@ def _copy(job: Job, item: Bin, share: Share) -> DataFile | Refusal | None:
     assert job.copies is not None  # noqa: S101 - the caller copies
     source = Store(job.source)
     uri = source.uri(share.key)
-    origin = f"the object {uri}"
+    origin = f"the object {visible_name(uri)}"
     with masking(job.source), readable(job.source, uri), _opened(source, share) as file:
         rows = ParquetRows(file, origin, checksums=True)
         try:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lake_assets.errors import PartitionError, SourceError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import PartitionColumn
 from lake_assets.layout.template import Template
 from lake_assets.parquet.partition_values import typed_value
@@ -34,7 +35,7 @@ class PathColumns:
             }
         except PartitionError as error:
             raise SourceError(
-                f"the path of the object {uri} does not fit path_columns: {error.problem.rstrip(':')}:",
+                f"the path of the object {visible_name(uri)} does not fit path_columns: {error.problem.rstrip(':')}:",
                 "move the object, or correct the column's type in the config.",
             ) from error
 

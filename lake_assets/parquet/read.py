@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from lake_assets.config.secrets import mask_error, masking
 from lake_assets.config.storages import AnyStorage
 from lake_assets.errors import SourceChangedError, SourceError
+from lake_assets.escapes import visible_name
 from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.path_columns import PathColumns, with_types
 from lake_assets.storage.arrow import ArrowStore
@@ -30,7 +31,7 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
     """
     uri = store.uri(key)
     with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
-        rows = ParquetRows(file, f"the object {uri}")
+        rows = ParquetRows(file, f"the object {visible_name(uri)}")
         if as_it_is:
             rows.refuse_int96()
             rows.refuse_old_lists()
@@ -47,7 +48,9 @@ def read_schemas(
     """
     with ThreadPoolExecutor(FOOTERS) as pool:
         schemas = pool.map(lambda key: read_schema(store, key, paths), keys)
-        return [(f"the object {store.uri(key)}", schema) for key, schema in zip(keys, schemas, strict=True)]
+        return [
+            (f"the object {visible_name(store.uri(key))}", schema) for key, schema in zip(keys, schemas, strict=True)
+        ]
 
 
 def unreadable(store: ArrowStore, keys: Sequence[str], paths: PathColumns | None = None) -> dict[str, str]:
@@ -101,10 +104,12 @@ def readable(storage: AnyStorage, uri: str) -> Iterator[None]:
 
 def _damaged(uri: str, error: Exception) -> SourceError:
     return SourceError(
-        f"the object {uri} cannot be read as Parquet: {' '.join(str(error).split()).rstrip('.')}:",
+        f"the object {visible_name(uri)} cannot be read as Parquet: {' '.join(str(error).split()).rstrip('.')}:",
         "remove it or let its writer land it again.",
     )
 
 
 def _gone(uri: str) -> SourceChangedError:
-    return SourceChangedError(f"the object {uri} vanished while its partition was being read:", "run it again.")
+    return SourceChangedError(
+        f"the object {visible_name(uri)} vanished while its partition was being read:", "run it again."
+    )

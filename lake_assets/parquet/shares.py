@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaDriftError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionValue
 from lake_assets.parquet.bad_rows import BadRows
 from lake_assets.parquet.dictionaries import dictionary_columns
@@ -124,7 +125,7 @@ class Reader:
 
     def _load(self, share: Share, partition: Partition, file: pa.NativeFile) -> "_Loaded":
         uri = self._store.uri(share.key)
-        origin = f"the object {uri}"
+        origin = f"the object {visible_name(uri)}"
         rows = ParquetRows(file, origin, pre_buffer=share.size > WHOLE, checksums=self._checksums)
         paths = self._job.paths
         constants = paths.values(share.key, uri, rows.schema) if paths else {}

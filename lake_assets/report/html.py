@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lake_assets.escapes import visible
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.report.picture import heat_map
@@ -65,7 +66,8 @@ def section(stream: OpenStream, state: StreamState) -> Section:
 def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
     """The page as HTML.
 
-    Every text of a config, a ledger or a path is escaped. The page loads nothing, and its policy forbids it.
+    Every text of a config, a ledger or a path is escaped, control characters too. The page loads nothing, and its
+    policy forbids it.
 
     Args:
         sections: one for each stream.
@@ -75,6 +77,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
     environment = Environment(
         loader=PackageLoader("lake_assets", "report"),
         autoescape=True,
+        finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -1,16 +1,39 @@
 """The errors of the driver's client of a storage, as ones that say how to fix them."""
 
+import re
 from collections.abc import Callable
 
-from obstore.exceptions import NotFoundError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage
-from lake_assets.errors import StorageError
+from lake_assets.errors import LakeAssetsError, SourceError, StorageError
+from lake_assets.escapes import visible_name
 from lake_assets.storage import failures, local
 from lake_assets.storage.failures import Operation
 from lake_assets.storage.vendor_errors import Meaning, code_of, find
 
 _REFUSALS = (PermissionDeniedError, UnauthenticatedError, PermissionError)
+
+
+# The client checks a key when it gets one, and in the answer to a listing.
+_ODD_NAME = re.compile(r'Error parsing Path "([^"]*)"', re.DOTALL)
+
+
+def odd_name(error: Exception, root: str, uri: str | None) -> LakeAssetsError | None:
+    """The error for an object whose name the client does not accept, such as one with control characters.
+
+    Args:
+        error: of the client.
+        root: of the storage.
+        uri: of the object; None if it was listed.
+
+    Returns:
+        A `SourceError` for one object, which `on_bad_object` may leave out; None for another error.
+    """
+    if not isinstance(error, (InvalidPathError, ValueError)) or (match := _ODD_NAME.search(str(error))) is None:
+        return None
+    kind, name = (StorageError, f"{root}/{match[1].lstrip('/')}") if uri is None else (SourceError, uri)
+    return kind(f"the object {visible_name(name)} has a control character in its name:", "rename it or remove it.")
 
 
 def client_error(

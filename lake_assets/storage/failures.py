@@ -16,6 +16,7 @@ from lake_assets.config.storages import (
     WebStorage,
 )
 from lake_assets.errors import ObjectRefusedError, StorageError, StorageUnreachableError, WholeStorageError
+from lake_assets.escapes import visible_name
 from lake_assets.storage.vendor_errors import Meaning, find, meaning_of
 
 Doing = Literal["read", "written"]
@@ -77,6 +78,7 @@ def storage_errors(storage: AnyStorage, uri: str, doing: Doing) -> Iterator[None
 
 def failure(error: OSError, storage: AnyStorage, uri: str, doing: Doing) -> StorageError:
     """The error of ours for one of Arrow or of the operating system while an object was read or written."""
+    uri = visible_name(uri)
     match meaning_of(error):
         case Meaning.FULL:
             return WholeStorageError(

@@ -69,5 +69,6 @@ class Manifest:
 
 def _empty(landed: LandedObject) -> SourceError:
     return SourceError(
-        f"the object {landed.uri} is empty (0 bytes), so it is no Parquet file:", "remove it, or land it again."
+        f"the object {landed.shown} is empty (0 bytes), so it is no Parquet file:",
+        "remove it, or land it again.",
     )

@@ -20,9 +20,10 @@ from obstore.store import HTTPStore, S3Store
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
+from lake_assets.escapes import visible_name
 from lake_assets.retrying import Result, retry
 from lake_assets.storage import local, walk, web
-from lake_assets.storage.client_errors import client_error
+from lake_assets.storage.client_errors import client_error, odd_name
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
@@ -46,6 +47,11 @@ class LandedObject:
     etag: str  # without quotes; of a local file: inode, time and size; of a server without ETags: time
     size: int  # bytes
     last_modified: dt.datetime  # with time zone
+
+    @property
+    def shown(self) -> str:
+        """The URI for people, in one line."""
+        return visible_name(self.uri)
 
 
 class Store:
@@ -206,7 +212,7 @@ class Store:
     def changed(self, key: str) -> SourceChangedError:
         """The error for an object that is gone, or has another ETag than in its listing."""
         return SourceChangedError(
-            f"the object {self.uri(key)} changed while its partition was being read:", "run it again."
+            f"the object {visible_name(self.uri(key))} changed while its partition was being read:", "run it again."
         )
 
     def put_new(self, key: str, body: bytes, *, multipart_above: int | None = None) -> bool:
@@ -388,8 +394,12 @@ class Store:
         """Raise the store's errors as ours, with the object of the key or the folder."""
         try:
             yield
-        except (ObstoreError, OSError) as error:
+        except (ObstoreError, OSError, ValueError) as error:
             mask_error(error, self.storage)
+            if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
+                raise odd from error
+            if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
+                raise
             uri = None if key is None else self.uri(key)
             raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
 

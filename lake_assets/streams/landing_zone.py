@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
 from lake_assets.storage.manifest import Manifest
@@ -46,7 +47,7 @@ class UnmatchedFolder:
     why: LakeAssetsError
 
     def __str__(self) -> str:
-        folder = f"{self.path}/" if self.path else "the source's own folder"
+        folder = f"{visible_name(self.path)}/" if self.path else "the source's own folder"
         return f"{folder} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
 
 

@@ -15,6 +15,7 @@ from lake_assets.errors import (
     SourceError,
     StorageUnreachableError,
 )
+from lake_assets.escapes import visible_name
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.catalog.footers import FileFacts, Footer, file_facts, open_footers
 from lake_assets.lake.catalog.table import Partitioning, Table
@@ -96,7 +97,7 @@ def inspect_candidates(
 def _refuse_unfinished(landed: LandedObject, footer: Footer) -> None:
     if footer.size != landed.size:
         raise SourceChangedError(
-            f"the object {landed.uri} changed while it was being registered, from {landed.size} bytes to "
+            f"the object {landed.shown} changed while it was being registered, from {landed.size} bytes to "
             f"{footer.size}:",
             "run it again when its writer has finished.",
         )
@@ -163,7 +164,7 @@ def _read(
 
 def _unread(uri: str, why: str) -> StorageUnreachableError:
     return StorageUnreachableError(
-        f"the object {uri} was not read because its storage fails: {why}:",
+        f"the object {visible_name(uri)} was not read because its storage fails: {why}:",
         "check endpoint and network, and run it again.",
     )
 
@@ -178,5 +179,6 @@ def _refused(session: LakeSession, uri: str, error: duckdb.Error) -> ObjectRefus
 
 def _damaged(uri: str, why: str) -> SourceError:
     return SourceError(
-        f"the object {uri} cannot be read as Parquet: {why}:", "remove it or let its writer land it again."
+        f"the object {visible_name(uri)} cannot be read as Parquet: {why}:",
+        "remove it or let its writer land it again.",
     )

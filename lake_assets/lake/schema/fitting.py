@@ -79,7 +79,7 @@ class FileChecker:
         early = [p for p, chunks in footer.chunks.items() if any((c.type, c.least) == TOO_EARLY for c in chunks)]
         if early:
             raise SchemaError(
-                f"column {early[0]!r} of the object {landed.uri} has a day before 5877642-06-25 (BC), the first that "
+                f"column {early[0]!r} of the object {landed.shown} has a day before 5877642-06-25 (BC), the first that "
                 "DuckDB's DATE can hold:",
                 "correct the value where it is written.",
             )
@@ -102,24 +102,24 @@ class FileChecker:
                 self._check_inside(landed, column, schema, name)
             if name is not None:
                 self._check_values(landed, partition, footer, name, None if value is None else str(value))
-        for made in made_of(self._derived, partition, names, f"the object {landed.uri}"):
+        for made in made_of(self._derived, partition, names, f"the object {landed.shown}"):
             self._check_made(landed, made, schema, footer)
         return View(inside, folders, frozenset(names[name] for name in by_path if name in names))
 
     def _check_columns(self, landed: LandedObject, partition: Partition, schema: pa.Schema) -> None:
-        fitter = Fitter(schema, self._target, partition, f"the object {landed.uri}")
+        fitter = Fitter(schema, self._target, partition, f"the object {landed.shown}")
         for name, wanted in zip(fitter.columns, self._target, strict=True):
             given = schema.field(name).type
             if not is_read_as(given, wanted.type):
                 if without_values(pa.schema([schema.field(name)])):
                     raise SchemaError(
-                        f"column {name!r} of the object {landed.uri} has no value and no type ({given}), and DuckLake "
-                        f"reads such a column as integer, not as the table's {wanted.type}:",
+                        f"column {name!r} of the object {landed.shown} has no value and no type ({given}), and "
+                        f"DuckLake reads such a column as integer, not as the table's {wanted.type}:",
                         "land it with the table's type, also where all of it is NULL, or use mode: replace, which "
                         "rewrites it.",
                     )
                 raise SchemaError(
-                    f"column {name!r} of the object {landed.uri} is {given}, which DuckLake does not read as the "
+                    f"column {name!r} of the object {landed.shown} is {given}, which DuckLake does not read as the "
                     f"table's {wanted.type}:",
                     "land it with the table's type, or use mode: replace, which rewrites it.",
                 )
@@ -139,14 +139,14 @@ class FileChecker:
     def _check_inside(self, landed: LandedObject, column: PartitionColumn, schema: pa.Schema, name: str | None) -> None:
         if name is None:
             raise SchemaError(
-                f"the partition column {column.name!r} of the object {landed.uri} is neither in the file nor in its "
+                f"the partition column {column.name!r} of the object {landed.shown} is neither in the file nor in its "
                 f"path, as a folder {column.name}=… that readers of the lake understand:",
                 "land the column in the file too (landing: keep_path_columns: true), or use mode: replace.",
             )
         given, wanted = schema.field(name).type, PARTITION_ARROW_TYPES[column.type]
         if not (widens(given, wanted) and is_read_as(given, wanted)):
             raise SchemaError(
-                f"the partition column {name!r} of the object {landed.uri} is {given}, and the table's is {wanted}:",
+                f"the partition column {name!r} of the object {landed.shown} is {given}, and the table's is {wanted}:",
                 "land it with the table's type, or use mode: replace.",
             )
 
@@ -163,7 +163,7 @@ class FileChecker:
         )
         if wrong:
             raise SchemaError(
-                f"the object {landed.uri} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
+                f"the object {landed.shown} has a row with {name}={wrong[0][0]!r}, and belongs to {partition}:",
                 "land the row in its own partition.",
             )
 

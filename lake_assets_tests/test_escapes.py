@@ -1,0 +1,143 @@
+"""No control character of a name or a foreign text reaches a terminal, a log, Dagster or the report as it is."""
+
+import json
+import re
+from pathlib import Path
+
+import obstore
+import pytest
+from click.testing import CliRunner
+from obstore.exceptions import InvalidPathError
+from obstore.store import LocalStore
+
+from lake_assets.cli.app import main
+from lake_assets.errors import LakeAssetsError, SourceError
+from lake_assets.escapes import visible, visible_name
+from lake_assets.orchestration.failures import text_of
+from lake_assets.orchestration.metadata import markdown, materialization_metadata, view_partition
+from lake_assets.orchestration.unmatched import unmatched_metadata
+from lake_assets.storage.client_errors import odd_name
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets_tests.world import NW, World, sales
+
+EVIL = "a\x1b[2Jb\x9b31m\u202e\nc"
+SHOWN = r"a\x1b[2Jb\x9b31m\u202e\nc"
+GOOD = "b\x9b31m\u202ec"  # which the stores' client accepts
+GOOD_SHOWN = r"b\x9b31m\u202ec"
+COLOURS = re.compile(r"\x1b\[\d{1,2}m")
+CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
+ODD_VALUE = "region=N%1B%5B2JW\u202e\x9b,date=2026-02-11"
+
+
+@pytest.fixture
+def file(local_world: World, tmp_path: Path) -> str:
+    return str(local_world.config_file(tmp_path))
+
+
+def printed(file: str, *arguments: str) -> str:
+    """What a terminal gets, without our own colours."""
+    result = CliRunner().invoke(main, ["--config", file, *arguments], color=True)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    text = COLOURS.sub("", result.output)
+    assert not CONTROLS.search(text), repr(text)
+    return text
+
+
+def test_texts_and_names_are_escaped() -> None:
+    assert visible(EVIL) == SHOWN.replace(r"\nc", "\nc")
+    assert visible_name(EVIL) == SHOWN
+    assert visible("one\r\ntwo\tthree \U0001f469\u200d\U0001f680 é") == "one\ntwo\tthree \U0001f469\u200d\U0001f680 é"
+    error = LakeAssetsError(f"the server says {EVIL}:", EVIL)
+    assert not CONTROLS.search(f"{error} {error.problem} {error.hint} {error.args}")
+    assert not CONTROLS.search(text_of(ValueError(EVIL)))
+    assert markdown(EVIL) == r"a\\x1b\[2Jb\\x9b31m\\u202e c"
+
+
+def test_a_damaged_objects_name_is_escaped_in_errors_ledger_and_plan(local_world: World, file: str) -> None:
+    local_world.land(NW, b"no Parquet", f"{EVIL}.parquet")
+    with pytest.raises(SourceError) as raised:
+        local_world.ingest(NW)
+
+    assert SHOWN in str(raised.value)
+    assert SHOWN in (local_world.ledger(NW)[0].error or "")
+    assert SHOWN in printed(file, "ingest", "sales", "--partition", NW)
+    assert SHOWN in printed(file, "ledger", "--stream", "sales", "--format", "table")
+
+
+def test_names_of_objects_and_columns_are_escaped_in_tables_and_lines(local_world: World, file: str) -> None:
+    local_world.options = {"on_bad_object": "quarantine", "schema_policy": "evolve"}
+    local_world.config_file(Path(file).parent)
+    local_world.land(NW, sales(1), f"good {GOOD}.parquet")
+    local_world.land(NW, b"no Parquet", f"bad {EVIL}.parquet")
+    assert f"good {GOOD_SHOWN}" in printed(file, "plan", "sales", "--partition", NW)
+    assert f"bad {SHOWN}" in printed(file, "ingest", "sales", "--partition", NW)
+    first = local_world.ledger(NW)[0].snapshot_id
+    assert first is not None
+    local_world.land(NW, sales(2).append_column(EVIL, [[EVIL]]), f"good {GOOD}.parquet")
+    assert SHOWN in printed(file, "ingest", "sales", "--partition", NW)
+
+    assert SHOWN in printed(file, "query", "SELECT * FROM sales", "--format", "table")
+    assert SHOWN in printed(file, "diff", "sales", "--partition", NW, "--from", str(first))
+    assert SHOWN in printed(file, "changes", "sales", "--from", str(first + 1), "--format", "table")
+    assert SHOWN in printed(file, "restore", "sales", "--partition", NW, "--snapshot", str(first), "--dry-run")
+    assert f"bad {SHOWN}" in printed(file, "check", "sales")
+    page = Path(file).parent / "page.html"
+    assert f"bad {SHOWN}" in printed(file, "report", "sales", "--format", "table")
+    printed(file, "report", "sales", "--html", str(page))
+    text = page.read_text(encoding="utf-8")
+    assert r"bad a\x1b[2Jb\x9b31m\u202e" in text
+    assert not CONTROLS.search(text)
+
+
+def test_an_object_that_the_client_cannot_name_is_one_bad_object(local_world: World, file: str) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(NW, sales(2), f"odd {EVIL}.parquet")
+    with pytest.raises(SourceError, match="has a control character in its name: rename it or remove it"):
+        local_world.ingest(NW)
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.config_file(Path(file).parent)
+
+    assert f"odd {SHOWN}" in printed(file, "ingest", "sales", "--partition", NW)
+    assert local_world.totals(NW) == [1]
+
+
+def test_an_object_that_the_client_cannot_list_is_named(tmp_path: Path) -> None:
+    (tmp_path / "odd \x1b[2J.parquet").write_bytes(b"x")
+    with pytest.raises(InvalidPathError) as raised:
+        obstore.list(LocalStore(str(tmp_path))).collect()
+
+    assert str(odd_name(raised.value, "s3://landing", None)) == (
+        r"the object s3://landing/odd \x1b[2J.parquet has a control character in its name: rename it or remove it."
+    )
+    assert odd_name(ValueError("another"), "s3://landing", None) is None
+
+
+def test_values_of_partitions_and_folders_are_escaped(local_world: World, file: str) -> None:
+    local_world.land(ODD_VALUE, sales(1))
+    with local_world.landing.create(f"{EVIL}/x.parquet") as stray:
+        stray.write(b"stray")
+
+    assert SHOWN in printed(file, "plan", "sales", "--partition", ODD_VALUE)
+    assert r"N%1B%5B2JW\u202e\x9b" in printed(file, "ingest", "sales", "--partition", ODD_VALUE)
+    assert r"\u202e\x9b" in printed(file, "history", "sales", "--format", "table")
+    assert r"\u202e\x9b" in printed(file, "report", "sales", "--format", "table")
+
+
+def test_dagsters_metadata_escapes_names(local_world: World) -> None:
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.land(NW, sales(1).append_column(EVIL, [[EVIL]]))
+    local_world.land(NW, b"no Parquet", f"bad {EVIL}.parquet")
+    with local_world.landing.create(f"{EVIL}/x.parquet") as stray:
+        stray.write(b"stray")
+    partition, stream = local_world.partition(NW), local_world.stream
+    result = local_world.ingest(NW)
+    with stream.lake.open(read_only=True) as lake:
+        view = view_partition(lake, stream.table, partition)
+
+    metadata = materialization_metadata(result, view, partition) | unmatched_metadata(list_landed(stream)[1])
+
+    for name, value in metadata.items():
+        if name != "dagster/column_schema":  # which must have the columns' own names
+            assert not CONTROLS.search(str(value.value)), name
+    assert r"bad a\\x1b" in str(metadata["quarantined"].value)
+    assert json.dumps(metadata["ledger"].value)
