@@ -2,20 +2,20 @@
 
 import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, PartitionError
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
 from lake_assets.lake.catalog.past_files import (
-    PastPartition,
     Snapshot,
     kept_between,
-    past_partition,
     snapshots,
     snapshots_of_table,
     values_changed_in,
 )
+from lake_assets.lake.catalog.past_rows import PastRows, PastTable
 from lake_assets.lake.catalog.table import read_folder, read_partitioning
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.past_commits import commits
@@ -58,9 +58,10 @@ class HistoryEntry:
 def history(stream: OpenStream, partition: Partition | None = None, limit: int = 20) -> list[HistoryEntry]:
     """The newest snapshots that changed a partition, or any partition of the stream's table; the newest first.
 
-    The cost is that of the partition's own rows: of the ledger, and of the catalog's list of its files. Commits of
-    runs are known as long as the ledger has their rows, and those of other clients until their snapshots expire. In a
-    lake that MotherDuck manages, only commits of runs are known.
+    The cost is that of the entries: the catalog returns the rows of their snapshots, and a few figures of each of their
+    partitions, however many files and snapshots these have. Commits of runs are known as long as the ledger has their
+    rows, and those of other clients until their snapshots expire. In a lake that MotherDuck manages, only commits of
+    runs are known.
 
     Args:
         stream: of the table.
@@ -79,80 +80,107 @@ def history(stream: OpenStream, partition: Partition | None = None, limit: int =
         rows = commits(session, stream.table, path, named_since(session, stream.table), limit)
         try:
             with catalog_reading(session) as database:
-                reader = _Reader(stream, session, database)
+                reader = _Reader(stream, database)
                 return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
         except NotDirectError:
             return _of_runs(session, rows)
 
 
-class _Reader:
-    """Reads the catalog's part of a history."""
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An entry before the catalog's figures: a run's row, or another client's snapshot."""
 
-    def __init__(self, stream: OpenStream, session: LakeSession, database: CatalogDatabase) -> None:
+    number: int
+    path: str | None
+    row: LedgerRow | None = None
+    snapshot: Snapshot | None = None
+
+
+class _Reader:
+    """Reads the catalog's part of a history: for the entries that are shown, and figures only."""
+
+    def __init__(self, stream: OpenStream, database: CatalogDatabase) -> None:
         self.stream = stream
-        self.session = session
         self.database = database
-        self._past: dict[str, PastPartition | None] = {}
-        self._exist: set[int] = set()  # of the snapshots in question and those right before them
+        self.partitions: dict[str, Partition] = {}
+        self.table: PastTable | None = None  # None: the catalog's figures are not those of the partitions
+        with suppress(NotDirectError):
+            self.table = PastTable(database, stream.table)
 
     def of(self, partition: Partition, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of one partition."""
-        past = self.past(partition)
-        known = {row.snapshot_id for row in rows}
-        # With `limit` rows of the ledger, older snapshots are not wanted.
-        oldest = min((row.snapshot_id or 0 for row in rows), default=0) if len(rows) == limit else 0
-        others = sorted((n for n in (past.changes() if past else ()) if n not in known and n >= oldest), reverse=True)
-        found = self._find([*known, *others[:limit]])
-        entries = [self._of_run(row, past) for row in rows]
-        entries += [self._of_other(snapshot, partition.path, past) for n, snapshot in found.items() if n not in known]
-        return _newest(entries, limit)
+        items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
+        known = {item.number for item in items}
+        self.partitions[partition.path] = partition
+        if (past := self._past(partition.path)) is not None:
+            # With `limit` rows of the ledger, older snapshots are not wanted.
+            oldest = min(known, default=0) if len(rows) == limit else 0
+            others = [number for number in past.changes(oldest, limit + len(known)) if number not in known][:limit]
+            found = snapshots(self.database, others)
+            items += [_Item(number, partition.path, snapshot=snapshot) for number, snapshot in found.items()]
+        return self._entries(items, limit)
 
     def of_table(self, rows: Sequence[LedgerRow], limit: int) -> list[HistoryEntry]:
         """The entries of all partitions."""
         table_id, *_ = read_folder(self.database, self.stream.table)
-        known = {row.snapshot_id for row in rows}
-        oldest = min((row.snapshot_id or 0 for row in rows), default=0) if len(rows) == limit else 0
+        items = [_Item(row.snapshot_id or 0, row.load_partition, row) for row in rows]
+        known = {item.number for item in items}
+        oldest = min(known, default=0) if len(rows) == limit else 0
         found = [
             snapshot
             for snapshot in snapshots_of_table(self.database, table_id, limit)
             if snapshot.number not in known and snapshot.number >= oldest
         ]
-        self._find([*known, *(snapshot.number for snapshot in found)])
-        entries = [self._of_run(row, self._past_at(row.load_partition)) for row in rows]
-        changed = values_changed_in(self.database, self.stream.table, [snapshot.number for snapshot in found])
+        numbers = [snapshot.number for snapshot in found]
+        changed = values_changed_in(self.database, self.stream.table, numbers, limit)
+        names = self._columns(table_id) if changed else []
         for snapshot in found:
-            paths: list[str | None] = [*sorted(map(self._path, changed.get(snapshot.number, ())))]
-            for path in paths or [None]:
-                past = None if path is None else self._past_at(path)
-                entries.append(self._of_other(snapshot, path, past))
-        return _newest(entries, limit)
+            paths: list[str | None] = [*sorted(self._path(names, v) for v in changed.get(snapshot.number, ()))]
+            items += [_Item(snapshot.number, path, snapshot=snapshot) for path in paths or [None]]
+        return self._entries(items, limit)
 
-    def _find(self, numbers: Sequence[int | None]) -> dict[int, Snapshot]:
-        """Those of the snapshots that exist; it is noted which of them and of those right before them do."""
-        wanted = [number for number in numbers if number is not None]
-        found = snapshots(self.database, sorted({n - before for n in wanted for before in (0, 1)}))
-        self._exist = set(found)
-        return {number: snapshot for number, snapshot in found.items() if number in wanted}
+    def _entries(self, items: Sequence[_Item], limit: int) -> list[HistoryEntry]:
+        """The newest of the items, with the catalog's figures."""
+        items = sorted(items, key=lambda item: (-item.number, item.path or ""))[:limit]
+        numbers = {item.number for item in items}
+        # Those of the snapshots, and of the ones right before them, that have not expired.
+        exist = set(snapshots(self.database, sorted({n - before for n in numbers for before in (0, 1)})))
+        wanted: dict[str, set[int]] = {}
+        for item in items:
+            if item.path is not None:
+                needed = {item.number} if item.row else {item.number, item.number - 1}
+                wanted.setdefault(item.path, set()).update(needed & exist)
+        pasts = {path: self._past(path) for path in wanted}
+        counts = {path: past.rows(sorted(wanted[path])) for path, past in pasts.items() if past is not None}
+        entries = []
+        for item in items:
+            of_path = counts.get(item.path or "", {})
+            if item.row is None:
+                assert item.snapshot is not None  # noqa: S101 - one of the two is there
+                entries.append(_of_other(item.snapshot, item.path, of_path))
+            elif item.number in exist:
+                entry = _entry(item.row, item.number)
+                entries.append(dataclasses.replace(entry, rows=of_path.get(item.number, entry.rows)))
+            else:
+                entries.append(_entry(item.row, self._kept(item.number, pasts.get(item.path or ""))))
+        return entries
 
-    def past(self, partition: Partition) -> PastPartition | None:
-        """The partition's files; None if the catalog does not say."""
-        if partition.path not in self._past:
-            try:
-                found = past_partition(self.session, self.database, self.stream.table, partition)
-            except NotDirectError:
-                found = None
-            self._past[partition.path] = found
-        return self._past[partition.path]
+    def _past(self, path: str) -> PastRows | None:
+        """The partition's rows; None if the catalog does not say."""
+        partition = self.partitions.get(path) or self.stream.config.partition_at(path)
+        if partition is None or self.table is None:
+            return None
+        try:
+            return self.table.partition(partition)
+        except NotDirectError:
+            return None
 
-    def _past_at(self, path: str) -> PastPartition | None:
-        partition = self.stream.config.partition_at(path)
-        return None if partition is None else self.past(partition)
+    def _columns(self, table_id: int) -> list[str]:
+        return [column.name.lower() for column in read_partitioning(self.database, table_id).columns]
 
-    def _path(self, texts: Sequence[str | None]) -> str:
-        """The partition of the catalog's values, in the path's form."""
-        table_id, *_ = read_folder(self.database, self.stream.table)
-        columns = read_partitioning(self.database, table_id).columns
-        found = {column.name.lower(): text for column, text in zip(columns, texts, strict=True)}
+    def _path(self, names: Sequence[str], texts: Sequence[str | None]) -> str:
+        """The partition of the catalog's values of these columns, in the path's form."""
+        found = dict(zip(names, texts, strict=True))
         values = {
             column.name: HIVE_NULL if (text := found.get(column.name.lower())) is None else escape(text)
             for column in self.stream.config.columns
@@ -162,33 +190,23 @@ class _Reader:
         except PartitionError:  # a value that the stream cannot have
             return "/".join(f"{name}={text}" for name, text in values.items())
 
-    def _of_run(self, row: LedgerRow, past: PastPartition | None) -> HistoryEntry:
-        number = row.snapshot_id or 0
-        if number in self._exist:
-            entry = _entry(row, number)
-            return entry if past is None else dataclasses.replace(entry, rows=past.rows(number))
-        return _entry(row, self._kept(number, past))
-
-    def _of_other(self, snapshot: Snapshot, path: str | None, past: PastPartition | None) -> HistoryEntry:
-        number = snapshot.number
-        return HistoryEntry(
-            number,
-            snapshot.time,
-            path,
-            None,
-            ", ".join(dict.fromkeys(word.partition(":")[0] for word in snapshot.changes.split(","))),
-            past.rows(number - 1) if past and number - 1 in self._exist else None,
-            past.rows(number) if past else None,
-            snapshot.author,
-            kept=number,
-        )
-
-    def _kept(self, number: int, past: PastPartition | None) -> int | None:
+    def _kept(self, number: int, past: PastRows | None) -> int | None:
         """A snapshot that still exists with the rows of one that has expired."""
-        if past is None:
-            return None
-        end = min((change for change in past.changes() if change > number), default=None)
-        return kept_between(self.database, number, end)
+        return None if past is None else kept_between(self.database, number, past.next_change(number))
+
+
+def _of_other(snapshot: Snapshot, path: str | None, rows: Mapping[int, int]) -> HistoryEntry:
+    return HistoryEntry(
+        snapshot.number,
+        snapshot.time,
+        path,
+        None,
+        ", ".join(dict.fromkeys(word.partition(":")[0] for word in snapshot.changes.split(","))),
+        rows.get(snapshot.number - 1),
+        rows.get(snapshot.number),
+        snapshot.author,
+        kept=snapshot.number,
+    )
 
 
 def _of_runs(session: LakeSession, rows: Sequence[LedgerRow]) -> list[HistoryEntry]:
@@ -217,10 +235,6 @@ def _entry(row: LedgerRow, kept: int | None) -> HistoryEntry:
     )
 
 
-def _newest(entries: Sequence[HistoryEntry], limit: int) -> list[HistoryEntry]:
-    return sorted(entries, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
-
-
 def described(entry: HistoryEntry) -> list[str]:
     """The entry's texts: snapshot, time, partition, what, rows before, rows after, who, run, snapshot to restore."""
     hold = f", {entry.hold}" if entry.hold else ""
@@ -232,5 +246,5 @@ def described(entry: HistoryEntry) -> list[str]:
         *("" if rows is None else f"{rows:,}" for rows in (entry.rows_before, entry.rows)),
         entry.requested_by or ("" if entry.run_id else "another client"),
         (entry.run_id or "")[:8],
-        "expired" if entry.kept is None else str(entry.kept),
+        "" if entry.partition is None else "expired" if entry.kept is None else str(entry.kept),
     ]

@@ -1,5 +1,6 @@
 """The history of a partition: runs and other clients, rows before and after, and the snapshots that can be restored."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,8 +8,13 @@ import pytest
 from lake_assets.errors import CatalogError
 from lake_assets.history.read import HistoryEntry, history
 from lake_assets.lake.session import LakeSession
+from lake_assets_tests.faults.writer import make_table, write
 from lake_assets_tests.history.test_restore import back, ingested
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.servers.postgres import PostgresServer
+from lake_assets_tests.servers.postgres_proxy import postgres_proxy
 from lake_assets_tests.world import NW, SW, World
+from lake_assets_tests.world_fixtures import database_on
 
 
 def of(world: World, text: str | None = NW, limit: int = 20) -> list[HistoryEntry]:
@@ -118,3 +124,30 @@ def test_the_statements_do_not_depend_on_other_partitions(local_world: World, mo
 
     of(local_world)
     assert returned == alone
+
+
+@pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+def test_it_costs_what_it_shows(world: World, postgres: PostgresServer) -> None:
+    """Of the table and of a partition: the numbers of partitions, files and snapshots do not matter."""
+    with postgres_proxy(postgres) as proxy:
+        world.catalog = database_on(proxy.server)
+        counts: list[list[tuple[str, int]]] = []
+        make_table(world)
+        for times in (3, 12):
+            for number in range(times):
+                for text in (NW, SW, f"region=R{number},date=2026-02-11"):
+                    write(world, text)
+            with plain_client(world.config.lakes["test"], read_only=False) as client:
+                client.execute("UPDATE lake.sales SET id = id + 1")  # one snapshot of another client, in all partitions
+            for wanted in (None, NW):
+                proxy.forget()
+                assert len(of(world, wanted, limit=3)) == 3
+                counts.append(
+                    [(re.sub(r"\d+", "#", statement.text)[:120], statement.rows) for statement in proxy.statements]
+                )
+
+    small, large = counts[:2], counts[2:]
+    assert large == small
+    for found in small:
+        assert len(found) <= 60
+        assert max(rows for _, rows in found) <= 20

@@ -48,12 +48,6 @@ class PastPartition:
             for entry in self.deletes.get(file.file_id, ())
         )
 
-    def changes(self) -> set[int]:
-        """The snapshots that added or ended a file, or deleted rows."""
-        moments = [(file.begin_snapshot, file.end_snapshot) for file in self.files]
-        moments += [(entry.begin_snapshot, None) for entries in self.deletes.values() for entry in entries]
-        return {moment for pair in moments for moment in pair if moment is not None}
-
 
 def _is_in(begin: int, end: int | None, snapshot: int) -> bool:
     return begin <= snapshot and (end is None or end > snapshot)
@@ -71,7 +65,7 @@ def past_partition(
     """
     table_id, path, is_relative = read_folder(database, name)
     partitioning = read_partitioning(database, table_id)
-    _refuse_inlined_rows(database, table_id)
+    refuse_inlined_rows(database, table_id)
     folder = (data_path(session.config) if is_relative else "") + path
     condition, parameters = of_partition(table_id, key_values(partitioning, partition))
     rows = database.rows(
@@ -88,7 +82,12 @@ def past_partition(
     return PastPartition(files, _deletes(database, table_id, [file.file_id for file in files]), is_whole)
 
 
-def _refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
+def refuse_inlined_rows(database: CatalogDatabase, table_id: int) -> None:
+    """Refuse a table that has inlined rows, or had some in a snapshot that is kept.
+
+    Raises:
+        NotDirectError: it has.
+    """
     for (name,) in database.rows(f"SELECT table_name FROM {spec.INLINED_DATA_TABLES} WHERE table_id = ?", [table_id]):
         if database.rows(f"SELECT 1 FROM {identifier(name)} LIMIT 1"):
             raise NotDirectError("the table has inlined rows")
@@ -161,9 +160,11 @@ def snapshots_of_table(database: CatalogDatabase, table_id: int, newest: int) ->
 
 
 def values_changed_in(
-    database: CatalogDatabase, name: TableName, numbers: Sequence[int]
+    database: CatalogDatabase, name: TableName, numbers: Sequence[int], most: int
 ) -> dict[int, set[tuple[str | None, ...]]]:
     """The values of the partitions in which each of these snapshots added or ended files, or deleted rows.
+
+    Of each kind of change at most `most` are returned, those of the newest snapshots.
 
     Raises:
         NotDirectError: there is no such table, or it is not partitioned by plain values.
@@ -174,12 +175,14 @@ def values_changed_in(
     partitioning = read_partitioning(database, table_id)
     values, joins = values_of_files(len(partitioning.columns))
     marks = ", ".join("?" for _ in numbers)
+    keys = ", ".join(str(2 + key) for key in range(len(partitioning.columns)))
+    order = f"ORDER BY 1 DESC, {keys} LIMIT ?"
     found: dict[int, set[tuple[str | None, ...]]] = {}
     for moment in ("f.begin_snapshot", "f.end_snapshot"):
         for number, *texts in database.rows(
             f"SELECT DISTINCT {moment}, {values} FROM {spec.DATA_FILE} f {joins} "
-            f"WHERE f.table_id = ? AND f.partition_id = ? AND {moment} IN ({marks})",
-            [table_id, partitioning.partition_id, *numbers],
+            f"WHERE f.table_id = ? AND f.partition_id = ? AND {moment} IN ({marks}) {order}",
+            [table_id, partitioning.partition_id, *numbers, most],
         ):
             found.setdefault(number, set()).add(tuple(texts))
     tables = [(spec.DELETE_FILE, "data_file_id")]
@@ -189,8 +192,8 @@ def values_changed_in(
         for number, *texts in database.rows(
             f"SELECT DISTINCT d.begin_snapshot, {values} FROM {identifier(table)} d "
             f"JOIN {spec.DATA_FILE} f ON f.data_file_id = d.{file_id} {joins} "
-            f"WHERE f.table_id = ? AND f.partition_id = ? AND d.begin_snapshot IN ({marks})",
-            [table_id, partitioning.partition_id, *numbers],
+            f"WHERE f.table_id = ? AND f.partition_id = ? AND d.begin_snapshot IN ({marks}) {order}",
+            [table_id, partitioning.partition_id, *numbers, most],
         ):
             found.setdefault(number, set()).add(tuple(texts))
     return found
