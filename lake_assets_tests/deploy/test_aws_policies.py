@@ -16,19 +16,22 @@ from typing import Any
 
 import boto3
 import duckdb
+import pyarrow.parquet as pq
 import pytest
 
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import run_check
 from lake_assets.config.sensors import SqsSensor
-from lake_assets.config.storages import S3Storage
+from lake_assets.config.storages import AnyStorage, S3Storage
 from lake_assets.errors import LakeAssetsError, QueueError
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
 from lake_assets.orchestration.queues import Queue
 from lake_assets.parquet.attempt import discard_unfinished
 from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
+from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.landing.streams import land_text, stream_of
 from lake_assets_tests.maintenance.test_compaction import scatter
 from lake_assets_tests.servers.moto import REGION, Moto, moto
@@ -73,11 +76,14 @@ class Account:
 
     def user(self, policy: Policy) -> World:
         """The same world, by the keys of a new user who has this policy."""
+        deltas = self.owner.options.get("deltas")
         places = {
             "LANDING_BUCKET": str(self.owner.source["bucket"]),
             "LAKE_BUCKET": str(self.owner.storage["bucket"]),
             "LANDING_PREFIX": PREFIX,
             "LAKE_PREFIX": PREFIX,
+            "DELTAS_BUCKET": str(deltas["to"]["bucket"] if deltas else ""),
+            "DELTAS_PREFIX": PREFIX,
         }
         text = json.dumps(policy)
         for place, value in places.items():
@@ -89,12 +95,15 @@ class Account:
         user = iam.create_user(UserName=name)["User"]
         made = iam.create_access_key(UserName=name)["AccessKey"]
         iam.put_user_policy(UserName=name, PolicyName="policy", PolicyDocument=json.dumps(of_user))
-        if of_bucket:  # SeaweedFS knows this action in policies of buckets only
-            statements = [statement | {"Principal": {"AWS": user["Arn"]}} for statement in of_bucket]
+        for statement in of_bucket:  # SeaweedFS knows this action in policies of buckets only
+            statements = [statement | {"Principal": {"AWS": user["Arn"]}}]
             document = json.dumps({"Version": "2012-10-17", "Statement": statements})
-            self.s3.client().put_bucket_policy(Bucket=places["LAKE_BUCKET"], Policy=document)
+            self.s3.client().put_bucket_policy(Bucket=statement["Resource"].rpartition(":")[2], Policy=document)
         keys = {"key_id": made["AccessKeyId"], "secret": made["SecretAccessKey"]}
-        return dataclasses.replace(self.owner, source=self.owner.source | keys, storage=self.owner.storage | keys)
+        options = self.owner.options | ({"deltas": deltas | {"to": deltas["to"] | keys}} if deltas else {})
+        return dataclasses.replace(
+            self.owner, source=self.owner.source | keys, storage=self.owner.storage | keys, options=options
+        )
 
     def try_steps(self, name: str, user: World) -> None:
         """Do all that a user of this policy does."""
@@ -127,16 +136,21 @@ def check(_: Account, user: World) -> None:
 
 def give_up(account: Account, user: World) -> None:
     """What a failed task has written, and the upload that it has begun, are removed."""
-    storage = user.config.lakes["test"].own_storage
+    lakes = (account.owner.config.lakes["test"], user.config.lakes["test"])
+    _give_up(account, *(lake.own_storage for lake in lakes))
+    assert not {"whole.parquet", "begun.parquet"} & account.owner.data_files()
+
+
+def _give_up(account: Account, owned: AnyStorage, storage: AnyStorage) -> None:
     assert isinstance(storage, S3Storage)
-    with ArrowStore(account.owner.config.lakes["test"].own_storage).create("whole.parquet") as file:
+    with ArrowStore(owned).create("whole.parquet") as file:
         file.write(b"whole")
     account.s3.client().create_multipart_upload(Bucket=storage.bucket, Key=f"{PREFIX}/begun.parquet")
     uris = [f"{storage.root}/{name}.parquet" for name in ("whole", "begun")]
 
     discard_unfinished(storage, uris, KeyError())
 
-    assert not {"whole.parquet", "begun.parquet"} & account.owner.data_files()
+    assert "whole.parquet" not in {obj.key for obj in Store(owned).list()}
     assert "Uploads" not in account.s3.client().list_multipart_uploads(Bucket=storage.bucket)
 
 
@@ -146,6 +160,38 @@ def maintain_all(account: Account, user: World) -> None:
     assert [item.why for item in compact(user.stream, 3, user.sessions)] == [None]
     done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
     assert done.cleaned.deleted
+
+
+def deltas_of(world: World) -> AnyStorage:
+    deltas = world.config.streams["sales"].deltas
+    assert deltas is not None
+    return deltas.to
+
+
+def export(account: Account, user: World) -> None:
+    """A run exports its changes, and removes what a failed one has written."""
+    before = len(visible(account.owner))
+    account.owner.land(NW, sales(account.number()))
+    assert user.ingest(NW).row.status == "committed"
+    assert len(visible(account.owner)) == before + 1
+    _give_up(account, deltas_of(account.owner), deltas_of(user))
+
+
+def maintain_deltas(account: Account, user: World) -> None:
+    """Old exported files are deleted, and the list of the newest is written."""
+    account.owner.land(NW, sales(account.number()))
+    account.owner.ingest(NW)
+    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    assert done.deltas
+    latest = account.s3.client().get_object(Bucket=user.options["deltas"]["to"]["bucket"], Key=f"{PREFIX}/_latest.json")
+    assert json.loads(latest["Body"].read())["files"] == []
+
+
+def read_deltas(account: Account, user: World) -> None:
+    storage = deltas_of(user)
+    for _, uri in visible(account.owner):
+        with ArrowStore(storage).open(uri.removeprefix(f"{storage.root}/")) as file:
+            assert pq.read_table(file).num_rows
 
 
 def query(account: Account, user: World) -> None:
@@ -168,9 +214,13 @@ STEPS: dict[str, tuple[Callable[[Account, World], None], ...]] = {
     "ingest": (refresh, check, give_up),
     "maintain": (maintain_all,),
     "query": (query,),
+    "export-deltas": (export,),
+    "maintain-deltas": (maintain_deltas,),
+    "read-deltas": (read_deltas,),
     "sense-objects": (list_landed,),
     "land": (land,),
 }
+BASES = {"export-deltas": "ingest", "maintain-deltas": "maintain"}  # the policies that a user has too
 ACTIONS = [
     (name, statement["Sid"], action)
     for name in STEPS
@@ -180,9 +230,18 @@ ACTIONS = [
 ]
 
 
+def based(name: str, policy: Policy) -> Policy:
+    """The policy, with the statements of the other one that its users have."""
+    more = policy_of(BASES[name])["Statement"] if name in BASES else []
+    return policy | {"Statement": [*policy["Statement"], *more]}
+
+
 @pytest.fixture
-def account(local_world: World, s3: S3Server, tmp_path: Path) -> Account:
+def account(local_world: World, s3: S3Server, tmp_path: Path, request: pytest.FixtureRequest) -> Account:
     local_world.source, local_world.storage = bucket_on(s3), bucket_on(s3)
+    if request.node.callspec.params["name"].endswith("-deltas"):
+        local_world.options = {"deltas": {"to": bucket_on(s3), "latest": True}}
+        local_world.lake_options = {"maintenance": {"delta_retention": 1}}
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     return Account(local_world, s3, tmp_path)
@@ -190,16 +249,16 @@ def account(local_world: World, s3: S3Server, tmp_path: Path) -> Account:
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_policy_suffices(account: Account, name: str) -> None:
-    user = account.user(policy_of(name))
+    user = account.user(based(name, policy_of(name)))
 
     account.try_steps(name, user)
 
 
 @pytest.mark.parametrize(("name", "sid", "action"), ACTIONS)
 def test_every_action_of_a_policy_is_needed(account: Account, name: str, sid: str, action: str) -> None:
-    user = account.user(without(policy_of(name), sid, action))
+    user = account.user(based(name, without(policy_of(name), sid, action)))
 
-    with pytest.raises((LakeAssetsError, AssertionError, duckdb.HTTPException)):
+    with pytest.raises((LakeAssetsError, AssertionError, OSError, duckdb.HTTPException)):
         account.try_steps(name, user)
 
 

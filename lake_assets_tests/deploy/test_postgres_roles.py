@@ -1,17 +1,25 @@
 """The roles of `deploy/postgres/roles.sql`: each suffices for its work, and every right in it is needed."""
 
+import datetime as dt
 import itertools
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lake_assets import read_changes
 from lake_assets.errors import CatalogError
+from lake_assets.history.diff import diff
+from lake_assets.history.read import history
+from lake_assets.history.restore import release, restore
+from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import write
+from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, World, sales
@@ -66,7 +74,22 @@ class Roles:
 
 
 @pytest.fixture
+def exporting_roles(local_world: World, postgres: PostgresServer, tmp_path: Path) -> Iterator[Roles]:
+    """The stream has deltas, so the owner's first run has made their manifest."""
+    local_world.options = {"deltas": {"to": str(tmp_path / "deltas")}}
+    with roles_on(local_world, postgres) as made:
+        yield made
+
+
+@pytest.fixture
 def roles(local_world: World, postgres: PostgresServer) -> Iterator[Roles]:
+    with roles_on(local_world, postgres) as made:
+        yield made
+
+
+@contextmanager
+def roles_on(local_world: World, postgres: PostgresServer) -> Iterator[Roles]:
+    """A lake with a first commit of its owner."""
     owner = database_on(postgres)
     local_world.catalog = owner
     local_world.land(NW, sales(1))
@@ -115,6 +138,74 @@ def test_every_right_of_a_writer_is_needed(roles: Roles) -> None:
     assert set(before) <= set(roles.world.totals())
     roles.become("lake_writer")
     roles.ingest()
+
+
+def test_a_writer_appends_restores_holds_and_releases(roles: Roles) -> None:
+    world = roles.world
+    first = world.ledger(NW)[0].snapshot_id
+    assert first is not None
+    roles.become("lake_writer")
+    world.options = {"mode": "append"}
+    world.land(NW, sales(2), "batch_2.parquet")
+    assert world.ingest(NW).row.mode == "append"
+    assert world.totals(NW) == [1, 2]
+
+    restore(world.stream, world.partition(NW), first, hold=True)
+    assert world.totals(NW) == [1]
+    release(world.stream, world.partition(NW))
+    assert [row.mode for row in world.ledger(NW)[:3]] == ["release", "restore", "append"]
+
+
+def test_a_writer_exports_its_changes_and_needs_the_right_on_their_manifest(exporting_roles: Roles) -> None:
+    roles = exporting_roles
+    rights = [(right, table) for right, table in roles.rights("lake_writer") if table.startswith(INLINED)]
+    assert len(rights) == 3
+    roles.become("lake_writer")
+
+    for right, table in rights:
+        assert not _works_without(roles, f"{right} ON {table}", "lake_writer", roles.ingest), table
+    roles.ingest()
+    assert len(visible(roles.world)) >= 2
+
+
+def test_maintenance_is_the_owners(roles: Roles) -> None:
+    """A writer's compaction and clean-up fail by an error that names the table, and lose nothing."""
+    world = roles.world
+    world.lake_options = {"maintenance": {"expire_older_than": 1e-6, "delete_older_than": 0, "compact": 2}}
+    with plain_client(world.config.lakes["test"], read_only=False) as client:
+        for number in (5, 6):
+            client.execute(f"INSERT INTO lake.sales VALUES ({number}, {number}, 'NW', DATE '2026-02-11')")
+    roles.become("lake_writer")
+    files = world.data_files()
+    later = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+
+    with pytest.raises(CatalogError, match="permission denied for table ducklake_"):
+        maintain(world.config, "test", world.sessions, now=later)
+
+    assert world.totals(NW) == [1, 5, 6]
+    assert files <= world.data_files()
+    roles.become(None)
+    done = maintain(world.config, "test", world.sessions, now=later)
+    assert done.expired
+    assert [item.why for item in done.compacted] == [None]
+    assert world.totals(NW) == [1, 5, 6]
+
+
+def test_a_reader_sees_history_differences_and_changes(roles: Roles) -> None:
+    world, partition = roles.world, roles.world.partition(NW)
+    first = world.ledger(NW)[0].snapshot_id
+    assert first is not None
+    world.land(NW, sales(3))
+    world.ingest(NW)
+    roles.become("lake_reader")
+
+    assert [entry.rows for entry in history(world.stream, partition)] == [1, 1]
+    assert diff(world.stream, partition, first).inserted == 1
+    with read_changes(world.stream, first + 1) as reader:
+        assert reader.read_all().num_rows == 2
+    with pytest.raises(CatalogError, match="permission denied for table ducklake_"):
+        restore(world.stream, partition, first)
+    assert world.totals(NW) == [3]
 
 
 def test_a_reader_queries_and_does_nothing_else(roles: Roles) -> None:
