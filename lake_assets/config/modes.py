@@ -121,8 +121,9 @@ def _check_index(stream: _Settings) -> None:
         raise ValueError("mode: index only adds files, so on_empty cannot be clear: use fail or keep")
     if stream.deltas is not None:
         raise ValueError(
-            "deltas are of written rows, and mode: index registers landed files, which have them already: remove "
-            "deltas; `lake-assets changes` reads the rows from history"
+            "deltas are of rows that a commit writes and removes. mode: index registers landed files, and the old rows "
+            "of a file that changed or vanished are gone, so its deletes cannot be exported: remove deltas. The "
+            "manifest names the files of each commit, and `lake-assets changes` reads their rows"
         )
 
 

@@ -188,7 +188,7 @@ class _Comparison:
         # The others are in both.
         deleted = rows_before - (rows - inserted)
         columns = []
-        if inserted or deleted:
+        if inserted and deleted:  # otherwise rows were only added or only removed, which says nothing of columns
             sums = ", ".join(f"sum(hash({identifier(name)})::HUGEINT)" for name in self.common)
             before, after = (self._rows(f"SELECT {sums} FROM {name}")[0] for name in ("old", "new"))  # noqa: S608
             differs = [left != right for left, right in zip(before, after, strict=True)]

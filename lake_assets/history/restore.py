@@ -20,6 +20,7 @@ from lake_assets.ingest.decide import Decider, Facts
 from lake_assets.ingest.known import compare
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.catalog.table_files import CatalogFile, named_since
+from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.commit.restoration import Copy, Release, Restoration
 from lake_assets.lake.commit.strategy import commit_release, commit_restoration
@@ -57,6 +58,7 @@ class Restored:
         is_unchanged: the partition has these rows already, so nothing was done.
         is_held: refreshes leave the partition alone from now on.
         next: what the next refresh of the partition does, in a sentence.
+        deltas: the exported changes of the commit; None if the stream exports none, or nothing was committed.
     """
 
     partition: Partition
@@ -69,6 +71,7 @@ class Restored:
     is_unchanged: bool
     is_held: bool
     next: str
+    deltas: Sequence[DeltaFile] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ def restore(
     row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
     row = _filled(row, stream, snapshot, plan, copies)
     keys = {column.name.lower() for column in partition.columns}
+    deltas: list[Delta] = []
     restoration = Restoration(
         stream.table,
         partition,
@@ -147,6 +151,7 @@ def restore(
         copies=copies,
         export=stream.export,
         letters=[LetterFile(one.landed, one.uri, one.rows, one.size, one.reason) for one in plan.letters],
+        note_delta=deltas.append,
         selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
     )
     with stream.lake.open() as session:
@@ -156,7 +161,12 @@ def restore(
     if copies and row.files_copied is None:  # DuckLake wrote the rows
         discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
     return dataclasses.replace(
-        result, row=row, rows=row.row_count or 0, rows_before=row.rows_before or 0, files=row.files_copied
+        result,
+        row=row,
+        rows=row.row_count or 0,
+        rows_before=row.rows_before or 0,
+        files=row.files_copied,
+        deltas=deltas[0].files if deltas else None,
     )
 
 

@@ -43,6 +43,7 @@ class Plan:
     rows_after: int | str | None = None  # a text says why the footers do not tell it; None: the rows stay as they are
     letters: str | None = None  # URI of the folder of rows that do not fit; None: they fail the partition
     letters_now: int = 0  # rows of the partition that are there now
+    deltas: str | None = None  # where the commit exports its changes; None: nowhere
 
     @property
     def action(self) -> str:
@@ -130,6 +131,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
         rows_after,
         f"{stream.letters_uri}{partition.path}/" if stream.letters_uri is not None else None,
         letters_now,
+        stream.export.deltas.to.root if stream.export and decision.action in ("replace", "append", "clear") else None,
     )
 
 

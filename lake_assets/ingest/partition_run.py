@@ -25,6 +25,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
+from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
 from lake_assets.lake.schema.evolve import ColumnChange
@@ -50,6 +51,7 @@ class IngestResult:
     note: str = ""  # for an unknown partition: the values that exist; for a held one: how to release it
     not_copied: Mapping[str, str] = field(default_factory=dict)  # why objects of a fitting size were encoded, by key
     letters: Sequence[LetterFile] = ()  # of rows that were left out
+    deltas: Sequence[DeltaFile] | None = None  # the exported changes of the commit; None: the stream exports none
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class PartitionRun:
         self.seconds: dict[str, float] = {}
         self.changes: list[ColumnChange] = []
         self.note = ""
+        self.deltas: Sequence[DeltaFile] | None = None  # the exported changes
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
@@ -299,7 +302,12 @@ class PartitionRun:
             self.note,
             self.refused,
             tuple(self.letters) if row.status == "committed" else (),
+            self.deltas,
         )
+
+    def note_delta(self, delta: Delta) -> None:
+        """Note the exported changes of the commit."""
+        self.deltas = delta.files
 
     @property
     def has_begun(self) -> bool:

@@ -1,8 +1,8 @@
 """The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
 
 Figures are numbers under plain names, so that Dagster plots them by partition: `rows`, `rows_before`, `files`,
-`files_copied`, `files_quarantined`, `rows_dead_lettered`, `bytes`, `source_objects`, `source_bytes`, `snapshot`, and
-`seconds` with `seconds_<step>`.
+`files_copied`, `files_quarantined`, `rows_dead_lettered`, `bytes`, `source_objects`, `source_bytes`, `snapshot`,
+`delta_files`, `delta_rows_inserted`, `delta_rows_deleted`, and `seconds` with `seconds_<step>`.
 """
 
 import dataclasses
@@ -14,10 +14,12 @@ from typing import Any
 
 import dagster as dg
 
+from lake_assets.escapes import visible, visible_name
 from lake_assets.ingest.partition_run import IngestResult
 from lake_assets.lake.catalog.preview import PartitionView, view_of_files
+from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.commit.replacement import where
-from lake_assets.lake.ledger.tables import ledger_table
+from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import first_lines
@@ -112,6 +114,8 @@ def materialization_metadata(
         "source_bytes": row.source_bytes,
         "snapshot": row.snapshot_id,
     }
+    if result.deltas is not None:
+        numbers |= delta_figures(result.deltas)
     metadata: Metadata = {"status": dg.MetadataValue.text(row.status)}
     metadata |= {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
     metadata["seconds"] = dg.MetadataValue.float(round(sum(result.seconds.values()), 6))
@@ -119,18 +123,22 @@ def materialization_metadata(
         metadata[f"seconds_{step}"] = dg.MetadataValue.float(round(seconds, 6))
     metadata["source"] = dg.MetadataValue.path(row.source_glob)
     metadata["destination"] = dg.MetadataValue.path(result.destination)
+    if (command := _take_back(row)) is not None:
+        metadata["take_back"] = dg.MetadataValue.md(command)
     if row.source_fingerprint is not None:
         metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
     if result.not_copied:
         key, reason = next(iter(sorted(result.not_copied.items())))
-        metadata["not_copied"] = dg.MetadataValue.text(f"{len(result.not_copied):,}, the first is {key}: {reason}")
+        metadata["not_copied"] = dg.MetadataValue.text(
+            f"{len(result.not_copied):,}, the first is {visible_name(key)}: {visible(reason)}"
+        )
     if left_out := result.manifest.left_out:
         metadata["quarantined"] = dg.MetadataValue.md(_listed([left_out[key] for key in sorted(left_out)]))
     if result.letters:
         texts = [f"{letter.uri}: {letter.rows:,} rows, the first: {letter.reason}" for letter in result.letters]
         metadata["dead_letters"] = dg.MetadataValue.md(_listed(texts))
     if result.changes:
-        metadata["schema_changes"] = dg.MetadataValue.text(", ".join(map(str, result.changes)))
+        metadata["schema_changes"] = dg.MetadataValue.text(visible_name(", ".join(map(str, result.changes))))
     if view is not None:
         partitioned = [column.name for column in partition.columns]
         if view.preview is not None:
@@ -146,6 +154,30 @@ def materialization_metadata(
 def _listed(texts: Sequence[str]) -> str:
     """The first texts as a list of Markdown."""
     return "\n".join(first_lines([f"- {markdown(text)}" for text in texts], _LEFT_OUT))
+
+
+def delta_figures(deltas: Sequence[DeltaFile]) -> dict[str, int]:
+    """The numbers of exported files and of their rows."""
+    return {
+        "delta_files": len(deltas),
+        "delta_rows_inserted": sum(file.rows_inserted for file in deltas),
+        "delta_rows_deleted": sum(file.rows_deleted for file in deltas),
+    }
+
+
+def _take_back(row: LedgerRow) -> str | None:
+    """How to restore the rows from before a commit; None if there were none, or the lake does not have them.
+
+    The snapshot right before a commit has them, so nothing is read to know its number.
+    """
+    if row.status != "committed" or not row.snapshot_id or not row.rows_before or row.mode == "index":
+        return None
+    # In code, and values in the path's form have no backquote that ends it.
+    partition = visible_name(",".join(row.load_partition.split("/"))).replace("`", "%60")
+    return (
+        f"`lake-assets restore {row.stream} --partition {partition} --snapshot {row.snapshot_id - 1} --hold`, or the "
+        f"job `restore_{row.stream}`, puts the {row.rows_before:,} rows from before back"
+    )
 
 
 def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage:
@@ -187,8 +219,8 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: C
 
 
 def markdown(text: str) -> str:
-    """The text for a cell of a Markdown table: one line, every mark of Markdown and HTML escaped."""
-    return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(text.split()))
+    """The text for a cell of a Markdown table: one line, control characters and marks of Markdown and HTML escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(visible(text).split()))
 
 
 def _cut(value: str) -> str:

@@ -1,4 +1,4 @@
-"""A restore as a process of its own, which dies before or after a statement, or after it copied a file."""
+"""Restores as a process of its own, which may die before or after a statement, or after it copied a file."""
 
 import argparse
 import json
@@ -32,9 +32,14 @@ def main() -> None:
     parser.add_argument("world", type=Path)
     parser.add_argument("--partition", required=True)
     parser.add_argument("--snapshot", type=int, required=True)
-    parser.add_argument("--die-at", required=True)
+    parser.add_argument("--die-at")
+    parser.add_argument("--times", type=int, default=1)
     given = parser.parse_args()
     world = World(**json.loads(given.world.read_text()), sessions=lambda: None)  # type: ignore[arg-type, return-value]
+    if given.die_at is None:
+        for _ in range(given.times):
+            restoring.restore(world.stream, world.partition(given.partition), given.snapshot)
+        return
     if given.die_at == COPY:
         mock.patch.object(restoring, "copy_object", dying(vars(restoring)["copy_object"], COPY)).start()
     else:

@@ -68,12 +68,12 @@ DEATHS_AT_RANDOM = int(os.environ.get("LAKE_ASSETS_DEATHS", "3"))  # on each cat
 STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
-def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
-    """The writer as a process of its own."""
+def start(world: World, folder: Path, *options: str, module: str = "writer") -> subprocess.Popen[str]:
+    """The writer, or another module beside it, as a process of its own."""
     file = folder / "world.json"
     fields = ("catalog", "storage", "source", "options", "lake_options")
     file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
-    command = [sys.executable, "-m", "lake_assets_tests.faults.writer", str(file), *options]
+    command = [sys.executable, "-m", f"lake_assets_tests.faults.{module}", str(file), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 

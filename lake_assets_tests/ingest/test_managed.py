@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from lake_assets import read_changes
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli.app import main
@@ -28,6 +30,8 @@ from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.lake.commit.test_deltas import exporting
+from lake_assets_tests.lake.commit.test_deltas import rows as deltas_of
 from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import database_on
@@ -170,6 +174,23 @@ def test_the_command_line_ingests_and_queries_it(managed: World, tmp_path: Path)
 
     assert queried.output.splitlines()[-1] == "3.0", queried.output
     assert "committed" in message.output
+
+
+def test_its_commits_export_their_changes(managed: World, tmp_path: Path) -> None:
+    exporting(managed, tmp_path / "deltas")
+    for totals in ([1, 2], [1, 3]):
+        managed.land(NW, sales(*totals))
+        managed.ingest(NW)
+    first = min(row.snapshot_id or 0 for row in managed.ledger(NW))
+    restore(managed.stream, managed.partition(NW), first)
+
+    manifest = rows(
+        managed, "SELECT uri, rows_inserted, rows_deleted FROM retail.ingest_deltas ORDER BY snapshot_id, uri"
+    )
+    assert [figures for _, *figures in manifest] == [[2, 0], [1, 1], [1, 1]]
+    files = pa.concat_tables(pq.read_table(uri) for uri, *_ in manifest)
+    with read_changes(managed.stream, 0) as reader:
+        assert deltas_of(files) == deltas_of(reader.read_all())
 
 
 def test_a_partition_is_restored_held_and_released(managed: World) -> None:

@@ -16,6 +16,7 @@ from lake_assets.errors import (
     SchemaChangedError,
     SchemaDriftError,
     StorageUnreachableError,
+    WholeStorageError,
 )
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.known import Comparison, compare
@@ -40,6 +41,9 @@ GROUP_BYTES = 2**30
 
 COMMITS = 25  # for each time the lake is opened; another process may need a DuckDB-file catalog too
 LISTINGS = 16  # in parallel: most of the time is network latency
+
+# Errors of a commit that the next one would have too, after the same pauses.
+_OF_ALL = (CatalogUnreachableError, CatalogLockedError, StorageUnreachableError, WholeStorageError)
 
 
 class ReplaceRun:
@@ -213,7 +217,7 @@ class ReplaceRun:
                     with run.step("commit"):
                         self._commit_one(lake, run)
                     self.checkpoint()
-                    if isinstance(run.error, (CatalogUnreachableError, CatalogLockedError)):
+                    if isinstance(run.error, _OF_ALL):
                         raise run.error
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
@@ -262,6 +266,7 @@ class ReplaceRun:
             adds=run.adds,
             expected=run.expected,
             letters=run.letters,
+            note_delta=run.note_delta,
         )
         run.finish(commit(lake, replacement))
 

@@ -45,6 +45,8 @@ def changed_snapshots(session: LakeSession, table: TableName, since: int, until:
     rows = _snapshots(session, first - 1, until)
     _refuse_expired([number for number, *_ in rows], first, until, has_before=first == since)
     table_id = None if session.unknown_specification is not None else live_table_id(session, table)
+    if table_id is None:  # a snapshot without the table cannot be read
+        first = max([first, *(number for number, _, changes, *_ in rows if _creates(changes, table))])
     found: list[ChangedSnapshot] = []
     for number, moment, changes, author, message, extra in rows:
         inserted, deleted = (_touches(changes, pattern, table_id) for pattern in (_ADDED, _REMOVED))
@@ -95,6 +97,11 @@ def _touches(changes: object, pattern: re.Pattern[str], table_id: int | None) ->
     else:
         pairs = [(kind, table) for kind, _, table in (part.partition(":") for part in str(changes or "").split(","))]
     return any(pattern.match(kind) and (table_id is None or table == str(table_id)) for kind, table in pairs)
+
+
+def _creates(changes: object, table: TableName) -> bool:
+    names = changes.get("tables_created", ()) if isinstance(changes, dict) else ()
+    return f"{table.schema}.{table.table}".lower() in {str(name).lower() for name in names}
 
 
 def _run_of(author: str | None, extra: str | None) -> str | None:

@@ -41,13 +41,17 @@ LISTED = 1000  # files in `_latest.json`
 
 
 class Exporter:
-    """The exported changes of one replacement, for each snapshot that it may become."""
+    """The exported changes of one replacement, for each snapshot that it may become.
+
+    Attributes:
+        delta: the changes as they are written now; None before the first call of `prepare`.
+    """
 
     def __init__(self, session: LakeSession, replacement: Replacement, export: Export) -> None:
         self._session = session
         self._replacement = replacement
         self._export = export
-        self._delta: Delta | None = None
+        self.delta: Delta | None = None
 
     def prepare(self) -> Delta:
         """The changes that the replacement makes now, written as files.
@@ -59,23 +63,23 @@ class Exporter:
             StorageError: the export's storage is unreachable or refuses; no file is left.
         """
         base = self._session.current_snapshot()
-        if self._delta is None or self._delta.snapshot_id != base + 1:
+        if self.delta is None or self.delta.snapshot_id != base + 1:
             self.discard()
-            self._delta = self._write(base)
-        return self._delta
+            self.delta = self._write(base)
+        return self.delta
 
     def discard(self) -> None:
         """Remove the files. The commit must not have been made with them."""
-        if self._delta is not None:
-            discard(self._export.deltas.to, [file.uri for file in self._delta.files])
-        self._delta = None
+        if self.delta is not None:
+            discard(self._export.deltas.to, [file.uri for file in self.delta.files])
+        self.delta = None
 
     def announce(self) -> None:
         """List the newest files in `_latest.json`, if it is configured; the caller has the lake's lock.
 
         An error is a warning, because the commit has been made. The next commit or maintenance writes it.
         """
-        if self._export.deltas.latest and self._delta is not None and self._delta.files:
+        if self._export.deltas.latest and self.delta is not None and self.delta.files:
             stream = self._replacement.row.stream
             try:
                 write_latest(self._session, stream, self._export)

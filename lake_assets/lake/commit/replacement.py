@@ -1,7 +1,7 @@
 """The replacement of a partition's rows, or an addition to them, as one commit, and the SQL of such commits."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -76,6 +76,7 @@ class Replacement(Change):
     delta: Delta | None = None  # the exported changes; the commit must become their snapshot
     expected: Expected | None = None  # None: any
     letters: Sequence[LetterFile] = ()  # files of rows that were left out, which the commit makes visible
+    note_delta: Callable[[Delta], object] | None = None  # called after the commit with its exported changes
 
     def ledger_rows(self) -> Mapping[Partition, LedgerRow]:
         """See `Change`."""

@@ -98,11 +98,14 @@ def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Rep
     try:
         if exporter is not None:
             exporter.prepare()  # before the lock, which delays other writers
-        return under_lock(session, work, f"partition {replacement.partition} of {replacement.table}", find)
+        row = under_lock(session, work, f"partition {replacement.partition} of {replacement.table}", find)
     except (SchemaChangedError, PartitionMovedError, PartitionHeldError):  # which prove that nothing was committed
         if exporter is not None:
             exporter.discard()
         raise
+    if exporter is not None and exporter.delta is not None and replacement.note_delta is not None:
+        replacement.note_delta(exporter.delta)
+    return row
 
 
 def _replace(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:

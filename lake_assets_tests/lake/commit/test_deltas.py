@@ -1,5 +1,6 @@
 """The exported changes: each commit's once, none of a failed run, and the same as history says."""
 
+import dataclasses
 import datetime as dt
 import json
 import logging
@@ -14,9 +15,11 @@ import pytest
 from lake_assets import read_changes
 from lake_assets.errors import CatalogError, ConfigError, StorageError
 from lake_assets.history.restore import restore
+from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.commit import exporter, strategy
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.plain_client import plain_client
@@ -229,6 +232,54 @@ def test_a_restore_exports_its_changes(local_export: World, tmp_path: Path, *, e
     assert rows(exported(local_export)) == rows(history(local_export))
 
 
+def test_plan_result_and_dagsters_metadata_name_the_exported_changes(local_export: World) -> None:
+    local_export.land(NW, sales(1, 2))
+    partition, to = local_export.partition(NW), local_export.config.streams["sales"].deltas
+    assert to is not None
+    assert plan(local_export.stream, partition).deltas == to.to.root
+    local_export.ingest(NW)
+    assert plan(local_export.stream, partition).deltas is None
+    local_export.land(NW, sales(1, 3, 4))
+
+    result = local_export.ingest(NW)
+
+    assert result.deltas is not None
+    assert [(file.rows_inserted, file.rows_deleted) for file in result.deltas] == [(2, 1)]
+    metadata = materialization_metadata(result, None, partition)
+    figures = {name: value.value for name, value in metadata.items() if name.startswith("delta_")}
+    assert figures == {"delta_files": 1, "delta_rows_inserted": 2, "delta_rows_deleted": 1}
+    again = local_export.ingest(NW, force=True)
+    assert again.deltas == []
+    assert materialization_metadata(again, None, partition)["delta_files"].value == 0
+    assert local_export.ingest(NW).deltas is None
+    assert result.row.snapshot_id is not None
+    restored = restore(local_export.stream, partition, result.row.snapshot_id - 1)
+    assert restored.deltas is not None
+    assert [(file.rows_inserted, file.rows_deleted) for file in restored.deltas] == [(1, 2)]
+
+
+def test_the_metadata_of_a_commit_says_how_to_take_it_back(local_world: World) -> None:
+    """The snapshot right before it has the rows from before, also if other partitions were committed meanwhile."""
+    committed(local_world, NW, 1, 2)
+    first = local_world.ledger(NW)[0]
+    committed(local_world, SW, 7)
+    local_world.land(NW, sales(3))
+    result = local_world.ingest(NW)
+
+    metadata = materialization_metadata(result, None, local_world.partition(NW))
+
+    assert result.row.snapshot_id is not None
+    before = result.row.snapshot_id - 1
+    command = f"lake-assets restore sales --partition {NW} --snapshot {before} --hold"
+    assert f"`{command}`, or the job `restore_sales`, puts the 2 rows from before back" in str(
+        metadata["take_back"].value
+    )
+    restore(local_world.stream, local_world.partition(NW), before)
+    assert local_world.totals(NW) == [1, 2]
+    new = dataclasses.replace(result, row=first)
+    assert "take_back" not in materialization_metadata(new, None, local_world.partition(NW))
+
+
 def test_a_failed_run_makes_nothing_visible(local_export: World) -> None:
     committed(local_export, NW, 1)
     local_export.land(NW, sales(2))
@@ -314,5 +365,5 @@ def test_what_cannot_be_exported_is_refused(local_world: World, options: dict[st
 def test_mode_index_exports_nothing(local_world: World, tmp_path: Path) -> None:
     local_world.options = {"mode": "index", "deltas": {"to": str(tmp_path / "deltas")}}
 
-    with pytest.raises(ValueError, match="mode: index registers landed files"):
+    with pytest.raises(ValueError, match="old rows of a file that changed or vanished are gone"):
         _ = local_world.config
