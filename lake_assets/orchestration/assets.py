@@ -18,6 +18,7 @@ from lake_assets.errors import (
     PartitionError,
     StorageUnreachableError,
 )
+from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import IngestResult, Outcome, is_interrupt, passing_on_interrupts
 from lake_assets.lake.catalog.preview import PartitionView
@@ -148,7 +149,7 @@ class _Run:
                 for outcome in outcomes:
                     key = partitions[outcome.partition]
                     position = len(self.done) + len(self.failed) + self.passed_over + 1
-                    self._note(key, f"{key} ({position} of {len(keys)})", outcome)
+                    self._note(key, f"{visible_name(key)} ({position} of {len(keys)})", outcome)
         except BaseException as error:
             self._log_progress()
             yield from self._events_by_partition()
@@ -192,7 +193,7 @@ class _Run:
                 partitions[partition_of(self.stream.config.columns, key)] = key
             except PartitionError as error:
                 self.failed[key] = error
-                self.context.log.error(f"{key} failed: {error}")  # noqa: TRY400 - its text says it all
+                self.context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all
         return partitions
 
     def _note(self, key: str, label: str, outcome: Outcome) -> None:
@@ -207,7 +208,7 @@ class _Run:
             first = self.first_keys.setdefault(text_of(error), key)
             self.failed[key] = error
             if first != key:
-                self._log(f"{label} failed by the same error as {first}")
+                self._log(f"{label} failed by the same error as {visible_name(first)}")
             elif isinstance(error, LakeAssetsError):
                 self.context.log.error(f"{label} failed: {error}")
             else:
@@ -239,7 +240,7 @@ class _Run:
                 view = view_partition(lake, self.stream.table, partition, result.row.rows_after)
         except LakeAssetsError as error:
             # The commit is done, with or without a preview.
-            self.context.log.warning(f"No preview of {partition}: {error}")
+            self.context.log.warning(f"No preview of {visible_name(str(partition))}: {error}")
         self.view = view or self.view
         return materialization_metadata(result, view, partition, landing)
 

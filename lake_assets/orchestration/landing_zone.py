@@ -10,6 +10,7 @@ import warnings
 
 import dagster as dg
 
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG, keys_between
 from lake_assets.orchestration.partitions import (
@@ -78,7 +79,8 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
     context.log.info(f"{len(versions):,} partitions have new objects")
     if outside:
         context.log.warning(
-            f"{len(outside):,} partitions have landed that the config does not have:\n" + "\n".join(outside[:10])
+            f"{len(outside):,} partitions have landed that the config does not have:\n"
+            + "\n".join(map(visible_name, outside[:10]))
         )
     context.log_event(_observation(key, scan))  # before those of partitions: `newest_landing_scan` relies on it
     with warnings.catch_warnings():

@@ -121,8 +121,8 @@ def materialization_metadata(
     metadata["seconds"] = dg.MetadataValue.float(round(sum(result.seconds.values()), 6))
     for step, seconds in result.seconds.items():
         metadata[f"seconds_{step}"] = dg.MetadataValue.float(round(seconds, 6))
-    metadata["source"] = dg.MetadataValue.path(row.source_glob)
-    metadata["destination"] = dg.MetadataValue.path(result.destination)
+    metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
+    metadata["destination"] = dg.MetadataValue.path(visible_name(result.destination))
     if (command := _take_back(row)) is not None:
         metadata["take_back"] = dg.MetadataValue.md(command)
     if row.source_fingerprint is not None:

@@ -4,6 +4,7 @@ import dagster as dg
 from pydantic import Field
 
 from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
 from lake_assets.history.read import described, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.layout.partition import Partition
@@ -50,7 +51,8 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             raise dg.Failure(str(error), allow_retries=False) from error
         if restored is not None:
             metadata |= _metadata(restored)
-            context.log.info(f"{partition}: {restored.rows:,} rows of snapshot {restored.snapshot}. {restored.next}")
+            text = f"{partition}: {restored.rows:,} rows of snapshot {restored.snapshot}. {restored.next}"
+            context.log.info(visible_name(text))
             if restored.row is not None:
                 key = partition_key(partition)
                 context.log_event(dg.AssetMaterialization(asset, partition=key, metadata=metadata))
