@@ -1,0 +1,49 @@
+"""What a commit with `deltas` asks of the catalog, counted by a proxy before PostgreSQL."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from lake_assets.lake.ledger.tables import create_ledger
+from lake_assets_tests.faults.writer import make_table, write
+from lake_assets_tests.lake.commit.test_deltas import exporting, visible
+from lake_assets_tests.servers.postgres import PostgresServer
+from lake_assets_tests.servers.postgres_proxy import PostgresProxy, postgres_proxy
+from lake_assets_tests.world import NW, World
+from lake_assets_tests.world_fixtures import database_on
+
+FILES = (3, 30)  # of other partitions
+ROWS_PER_FILE = 4  # in the lists of files that DuckLake reads for both sides of the comparison
+
+
+def asked(world: World, proxy: PostgresProxy) -> tuple[Counter[str], int]:
+    """The statements of one commit by their texts, and the number of rows that they returned."""
+    write(world, NW)
+    proxy.forget()
+    write(world, NW)
+    texts = (re.sub(r"[0-9a-f]{8,}|\d+", "#", statement.text)[:300] for statement in proxy.statements)
+    # Only some commits move the table's bounds.
+    return Counter(text for text in texts if not text.startswith("UPDATE ducklake_table_column_stats")), proxy.rows
+
+
+def test_a_commit_reads_the_lists_of_files_and_nothing_else_of_other_partitions(
+    local_world: World, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    found = []
+    with postgres_proxy(postgres) as proxy:
+        for partitions in FILES:
+            local_world.catalog, local_world.options = database_on(proxy.server), {}
+            local_world.storage = {"type": "local", "path": str(tmp_path / f"data-{partitions}")}
+            make_table(local_world)
+            for number in range(partitions):
+                write(local_world, f"region=R{number},date=2026-02-11")
+            exporting(local_world, tmp_path / f"deltas-{partitions}")
+            with local_world.stream.lake.open() as lake:
+                create_ledger(lake)
+            found.append(asked(local_world, proxy))
+            assert visible(local_world)
+
+    (small, few), (large, many) = found
+    assert small == large
+    assert small.total() < 200
+    assert many - few <= ROWS_PER_FILE * (FILES[1] - FILES[0])
