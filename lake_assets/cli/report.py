@@ -152,7 +152,7 @@ def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
             _print_first(list(state.quarantined.values()), err=err)
         if state.dead_letters:
             rows = sum(letter.rows for letter in state.dead_letters)
-            click.echo(f"{state.stream}: {count(rows, 'dead letter')}:", err=err)
+            echo(f"{state.stream}: {count(rows, 'dead letter')}:", err=err)
             _print_first(list(map(str, state.dead_letters)), err=err)
 
 
