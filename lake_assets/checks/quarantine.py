@@ -30,7 +30,7 @@ def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
     return CheckResult(
         "quarantine",
         not reasons,
-        f"{len(reasons):,} landed objects are quarantined; land them again, or remove them."
+        f"{len(reasons):,} landed object{'s are' if len(reasons) > 1 else ' is'} quarantined; land again, or remove."
         if reasons
         else "No landed object is quarantined.",
         "warn",

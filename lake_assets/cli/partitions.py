@@ -67,7 +67,7 @@ def _plan_lines(plan: "Plan") -> list[str]:
     objects = plan.reads.objects
     lines = [
         style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
-        f"  read      {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
+        f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
     ]
     if plan.decision.note:
         lines.append(f"  note      {plan.decision.note}")
@@ -98,6 +98,11 @@ def _plan_lines(plan: "Plan") -> list[str]:
     for sql, parameters in plan.statements:
         lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
     return lines
+
+
+def _of_objects(plan: "Plan") -> str:
+    """What becomes of the objects."""
+    return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
 
 
 def _rows(plan: "Plan") -> str:

@@ -18,8 +18,11 @@ import pytest
 import yaml
 
 from lake_assets.config.load import load_config
+from lake_assets.ingest.api import ingest
+from lake_assets.streams.stream import open_stream
 from lake_assets.templates.demo.flights import land, read_flights
 from lake_assets.templates.demo.folder import prepare
+from lake_assets_tests.faults.ingester import without_spark
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.absent import absent
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
@@ -33,8 +36,9 @@ STREAMS = {  # besides those of the demo; each with a table of its own, for one 
         "partitions": {"region": {"values": ["NW"]}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}},
         "destination": {"table": name},
     }
-    for name in ("broken", "crowded")
+    for name in ("broken", "crowded", "appended")
 }
+STREAMS["appended"] |= {"mode": "append"}
 STREAMS["crowded"] |= {
     "sensor": {"type": "objects", "interval": 5},
     "schedule": {"cron": "* * * * *", "lookback": 10_000, "status": "stopped"},
@@ -57,14 +61,14 @@ class Site:
     def config(self) -> Path:
         return self.folder / "lake.yaml"
 
-    def landed(self, day: str) -> Path:
-        """The path of a partition's one object; its folder is made."""
-        path = self.folder / "landing" / self.stream / "region=NW" / f"date={day}" / "a.parquet"
+    def landed(self, day: str, name: str = "a.parquet") -> Path:
+        """The path of an object of a partition; its folder is made."""
+        path = self.folder / "landing" / self.stream / "region=NW" / f"date={day}" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def land(self, day: str, *totals: float) -> None:
-        path = self.landed(day)
+    def land(self, day: str, *totals: float, name: str = "a.parquet") -> None:
+        path = self.landed(day, name)
         pq.write_table(pa.table({"total": pa.array(totals, pa.float64())}), path)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
@@ -167,6 +171,27 @@ def test_one_bad_partition_of_a_backfill_fails_alone(shop: Site) -> None:
         (f"region=NW/date={DAYS[0]}", "committed"),
         (f"region=NW/date={DAYS[1]}", "failed"),
     ]
+
+
+def test_a_range_that_the_ui_launches_adds_the_new_objects_of_each_partition(shop: Site) -> None:
+    site = shop.of("appended")
+    site.land(DAYS[0], 1)
+    stream = open_stream(site.config, site.stream)
+    with without_spark():
+        ingest(stream, stream.config.partition(f"region=NW,date={DAYS[0]}"), lambda: None)  # type: ignore[arg-type, return-value]
+    site.land(DAYS[0], 2, name="b.parquet")
+    site.land(DAYS[1], 3)
+
+    launched = site.dagster.backfill(site.stream, [f"{day}|NW" for day in DAYS])
+
+    assert site.dagster.wait(launched, 600) == "COMPLETED_SUCCESS", site.failures(launched)
+    assert site.totals() == [(DAYS[0], 1), (DAYS[0], 2), (DAYS[1], 3)]
+    shown = {
+        item["partition"]: {entry["label"]: entry.get("intValue") for entry in item["metadataEntries"]}
+        for item in site.dagster.materialized(site.stream)
+    }
+    figures = {key: (of_one["rows"], of_one["rows_before"], of_one["source_objects"]) for key, of_one in shown.items()}
+    assert figures == {f"{DAYS[0]}|NW": (2, 1, 1), f"{DAYS[1]}|NW": (1, 0, 1)}
 
 
 def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Site) -> None:

@@ -17,6 +17,7 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.replace import write_step
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
+from lake_assets_tests.faults.ingester import without_spark
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -371,3 +372,42 @@ def test_a_ledger_of_an_older_version_gets_the_columns(local: World) -> None:
 
     assert local.ingest(NW).row.files_quarantined == 1
     assert not check(local, "quarantine").passed
+
+
+MISFITTING = WRONG_TYPE.append_column("more", pa.array(["x"]))
+
+
+@pytest.mark.parametrize("mode", ["replace", "append"])
+@pytest.mark.parametrize("name", ["a_bad.parquet", "z_bad.parquet"])
+def test_a_misfitting_object_evolves_nothing(local: World, mode: str, name: str) -> None:
+    local.options |= {"schema_policy": "evolve", "mode": mode}
+    with without_spark():
+        local.land(NW, sales(1), GOOD)
+        local.ingest(NW)
+        columns = local.query("DESCRIBE lake.sales")
+        local.land(NW, MISFITTING, name)
+
+        assert local.ingest(NW).row.files_quarantined == 1
+        assert local.query("DESCRIBE lake.sales") == columns
+        local.land(NW, sales(2).append_column("other", pa.array(["y"])), "other.parquet")
+        local.ingest(NW)
+
+    assert local.query("SELECT total, other FROM lake.sales ORDER BY total") == [(1, None), (2, "y")]
+    assert list(reasons(local)) == [name]
+
+
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_ignore_extra_leaves_out_columns_of_good_objects_and_bad_objects_whole(local: World, mode: str) -> None:
+    local.options |= {"schema_policy": "ignore_extra", "mode": mode}
+    with without_spark():
+        local.land(NW, sales(1), GOOD)
+        local.ingest(NW)
+        columns = local.query("DESCRIBE lake.sales")
+        local.land(NW, MISFITTING, BAD)
+        local.land(NW, sales(2).append_column("more", pa.array(["x"])), "more.parquet")
+
+        assert local.ingest(NW).row.files_quarantined == 1
+
+    assert local.query("DESCRIBE lake.sales") == columns
+    assert local.totals() == [1, 2]
+    assert list(reasons(local)) == [BAD]

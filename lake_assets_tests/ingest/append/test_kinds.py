@@ -1,6 +1,7 @@
 """Mode append with transforms, changed columns, partitions in the rows, copies, and lakes that take rows by INSERT."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,9 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace.run import ReplaceRun
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
+from lake_assets_tests.faults.ingester import without_spark
 from lake_assets_tests.ingest.append.test_append import APPEND, statuses
 from lake_assets_tests.ingest.encrypted import assert_secret, telling
 from lake_assets_tests.ingest.test_in_rows import both_in_rows, put, rows
@@ -198,3 +201,34 @@ def test_a_run_that_was_overtaken_during_its_job_adds_nothing_twice(
         "JOIN __ducklake_metadata_lake.ducklake_table USING (table_id) WHERE table_name = 'sales'"
     )
     assert len([key for key in world.data_files() if "/sales/" in f"/{key}"]) == registered  # the others are removed
+
+
+@pytest.mark.parametrize("why", ["on_changed", "force"])
+def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away(
+    local_world: World, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refresh has verified its objects; then another process adds one that has just landed."""
+    local_world.options = APPEND | {"on_changed": "refresh"}
+    for name, total in (("a", 1), ("b", 2)):
+        local_world.land(NW, sales(total), f"{name}.parquet")
+    commit_one = ReplaceRun._commit_one
+    happenings = [NW]
+
+    def overtaken(run: ReplaceRun, lake: LakeSession, partition: PartitionRun) -> None:
+        if partition.row.mode == "replace" and happenings:
+            happenings.pop()
+            other = replace(local_world, _opened=None)
+            other.land(NW, sales(3), "c.parquet")
+            other.ingest(NW)
+        commit_one(run, lake, partition)
+
+    with without_spark():
+        local_world.ingest(NW)
+        if why == "on_changed":
+            local_world.land(NW, sales(5), "a.parquet")
+        monkeypatch.setattr(ReplaceRun, "_commit_one", overtaken)
+        row = local_world.ingest(NW, force=why == "force").row
+
+    assert not happenings
+    assert local_world.totals() == ([2, 3, 5] if why == "on_changed" else [1, 2, 3])
+    assert row.status == ("skipped" if why == "on_changed" else "committed")
