@@ -59,7 +59,8 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
     if pending and quarantined:
         sentences.append(f"{_counted(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
     if held:
-        sentences.append(f"{_counted(len(held), 'partition')} held: no refresh changes them until they are released.")
+        they = ("is held", "it") if len(held) == 1 else ("are held", "them")
+        sentences.append(f"{_counted(len(held), 'partition')} {they[0]}, and no refresh changes {they[1]}.")
     if left_out:
         sentences.append(f"{left_out:,} partitions outside the config have objects that no refresh reads.")
     if unmatched:
