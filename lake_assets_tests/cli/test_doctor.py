@@ -100,6 +100,7 @@ def test_an_invalid_config_fails_on_one_line(tmp_path: Path) -> None:
 
 def test_the_extension_that_a_storage_needs_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    monkeypatch.setattr("lake_assets.doctor.probe_reading", lambda _: True)
     monkeypatch.setattr("lake_assets.doctor.probe_writing", lambda _: None)
     storage = "{type: azure, account: retail, container: lake, account_key: a2V5}"
     monkeypatch.setattr(
@@ -119,6 +120,7 @@ def test_a_lake_on_motherduck_needs_a_token(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.delenv("MOTHERDUCK_TOKEN", raising=False)
     monkeypatch.setattr("lake_assets.doctor.extensions", lambda _: ())
     monkeypatch.setattr("lake_assets.doctor.Store.probe", lambda _: True)
+    monkeypatch.setattr("lake_assets.doctor.probe_reading", lambda _: True)
     monkeypatch.setattr("lake_assets.doctor.probe_writing", lambda _: None)
     storage = "{type: r2, account_id: abc, bucket: lake, key_id: x, secret: x}"
     monkeypatch.setattr(
