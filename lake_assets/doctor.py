@@ -27,9 +27,9 @@ from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError
 from lake_assets.lake.attach import extensions, motherduck_token
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.failures import catalog_location
 from lake_assets.lake.locks import commit_lock
-from lake_assets.lake.session import DuckLake
 from lake_assets.spark.java import CORRECT_JAVA_HOME, find_java
 from lake_assets.storage.probes import probe_reading, probe_writing
 from lake_assets.storage.store import Store

@@ -187,3 +187,15 @@ class SparkUnavailableError(LakeAssetsError):
 
 class MissingExtraError(LakeAssetsError):
     """A package of an extra of lake-assets is not installed."""
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
+
+    These are not subclasses of `Exception`. DuckDB wraps one that reaches it in its own error, with it as the cause.
+    """
+    while error is not None:
+        if not isinstance(error, Exception):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

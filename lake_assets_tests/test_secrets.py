@@ -23,7 +23,7 @@ from lake_assets.config.storages import AzureStorage
 from lake_assets.duckdb_engine import literal, open_engine
 from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
 from lake_assets.ingest.api import ingest
-from lake_assets.lake import session as ducklake
+from lake_assets.lake import ducklake
 from lake_assets.lake.attach import extensions
 from lake_assets.lake.failures import translated
 from lake_assets.lake.ledger.reading import read_ledger

@@ -13,7 +13,8 @@ from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan, plan
-from lake_assets.ingest.partition_run import IngestResult, Outcome, passing_on_interrupts
+from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.layout.texts import first_lines
 from lake_assets.spark.python_side import has_session, stop_session
 from lake_assets.spark.session import spark_config, start_session

@@ -17,7 +17,7 @@ from lake_assets.layout.texts import is_unicode, shown
 if TYPE_CHECKING:
     from lake_assets.config.models import LakeConfig
     from lake_assets.config.streams import Stream
-    from lake_assets.lake.session import DuckLake
+    from lake_assets.lake.ducklake import DuckLake
     from lake_assets.layout.partition import Partition
     from lake_assets.streams.stream import OpenStream
 
@@ -96,7 +96,7 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
     Raises:
         click.UsageError: there is no such lake, or there are several and none is named.
     """
-    from lake_assets.lake.session import DuckLake
+    from lake_assets.lake.ducklake import DuckLake
 
     if stream is not None:
         _require_known(config.streams, "stream", stream)

@@ -128,7 +128,7 @@ def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, fo
     from lake_assets.cli.progress import progress
     from lake_assets.cli.sessions import Session
     from lake_assets.ingest.api import ingest_all
-    from lake_assets.ingest.partition_run import passing_on_interrupts
+    from lake_assets.ingest.partition_runs import passing_on_interrupts
 
     options: Options = ctx.obj
     config = options.load()

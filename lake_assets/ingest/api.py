@@ -8,16 +8,10 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Generator, Iterable
 
+from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.run import index_all
-from lake_assets.ingest.partition_run import (
-    IngestResult,
-    Outcome,
-    PartitionRun,
-    State,
-    chunks,
-    is_interrupt,
-    record_failures,
-)
+from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
+from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions

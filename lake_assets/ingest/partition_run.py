@@ -3,31 +3,28 @@
 import dataclasses
 import datetime as dt
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
 
 import pyarrow as pa
 
 from lake_assets.errors import (
-    CatalogLockedError,
     EmptySourceError,
-    LakeAssetsError,
-    ObjectRefusedError,
     PartitionHeldError,
     PartitionMovedError,
     SchemaChangedError,
     SchemaDriftError,
     SourceChangedError,
     SourceError,
+    is_interrupt,
 )
 from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import Expected
-from lake_assets.lake.ledger.tables import HELD, LedgerRow, create_ledger, record
+from lake_assets.lake.ledger.tables import HELD, LedgerRow
 from lake_assets.lake.schema.evolve import ColumnChange
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
@@ -336,91 +333,3 @@ class PartitionRun:
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add to the duration of a step."""
         self.seconds[name] = self.seconds.get(name, 0) + seconds
-
-
-def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an error means that the run is cancelled, by Ctrl-C or Dagster's *Terminate*.
-
-    These are not subclasses of `Exception`. DuckDB wraps one that reaches it in its own error, with it as the cause.
-    """
-    while error is not None:
-        if not isinstance(error, Exception):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-Item = TypeVar("Item")
-AnyRun = TypeVar("AnyRun", bound=PartitionRun)
-
-
-@contextmanager
-def passing_on_interrupts(outcomes: Generator[Item, None, None]) -> Iterator[Generator[Item, None, None]]:
-    """Pass an interrupt in the body of the loop over the outcomes on to the run.
-
-    Otherwise the run would see a closed generator only, and would not record the partitions that had begun.
-    """
-    try:
-        yield outcomes
-    except BaseException as error:
-        if is_interrupt(error):
-            try:
-                outcomes.throw(error)
-                for _ in outcomes:  # committed and not reported; the ledger has them
-                    continue
-            except BaseException as raised:
-                if raised is not error:
-                    raise
-        raise
-
-
-def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
-    """The partitions that are not finished."""
-    return [run for run in runs if run.state is State.OPEN]
-
-
-def share_refusal(runs: Sequence[PartitionRun]) -> None:
-    """Give all partitions the same error if the storage refuses the objects of each: the whole bucket is refused."""
-    refused = [run for run in runs if isinstance(run.error, ObjectRefusedError)]
-    if len(refused) == len(runs):
-        for run in refused:
-            run.error = refused[0].error
-
-
-def chunks(runs: Iterable[AnyRun], most: int, size: Callable[[AnyRun], int] = lambda _: 1) -> Iterator[list[AnyRun]]:
-    """Split runs, in order, into lists whose sizes sum up to `most` or less; a larger run has a list of its own."""
-    chunk: list[AnyRun] = []
-    total = 0
-    for run in runs:
-        if chunk and total + size(run) > most:
-            yield chunk
-            chunk, total = [], 0
-        chunk.append(run)
-        total += size(run)
-    if chunk:
-        yield chunk
-
-
-def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
-    """Write a ledger row for each failed partition; if that fails too, add a note to the partition's error.
-
-    An unknown partition gets no row, because the ledger says which partitions exist.
-    """
-    runs = [run for run in runs if run.is_recorded]
-    if not runs:
-        return
-    try:
-        with stream.lake.open(create=True) as lake:
-            create_ledger(lake)
-            # After a minute in which another process had locked the catalog, one more try is enough.
-            was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)
-            record(lake, [run.failed_row() for run in runs], patience=0 if was_locked else None)
-    except LakeAssetsError as second:
-        for run in runs:
-            if run.error is None:
-                continue
-            reason = ", by the same error." if str(second) == str(run.error) else f": {second}"
-            note = f"No ledger row could be written{reason}"
-            # Several partitions may share one error.
-            if note not in getattr(run.error, "__notes__", ()):
-                run.error.add_note(note)

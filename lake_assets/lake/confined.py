@@ -17,7 +17,8 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog.files import folders_outside, table_folders
-from lake_assets.lake.session import DuckLake, LakeSession
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.session import LakeSession
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 _READING = "use SELECT, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN. Rows come into the lake by `lake-assets ingest`"

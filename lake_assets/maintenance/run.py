@@ -8,9 +8,9 @@ from lake_assets.config.maintenance import Maintenance
 from lake_assets.config.models import Lake, LakeConfig
 from lake_assets.errors import ConfigError, SpecificationError
 from lake_assets.ingest.replace.staging import leftovers
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import flush_ledger
 from lake_assets.lake.ledger.retention import expire_ledger
-from lake_assets.lake.session import DuckLake
 from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_orphans, expire_snapshots
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
 from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas

@@ -17,10 +17,12 @@ from lake_assets.errors import (
     LakeAssetsError,
     PartitionError,
     StorageUnreachableError,
+    is_interrupt,
 )
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.partition_run import IngestResult, Outcome, is_interrupt, passing_on_interrupts
+from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration import handover

@@ -13,7 +13,8 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError, StorageError
 from lake_assets.lake.attach import alias
 from lake_assets.lake.commit.deltas import Export, table_tag
-from lake_assets.lake.session import DuckLake, TableName
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.session import TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.template import Template
 from lake_assets.layout.texts import is_unicode

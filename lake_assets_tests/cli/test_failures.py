@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.doctor import Finding
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 
 CONFIG = """\
 lakes:

@@ -25,7 +25,7 @@ from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.history import restore as restoring
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.maintenance.run import maintain
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store

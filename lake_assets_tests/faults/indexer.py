@@ -12,7 +12,7 @@ from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.commit import strategy as commit
 from lake_assets.lake.commit.direct.register import register_directly
 from lake_assets.lake.commit.extension import register_by_extension
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.faults.writer import deadly
 from lake_assets_tests.world import World
 

@@ -13,7 +13,7 @@ from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.maintenance.compaction import compact
 from lake_assets.orchestration.metadata import materialization_metadata, view_partition
 from lake_assets_tests.ingest.encrypted import ENCRYPTED

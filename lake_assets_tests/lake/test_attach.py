@@ -18,7 +18,7 @@ from lake_assets.lake.attach import (
     secret_statements,
     storage_secret,
 )
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.writer import make_table

@@ -12,7 +12,7 @@ import pytest
 from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError
 from lake_assets.lake import checkpoint
-from lake_assets.lake.session import DuckLake
+from lake_assets.lake.ducklake import DuckLake
 
 METADATA_BLOCK = 12288  # offset of the first block, which has the metadata of a small catalog
 

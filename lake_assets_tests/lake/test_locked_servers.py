@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from lake_assets.errors import CatalogLockedError, SourceError
-from lake_assets.lake import session as ducklake
+from lake_assets.lake import ducklake
 from lake_assets.lake.failures import is_locked
 from lake_assets.lake.locks import commit_lock
 from lake_assets_tests.servers.postgres import PostgresServer

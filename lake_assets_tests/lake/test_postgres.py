@@ -12,9 +12,10 @@ from lake_assets.config.models import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
 from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.catalog.database import catalog_transaction
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.locks import commit_lock
 from lake_assets.lake.postgres import connect, limits, unreachable
-from lake_assets.lake.session import DuckLake, LakeSession
+from lake_assets.lake.session import LakeSession
 from lake_assets_tests.servers.postgres import PostgresServer, StoppablePostgres
 from lake_assets_tests.servers.postgres_proxy import CONNECT, Rule, postgres_proxy
 from lake_assets_tests.world import World

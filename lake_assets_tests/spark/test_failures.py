@@ -12,8 +12,14 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
-from lake_assets.errors import LakeAssetsError, SchemaError, SparkUnavailableError, TaskLostError, TransformError
-from lake_assets.ingest.partition_run import is_interrupt
+from lake_assets.errors import (
+    LakeAssetsError,
+    SchemaError,
+    SparkUnavailableError,
+    TaskLostError,
+    TransformError,
+    is_interrupt,
+)
 from lake_assets.spark.failures import failed_function, job_error, refused_result, refused_sql
 from lake_assets_tests.world import NW, World, sales
 

@@ -14,7 +14,8 @@ from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableE
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
-from lake_assets.ingest.partition_run import Outcome, PartitionRun, State, chunks, record_failures
+from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
+from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.recording import record_skipped
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession

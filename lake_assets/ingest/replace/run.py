@@ -20,7 +20,8 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.known import Comparison, compare
-from lake_assets.ingest.partition_run import Outcome, PartitionRun, chunks, record_failures, share_refusal, still_open
+from lake_assets.ingest.partition_run import Outcome, PartitionRun
+from lake_assets.ingest.partition_runs import chunks, record_failures, share_refusal, still_open
 from lake_assets.ingest.recording import record_skipped
 from lake_assets.ingest.replace.write_step import Writer
 from lake_assets.lake.commit.replacement import Replacement, Staged

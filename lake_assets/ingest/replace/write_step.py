@@ -16,7 +16,8 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
-from lake_assets.ingest.partition_run import PartitionRun, still_open
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_runs import still_open
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import Staging
 from lake_assets.lake.schema.evolve import evolve_table

@@ -21,10 +21,11 @@ from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.registration import Registration
 from lake_assets.lake.commit.replacement import Replacement
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
 from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
-from lake_assets.lake.session import DuckLake, LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import LandedObject

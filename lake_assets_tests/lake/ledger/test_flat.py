@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from lake_assets.lake.catalog.database import CatalogDatabase, catalog_transaction
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush
 from lake_assets.lake.ledger.last_runs import committed_fingerprints, last_runs, partitions_in_ledger
 from lake_assets.lake.ledger.object_history import known_objects, partition_objects, registered_objects
 from lake_assets.lake.ledger.reading import partitions_of_run, read_ledger
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, MANIFEST_COLUMNS, create_ledger, ledger_table, manifest_table
-from lake_assets.lake.session import DuckLake, LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.world import World
 
 SIZES = (100, 100_000)  # rows of the ledger, and of the manifest

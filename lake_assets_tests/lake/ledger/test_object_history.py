@@ -5,10 +5,11 @@ import datetime as dt
 
 import pytest
 
+from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger import flush, relation
 from lake_assets.lake.ledger.object_history import known_objects, registered_objects
 from lake_assets.lake.ledger.tables import LedgerRow, append_records, create_ledger
-from lake_assets.lake.session import DuckLake, LakeSession, TableName
+from lake_assets.lake.session import LakeSession, TableName
 from lake_assets_tests.world import World
 
 TABLE = TableName("main", "sales")

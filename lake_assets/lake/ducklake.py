@@ -1,0 +1,230 @@
+"""Opens a DuckLake. A process has one engine for each lake, and attaches the lake only while it is used."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog
+from lake_assets.config.models import Lake
+from lake_assets.config.storages import LocalStorage
+from lake_assets.duckdb_engine import open_engine
+from lake_assets.errors import CatalogError, NoLakeError
+from lake_assets.lake.attach import (
+    ALIAS,
+    attach_statement,
+    create_statements,
+    extensions,
+    http_limits,
+    secret_statements,
+)
+from lake_assets.lake.catalog import spec
+from lake_assets.lake.checkpoint import SETTINGS, EngineLostError, checkpointed, recover
+from lake_assets.lake.failures import catalog_location, is_locked, translated
+from lake_assets.lake.locks import alone, commit_lock
+from lake_assets.lake.session import LakeSession
+from lake_assets.lake.usual import usual_version
+from lake_assets.lake.vendor_errors import Meaning, matches
+from lake_assets.retrying import Limit, pause_between, retry
+
+ATTACH_PATIENCE = 60.0  # seconds that another process may hold a DuckDB-file catalog
+
+
+class DuckLake:
+    """Opens one lake. Reuse the object: it loads its engine once."""
+
+    def __init__(self, config: Lake) -> None:
+        self.config = config
+        self._engine: duckdb.DuckDBPyConnection | None = None
+        self._turn = threading.Lock()
+
+    @contextmanager
+    def open(self, *, create: bool = False, read_only: bool = False) -> Iterator[LakeSession]:
+        """Attach the lake while the block runs. Threads of one process take turns.
+
+        Args:
+            create: create the catalog if it does not exist yet.
+            read_only: refuse statements that write.
+
+        Raises:
+            NoLakeError: the catalog does not exist, and `create` is not set.
+            CatalogUnreachableError: the catalog's server does not answer.
+            CatalogLockedError: another process holds the catalog for too long.
+            CatalogError: the catalog refuses.
+        """
+        with self._turn, self._held(create=create, read_only=read_only):
+            session = self._session(create=create, read_only=read_only)
+            try:
+                _ = session.unknown_specification  # read once, when the lake is opened
+                yield session
+            except BaseException:
+                with suppress(duckdb.Error):  # the first error is raised
+                    self._close(session, read_only=read_only)
+                raise
+            self._close(session, read_only=read_only)
+
+    def _session(self, *, create: bool, read_only: bool) -> LakeSession:
+        """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
+        attach = partial(self._attach, create=create, read_only=read_only)
+        session = LakeSession(self.config, self._engine or self._new_engine(), attach, self._renewed)
+        self._engine = session.engine
+        version = usual_version(self.config, session.driver, is_read_only=read_only)
+        if version is None:
+            session.driver.close()
+            _ = session.connection
+        else:
+            session.unknown_specification = spec.unknown(version)
+        return session
+
+    def _close(self, session: LakeSession, *, read_only: bool) -> None:
+        session.driver.close()
+        if session.is_attached and not self.config.is_managed:
+            self._detach(session.engine, read_only=read_only)
+
+    @contextmanager
+    def open_if_exists(self) -> Iterator[LakeSession | None]:
+        """Attach the lake read-only for the time of the block; None if there is no lake yet.
+
+        Raises:
+            LakeAssetsError: as `open`.
+        """
+        with ExitStack() as stack:
+            session: LakeSession | None = None
+            with suppress(NoLakeError):
+                session = stack.enter_context(self.open(read_only=True))
+            yield session
+
+    def _held(self, *, create: bool, read_only: bool) -> AbstractContextManager[None]:
+        """The lock of a DuckDB-file catalog, which one process at a time can open."""
+        catalog = self.config.catalog
+        if not isinstance(catalog, DuckdbCatalog):
+            return nullcontext()
+        folder = Path(catalog.path).parent
+        if create:
+            _make_folder(folder, "catalog")
+        else:
+            self._refuse_absent_file()
+        if read_only and not os.access(folder, os.W_OK):
+            return (
+                nullcontext()
+            )  # no lock file can be created there; `_execute_attach` retries while the catalog's file is locked
+        return self._recovered(catalog)
+
+    @contextmanager
+    def _recovered(self, catalog: DuckdbCatalog) -> Iterator[None]:
+        with commit_lock(self.config):
+            recover(catalog)
+            yield
+
+    def _detach(self, engine: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        catalog = self.config.catalog
+        try:
+            with (
+                checkpointed(catalog, engine) if isinstance(catalog, DuckdbCatalog) and not read_only else nullcontext()
+            ):
+                engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
+        except EngineLostError:
+            self._engine = None
+        except duckdb.Error:
+            self._engine = None  # the lake cannot be attached to this engine again
+            raise
+
+    def _attach(self, *, create: bool, read_only: bool) -> None:
+        assert self._engine is not None  # noqa: S101 - _session has set it
+        statement = attach_statement(self.config, read_only=read_only)
+        with translated(self.config):
+            try:
+                self._refuse_absent_file()
+                self._execute_attach(self._existing(statement))
+            except (NoLakeError, duckdb.Error) as error:
+                if matches(error, Meaning.ENCRYPTION):
+                    raise self._otherwise_encrypted() from error
+                if not isinstance(error, NoLakeError) and not matches(error, Meaning.ABSENT):
+                    raise
+                if not create:
+                    raise self._no_lake() from error
+                self._create(statement)
+
+    def _renewed(self) -> duckdb.DuckDBPyConnection:
+        self._engine = self._new_engine()
+        return self._engine
+
+    def _new_engine(self) -> duckdb.DuckDBPyConnection:
+        engine = open_engine(extensions(self.config), http_limits(self.config))
+        with translated(self.config):
+            for statement in secret_statements(self.config):
+                engine.execute(statement)
+            for setting in SETTINGS if isinstance(self.config.catalog, DuckdbCatalog) else ():
+                engine.execute(setting)
+        return engine
+
+    def _refuse_absent_file(self) -> None:
+        # SQLite creates a file that it opens.
+        if isinstance(self.config.catalog, FileCatalog) and not Path(self.config.catalog.path).exists():
+            raise self._no_lake()
+
+    def _no_lake(self) -> NoLakeError:
+        return NoLakeError(
+            f"there is no lake at {self.location} yet:", "ingest a partition first, or correct the config."
+        )
+
+    def _otherwise_encrypted(self) -> CatalogError:
+        made = "without encryption" if self.config.is_encrypted else "with encryption"
+        said = str(self.config.is_encrypted).lower()
+        return CatalogError(
+            f"the lake at {self.location} was made {made}, and attach_options say encrypted: {said}:",
+            "correct attach_options, or name another lake; the setting of an existing lake cannot change.",
+        )
+
+    def _existing(self, statement: str) -> str:
+        if self.config.is_managed:
+            return statement  # attaching creates no database there
+        return statement.removesuffix(")") + ", CREATE_IF_NOT_EXISTS false)"
+
+    def _create(self, statement: str) -> None:
+        """Create the catalog; of several concurrent processes, one creates it."""
+        if self.config.is_managed:
+            # A separate engine: the first statement that reaches MotherDuck decides whether an engine has one database,
+            # as the session needs, or all databases of the user, as CREATE needs.
+            with self._new_engine() as engine:
+                for first in create_statements(self.config):
+                    engine.execute(first)
+            self._execute_attach(statement)
+            return
+        if isinstance(self.config.catalog, FileCatalog):
+            _make_folder(Path(self.config.catalog.path).parent, "catalog")
+        if isinstance(self.config.storage, LocalStorage):
+            _make_folder(Path(self.config.storage.path), "storage")
+        if isinstance(self.config.catalog, DuckdbCatalog):
+            self._execute_attach(statement)
+            return
+        with commit_lock(self.config):
+            for first in create_statements(self.config):
+                self._execute_attach(first)
+            self._execute_attach(statement)
+
+    def _execute_attach(self, statement: str) -> None:
+        """Execute an ATTACH, with retries while another process has locked the catalog's file."""
+        assert self._engine is not None  # noqa: S101 - _attach has set it
+        execute = partial(self._engine.execute, statement)
+        with alone(self.config):
+            retry(execute, passes=is_locked, limit=Limit(seconds=ATTACH_PATIENCE), pause=pause_between(0.02, 0.2))
+
+    @property
+    def location(self) -> str:
+        """The catalog's location for messages, without secrets."""
+        return catalog_location(self.config)
+
+
+def _make_folder(folder: Path, what: str) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CatalogError(
+            f"the folder {folder} for the lake's {what} cannot be created: {error.strerror}:",
+            f"create it, or correct `{what}` in the config.",
+        ) from error
