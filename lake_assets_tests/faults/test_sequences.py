@@ -77,6 +77,7 @@ class LakeMachine(RuleBasedStateMachine):
         self.model = Model()
         self.past: list[tuple[int, Model]] = []  # of commits, with their snapshots
         self.number = 0
+        self.committed = 0  # the snapshot of the last commit, which may have expired
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
@@ -229,7 +230,7 @@ class LakeMachine(RuleBasedStateMachine):
         """Whether a killed act had committed: the last commit of the ledger is not that of before."""
         if any(complaints(self.world, self.model.all_rows(), landed=False, cleaning=True)):
             return True
-        return self.past != [] and self._newest() > self.past[-1][0] and wanted is not self.model
+        return self._newest() > self.committed and wanted is not self.model
 
     def _newest(self) -> int:
         return max((row.snapshot_id or 0 for row in self.world.ledger() if row.status == "committed"), default=0)
@@ -237,7 +238,8 @@ class LakeMachine(RuleBasedStateMachine):
     def _set(self, wanted: Model) -> None:
         self.model = wanted
         newest = self._newest()
-        if newest and (not self.past or newest > self.past[-1][0]):
+        if newest > self.committed:
+            self.committed = newest
             self.past.append((newest, copy.deepcopy(wanted)))
 
     def _forget(self, expired: set[int]) -> None:
