@@ -141,6 +141,7 @@ class DuckLake:
                 self._refuse_absent_file()
                 self._execute_attach(self._existing(statement))
             except (NoLakeError, duckdb.Error) as error:
+                self._detach_failed()
                 if matches(error, Meaning.ENCRYPTION):
                     raise self._otherwise_encrypted() from error
                 if not isinstance(error, NoLakeError) and not matches(error, Meaning.ABSENT):
@@ -148,6 +149,13 @@ class DuckLake:
                 if not create:
                     raise self._no_lake() from error
                 self._create(statement)
+
+    def _detach_failed(self) -> None:
+        """Detach a lake whose ATTACH failed at its end, as after a lost connection: it may be attached nevertheless."""
+        assert self._engine is not None  # noqa: S101 - _attach has set it
+        if not self.config.is_managed:
+            with suppress(duckdb.Error):  # the error of the ATTACH is raised
+                self._engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
 
     def _renewed(self) -> duckdb.DuckDBPyConnection:
         self._engine = self._new_engine()

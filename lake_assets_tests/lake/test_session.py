@@ -160,3 +160,24 @@ def test_one_object_opens_many_sessions(local_world: World) -> None:
     for _ in range(3):
         with lake.open() as session:
             assert session.rows("SELECT count(*) FROM lake.sales") == [(0,)]
+
+
+def test_an_attach_that_fails_at_its_end_leaves_no_lake_attached(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As DuckDB does when the connection to PostgreSQL is lost at that moment."""
+    make_table(local_world)
+    lake = local_world.stream.lake
+    attach = lake._execute_attach
+
+    def attach_and_fail(statement: str) -> None:
+        attach(statement)
+        raise duckdb.IOException("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "_execute_attach", attach_and_fail)
+        with pytest.raises(CatalogError), lake.open() as session:
+            session.rows("SELECT 1")
+
+    with lake.open() as session:
+        assert session.rows("SELECT 1") == [(1,)]
