@@ -1,5 +1,6 @@
 """`NO_COLOR` and `COLUMNS`, on a real terminal and in a pipe."""
 
+import ast
 import os
 import pty
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import lake_assets.cli
 from lake_assets_tests.world import NW, World, sales
 
 COMMANDS = (
@@ -78,3 +80,16 @@ def test_no_color_leaves_no_escape_codes(config: Path, arguments: list[str]) -> 
 
 def test_without_it_a_terminal_has_colours(config: Path) -> None:
     assert "\x1b" in on_a_terminal(config, "validate")
+
+
+def test_no_command_prints_by_click_itself() -> None:
+    """`terminal.py` escapes the control characters of names and foreign texts."""
+    found = [
+        f"{file.name}:{node.lineno}: click.{node.attr}"
+        for file in Path(lake_assets.cli.__file__).parent.glob("*.py")
+        if file.name != "terminal.py"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in {"echo", "secho", "style"}
+        if isinstance(node.value, ast.Name) and node.value.id == "click"
+    ]
+    assert not found

@@ -18,7 +18,7 @@ from unittest import mock
 
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace import write_step
-from lake_assets.lake import session
+from lake_assets.lake import ducklake
 from lake_assets.lake.commit import strategy as strategies
 from lake_assets.parquet.job import Job, JobResult
 from lake_assets.parquet.task import Bin, Task
@@ -65,9 +65,9 @@ def die_at(point: str) -> None:
         dying(write_step, "bad_objects", point, iter(["examination"])).start()
         dying(PartitionRun, "refuse_moved_source", point, iter(["verification"])).start()
         return
-    connect, engine = sqlite3.connect, vars(session)["open_engine"]
+    connect, engine = sqlite3.connect, vars(ducklake)["open_engine"]
     mock.patch.object(sqlite3, "connect", lambda *a, **k: deadly(connect(*a, **k), point)).start()
-    mock.patch.object(session, "open_engine", lambda *a, **k: deadly(engine(*a, **k), point)).start()
+    mock.patch.object(ducklake, "open_engine", lambda *a, **k: deadly(engine(*a, **k), point)).start()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from lake_assets.history import restore as restoring
-from lake_assets.lake import session
+from lake_assets.lake import ducklake
 from lake_assets_tests.faults.writer import deadly, die
 from lake_assets_tests.world import World
 
@@ -43,9 +43,9 @@ def main() -> None:
     if given.die_at == COPY:
         mock.patch.object(restoring, "copy_object", dying(vars(restoring)["copy_object"], COPY)).start()
     else:
-        connect, engine = sqlite3.connect, vars(session)["open_engine"]
+        connect, engine = sqlite3.connect, vars(ducklake)["open_engine"]
         mock.patch.object(sqlite3, "connect", lambda *a, **k: deadly(connect(*a, **k), given.die_at)).start()
-        mock.patch.object(session, "open_engine", lambda *a, **k: deadly(engine(*a, **k), given.die_at)).start()
+        mock.patch.object(ducklake, "open_engine", lambda *a, **k: deadly(engine(*a, **k), given.die_at)).start()
     restoring.restore(world.stream, world.partition(given.partition), given.snapshot, hold=True)
 
 

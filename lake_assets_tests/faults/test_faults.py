@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from lake_assets_tests.faults import table
-from lake_assets_tests.faults.bench import Bench, Case, PostgresBench, Result, S3Bench
+from lake_assets_tests.faults.bench import Bench, Case, Result
 from lake_assets_tests.faults.operations import OPERATIONS
+from lake_assets_tests.faults.postgres_bench import PostgresBench
+from lake_assets_tests.faults.s3_bench import S3Bench
 from lake_assets_tests.servers.postgres_proxy import postgres_proxy
 from lake_assets_tests.servers.proxy import S3Proxy
 from lake_assets_tests.servers.s3 import S3Server

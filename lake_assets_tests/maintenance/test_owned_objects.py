@@ -12,6 +12,7 @@ from lake_assets.ingest.index.verify import repair_indexed
 from lake_assets.maintenance.cleaning import KeptObject
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.metadata import markdown
 from lake_assets.storage.store import Store
 from lake_assets_tests.ingest.index.indexing import strategy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -204,5 +205,5 @@ def test_a_dagster_run_names_kept_objects(owner: World) -> None:
     (event,) = [event for event in done.all_events if event.is_successful_output]
     metadata = event.step_output_data.metadata
     assert metadata["objects_kept"].value == 1
-    assert metadata["objects_kept_are"] == dg.MarkdownMetadataValue(f"- `{other}`: {ANOTHER}")
+    assert metadata["objects_kept_are"] == dg.MarkdownMetadataValue(f"- {markdown(other)}: {ANOTHER}")
     assert Path(other).exists()

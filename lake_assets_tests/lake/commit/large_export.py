@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from lake_assets.lake import session
+from lake_assets.lake import ducklake
 from lake_assets_tests.faults import writer
 from lake_assets_tests.world import NW, World
 
@@ -22,7 +22,7 @@ from lake_assets_tests.world import NW, World
 def main() -> None:
     fields, rows, limit = json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[2]), sys.argv[3]
     world = World(**fields, sessions=lambda: None)  # type: ignore[arg-type, return-value]
-    engine, put, seeds = vars(session)["open_engine"], writer.put, iter(range(10))
+    engine, put, seeds = vars(ducklake)["open_engine"], writer.put, iter(range(10))
 
     def limited(*arguments: Any, **options: Any) -> duckdb.DuckDBPyConnection:
         connection: duckdb.DuckDBPyConnection = engine(*arguments, **options)
@@ -33,7 +33,7 @@ def main() -> None:
         columns = [pa.array(np.arange(rows)), pa.array(np.random.default_rng(next(seeds)).random(rows))]
         return put(world, text, pa.table(columns, schema=writer.SCHEMA))
 
-    with mock.patch.object(session, "open_engine", limited), mock.patch.object(writer, "put", large):
+    with mock.patch.object(ducklake, "open_engine", limited), mock.patch.object(writer, "put", large):
         writer.make_table(world)
         for _ in range(2):
             writer.write(world, NW)

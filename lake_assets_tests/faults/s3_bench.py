@@ -1,0 +1,112 @@
+"""Faults of the storage."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lake_assets_tests.faults.bench import ALWAYS, AWAY, Bench, Case
+from lake_assets_tests.faults.operations import Operation
+from lake_assets_tests.faults.outage import Outage
+from lake_assets_tests.faults.template import Template
+from lake_assets_tests.servers.proxy import Request, S3Proxy
+from lake_assets_tests.servers.proxy import Rule as RequestRule
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import World
+from lake_assets_tests.world_fixtures import bucket_on
+
+# A storage that may be away for a second, and one that is given up at once.
+PATIENT = {"retries": 20, "first_wait": 0.05}
+IMPATIENT = {"retries": 0, "timeout": 1, "connect_timeout": 1}
+
+
+class S3Bench(Bench):
+    """The lake, its landing zone and its exports are in buckets behind the proxy; the catalog is a SQLite file."""
+
+    section = "The storage"
+    faults = ("refused", "reset", "503", "slow", "truncated", "answer lost", "answer broken")
+    lasting = ("refused", "reset", "503", "truncated", "answer lost", "hung")
+
+    def __init__(self, operation: Operation, world: World, folder: Path, proxy: S3Proxy, s3: S3Server) -> None:
+        self.proxy, self.s3 = proxy, s3
+        world.storage, world.source = self._bucket(), self._bucket()
+        world.options = dict(operation.options)
+        if operation.exports:
+            world.options["deltas"] = {"to": self._bucket(), "latest": True}
+        super().__init__(operation, world, folder)
+        self.hurried = self._hurried()
+
+    def _bucket(self) -> dict[str, Any]:
+        return bucket_on(self.proxy.s3) | {"requests": PATIENT}
+
+    def _hurried(self) -> World:
+        world, hurry = self.world, {"requests": IMPATIENT}
+        options = dict(world.options)
+        if self.operation.exports:
+            options["deltas"] = options["deltas"] | {"to": options["deltas"]["to"] | hurry}
+        return replace(world, storage=world.storage | hurry, source=world.source | hurry, options=options, _opened=None)
+
+    def _template(self) -> Template:
+        return Template.of(self.world, self.folder / "template", self.s3, None)
+
+    def begin_recording(self) -> None:
+        self.proxy.forget()
+
+    def recorded(self) -> list[str]:
+        return list(dict.fromkeys(self.step_of(request) for request in self.proxy.requests()))
+
+    def names(self) -> Sequence[str]:
+        return (self.proxy.s3.endpoint, self.world.storage["bucket"], *self._others)
+
+    @cached_property
+    def _others(self) -> list[str]:
+        deltas = self.world.options.get("deltas", {}).get("to", {})
+        return [self.world.source["bucket"], *([deltas["bucket"]] if deltas else [])]
+
+    def documented(self, step: str) -> str:
+        return step
+
+    def is_possible(self, step: str, fault: str) -> bool:
+        if step.startswith("copy"):
+            return fault != "hung"  # a copy by the store may take ten minutes
+        return fault not in {"truncated", "answer broken"} or not step.startswith("look at")  # which has no body
+
+    def step_of(self, request: Request) -> str:
+        """What the request is for."""
+        where = {self.world.storage["bucket"]: "data file", self.world.source["bucket"]: "landed object"}
+        what = where.get(request.bucket, "exported file")
+        if request.key.endswith("_latest.json"):
+            return "write _latest.json"
+        if not request.key:
+            return f"delete a {what}" if "delete" in request.query else f"list the {what}s"
+        verbs = {"GET": "read", "HEAD": "look at", "PUT": "copy" if request.copies else "write", "DELETE": "delete"}
+        return f"{verbs.get(request.method, 'write')} a {what}".replace("a exported", "an exported")
+
+    def inject(self, case: Case) -> None:
+        def when(request: Request) -> bool:
+            return self.step_of(request) == case.step
+
+        times = ALWAYS if case.lasts else 1
+        match case.fault:
+            case "refused":
+                outage = Outage(self.proxy, when, 600 if case.lasts else AWAY)
+                self.end = outage.end
+                self.proxy.inject(RequestRule("hang_up", outage))
+            case "slow":
+                self.proxy.inject(RequestRule("slow", when, times, seconds=AWAY))
+            case fault:
+                kinds: dict[str, Any] = {
+                    "reset": "hang_up",
+                    "503": "status",
+                    "truncated": "truncate",
+                    "answer lost": "lose_answer",
+                    "answer broken": "reset_body",
+                    "hung": "hang",
+                }
+                self.proxy.inject(RequestRule(kinds[fault], when, times))
+
+    def heal(self) -> None:
+        self.end()
+        self.end = lambda: None
+        self.proxy.heal()
