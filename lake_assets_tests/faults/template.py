@@ -6,9 +6,13 @@ ETag.
 
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
+from lake_assets.retrying import Limit, pause_between, retry
 from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import World
@@ -72,7 +76,10 @@ class Template:
     def _copy_database(self, source: str, target: str) -> None:
         assert self.postgres is not None
         with self.postgres.connect() as connection:
-            connection.execute(f"DROP DATABASE IF EXISTS {target} WITH (FORCE)".encode())
+            drop = partial(connection.execute, f"DROP DATABASE IF EXISTS {target} WITH (FORCE)".encode())
+            # The user of the tests may not end an autovacuum.
+            passes = psycopg.errors.InsufficientPrivilege
+            retry(drop, passes=passes, limit=Limit(seconds=60), pause=pause_between(0.05, 0.5))
             connection.execute(f"CREATE DATABASE {target} TEMPLATE {source}".encode())
 
     def _stored(self, bucket: str) -> dict[str, bytes]:

@@ -25,6 +25,7 @@ from lake_assets_tests.servers.s3 import S3Server
 Fault = Literal["hang_up", "status", "slow", "hang", "reset_body", "truncate", "lose_answer"]
 
 _CODES: dict[int, str] = {HTTPStatus.SERVICE_UNAVAILABLE: "SlowDown", HTTPStatus.FORBIDDEN: "AccessDenied"}
+_LEFT = "the client left before the end of its request"
 _BLOCK = 256 * 1024  # bytes passed on at a time
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # linger for 0 seconds: the client gets a TCP reset
 
@@ -248,17 +249,22 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _chunks(self) -> Iterator[bytes]:
         """A body in chunks (pyarrow sends them), with their framing: RFC 9112, section 7.1."""
-        while size := int((head := self.rfile.readline()).split(b";")[0], 16):
+        while size := int((head := self._line()).split(b";")[0], 16):
             yield head + self._read(size + len(b"\r\n"))
         yield head
         while (trailer := self.rfile.readline()) not in {b"\r\n", b""}:
             yield trailer
         yield trailer
 
+    def _line(self) -> bytes:
+        if not (line := self.rfile.readline()):
+            raise ConnectionAbortedError(_LEFT)
+        return line
+
     def _read(self, size: int) -> bytes:
         block = self.rfile.read(size)
         if len(block) < size:
-            raise ConnectionAbortedError("the client left before the end of its request")
+            raise ConnectionAbortedError(_LEFT)
         return block
 
     def _pass_on(self, upstream: http.client.HTTPConnection, request: Request) -> None:
