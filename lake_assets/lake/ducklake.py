@@ -127,7 +127,8 @@ class DuckLake:
                 checkpointed(catalog, engine) if isinstance(catalog, DuckdbCatalog) and not read_only else nullcontext()
             ):
                 engine.execute(f"DETACH DATABASE IF EXISTS {ALIAS}")
-        except EngineLostError:
+        except (EngineLostError, duckdb.FatalException):
+            # After an error within DuckDB, which the statement has raised, the engine refuses everything.
             self._engine = None
         except duckdb.Error:
             self._engine = None  # the lake cannot be attached to this engine again

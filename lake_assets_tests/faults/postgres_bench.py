@@ -33,7 +33,7 @@ class PostgresBench(Bench):
         self, operation: Operation, world: World, folder: Path, proxy: PostgresProxy, server: PostgresServer
     ) -> None:
         self.proxy, self.server = proxy, server
-        world.catalog = database_on(proxy.server) | {"connect_timeout": 2}
+        world.catalog = database_on(proxy.server) | {"connect_timeout": 10}
         world.options = dict(operation.options)
         if operation.exports:
             world.options["deltas"] = {"to": {"type": "local", "path": str(folder / "deltas")}, "latest": True}

@@ -181,3 +181,22 @@ def test_an_attach_that_fails_at_its_end_leaves_no_lake_attached(
 
     with lake.open() as session:
         assert session.rows("SELECT 1") == [(1,)]
+
+
+class Invalidated:
+    """A DuckDB that refuses everything after an error within it, as one of a lost connection may be."""
+
+    def execute(self, *_: object) -> None:
+        raise duckdb.FatalException("database has been invalidated because of a previous fatal error")
+
+
+def test_an_engine_that_an_error_has_invalidated_is_replaced(local_world: World) -> None:
+    make_table(local_world)
+    lake = local_world.stream.lake
+
+    with lake.open() as session:
+        session.rows("SELECT 1")
+        session.engine = Invalidated()  # type: ignore[assignment]
+
+    with lake.open() as session:
+        assert session.rows("SELECT 1") == [(1,)]
