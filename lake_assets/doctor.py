@@ -21,8 +21,9 @@ import platformdirs
 from packaging.requirements import Requirement
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog
+from lake_assets.config.lake import Lake
 from lake_assets.config.load import CONFIG_VARIABLE, DEFAULT_FILE, load_config
-from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import LakeAssetsError, NoLakeError, StorageError

@@ -185,6 +185,22 @@ class SparkUnavailableError(LakeAssetsError):
     """No usable Java or Spark session is available."""
 
 
+class SessionLostError(SparkUnavailableError):
+    """A Spark Connect server has closed or forgotten this process's session; a new one can be started."""
+
+
+class WorkerError(SparkUnavailableError):
+    """A worker of a cluster has another version of this package, or lacks a package that the tasks need."""
+
+
+class LauncherError(LakeAssetsError):
+    """The driver of a run could not be started."""
+
+
+class DriverLostError(LauncherError):
+    """The driver of a run ended before its partitions did; a retry may succeed."""
+
+
 class MissingExtraError(LakeAssetsError):
     """A package of an extra of lake-assets is not installed."""
 

@@ -9,6 +9,8 @@ from typing import TypeVar
 import tenacity
 from tenacity import RetryCallState, wait_exponential, wait_random, wait_random_exponential
 
+from lake_assets.events import report
+
 Result = TypeVar("Result")
 Pause = Callable[[RetryCallState], float]
 """Seconds between a call and the next one."""
@@ -64,14 +66,16 @@ def retry(
     passes: type[Exception] | Callable[[BaseException], bool],
     limit: Limit | Callable[[BaseException], Limit],
     pause: Pause,
+    kind: Callable[[BaseException], str] = lambda error: type(error).__name__,
 ) -> Result:
-    """Call `work` until it returns; retry it after each error that may pass.
+    """Call `work` until it returns; retry it after each error that may pass. Each retry is an event.
 
     Args:
         work: the function to call.
         passes: the errors after which it is retried.
         limit: how often, or for how long; it may depend on the last error.
         pause: between two calls.
+        kind: a word for an error, in the event. Its text is not in the event: it may have a secret.
 
     Returns:
         The result of `work`.
@@ -85,10 +89,15 @@ def retry(
         of_error = limit if isinstance(limit, Limit) or error is None else limit(error)
         return isinstance(of_error, Limit) and of_error.is_reached(state)
 
+    def note(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome is not None else None
+        if error is not None:
+            report("retry", retry=state.attempt_number, kind=kind(error))
+
     condition = (
         tenacity.retry_if_exception_type(passes) if isinstance(passes, type) else tenacity.retry_if_exception(passes)
     )
-    return tenacity.Retrying(retry=condition, stop=is_enough, wait=pause, reraise=True)(work)
+    return tenacity.Retrying(retry=condition, stop=is_enough, wait=pause, reraise=True, before_sleep=note)(work)
 
 
 def poll(

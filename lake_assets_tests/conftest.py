@@ -18,6 +18,7 @@ from lake_assets_tests.servers.connect import spark_connect
 from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.proxy import s3_proxy
 from lake_assets_tests.servers.s3 import s3
+from lake_assets_tests.servers.standalone import standalone
 from lake_assets_tests.servers.web import web
 from lake_assets_tests.spark_fixture import spark
 from lake_assets_tests.world_fixtures import impatient, local_world, s3_location, sessions, world
@@ -51,6 +52,7 @@ __all__ = [
     "sessions",
     "spark",
     "spark_connect",
+    "standalone",
     "stoppable_postgres",
     "strategy",
     "web",
@@ -59,7 +61,7 @@ __all__ = [
 
 
 # What a test that needs a server asks for; of the worlds, the pairs with one of these.
-SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect", "stoppable_postgres"}
+SERVERS = {"azure", "postgres", "s3", "s3_location", "s3_proxy", "spark_connect", "standalone", "stoppable_postgres"}
 SERVED = {"postgres", "s3", "r2"}
 
 

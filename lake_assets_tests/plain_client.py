@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import duckdb
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import find_extension
 from lake_assets.lake.attach import attach_statement, extensions, secret_statements
 

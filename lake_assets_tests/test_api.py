@@ -245,14 +245,14 @@ def test_a_session_is_started_for_work_alone_and_stopped_again(tmp_path: Path, l
     local_world.land(NW, sales(1))
     config_file(tmp_path, "sales")
     script = f"""
-import lake_assets.api.ingest as api
+import lake_assets.spark.session as module
 from lake_assets import ingest_partition, open_stream
 from lake_assets.spark.python_side import has_session
 started = []
-def start(conf, start=api.start_session):
+def start(conf, start=module.start_session):
     started.append(conf["spark.sql.shuffle.partitions"])
     return start(conf)
-api.start_session = start
+module.start_session = start
 sales = open_stream("lake.yaml")
 print(ingest_partition(sales, "{NW}").row.status, started, has_session())
 print(ingest_partition(sales, "{NW}").row.status, started, has_session())
@@ -271,7 +271,7 @@ def test_a_stream_is_opened_by_path_or_config(tmp_path: Path) -> None:
 
     assert by_path.name == by_config.name == "sales"
     assert by_path.config == by_config.config
-    assert by_path.spark_settings == {"spark.sql.shuffle.partitions": "3"}
+    assert by_path.spark.settings == {"spark.sql.shuffle.partitions": "3"}
 
 
 def test_a_stream_must_be_named_among_several(tmp_path: Path) -> None:

@@ -14,7 +14,13 @@ from lake_assets.config.models import LakeConfig, schema_of
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-WRITTEN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *PAGES]
+WRITTEN = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "deploy").glob("*.md")),
+    *PAGES,
+]
 LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
 MAX_CELL = 200  # characters
 MAX_README = 120  # lines

@@ -13,8 +13,9 @@ from obstore.store import LocalStore
 from lake_assets.cli.app import main
 from lake_assets.errors import LakeAssetsError, SourceError
 from lake_assets.escapes import visible, visible_name
+from lake_assets.ingest.view import view_partition
 from lake_assets.orchestration.failures import text_of
-from lake_assets.orchestration.metadata import markdown, materialization_metadata, view_partition
+from lake_assets.orchestration.metadata import markdown, materialization_metadata
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.storage.client_errors import odd_name
 from lake_assets.streams.landing_zone import list_landed

@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
-from pydantic import SecretStr, TypeAdapter
+from pydantic import SecretStr
 
 from lake_assets.cli import main
+from lake_assets.config.lake import Lake
 from lake_assets.config.load import load_config
-from lake_assets.config.models import Lake, LakeConfig
-from lake_assets.config.spark_settings import SparkSettings
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AzureStorage
 from lake_assets.duckdb_engine import literal, open_engine
 from lake_assets.errors import CatalogError, ConfigError, LakeAssetsError, StorageError
@@ -183,7 +184,7 @@ def test_a_secret_among_sparks_settings_is_refused_and_not_repeated(name: str, t
     ],
 )
 def test_what_only_says_where_a_secret_is_is_a_setting(name: str, value: str) -> None:
-    assert TypeAdapter(SparkSettings).validate_python({name: value}) == {name: value}
+    assert Spark.model_validate({name: value}).settings == {name: value}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ A function that needs Spark starts a session with the settings of the config, un
 end.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from pyspark.sql import SparkSession
 
@@ -15,9 +15,8 @@ from lake_assets.ingest.api import ingest, ingest_all
 from lake_assets.ingest.dry_run import Plan, plan
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.ingest.partition_runs import passing_on_interrupts
-from lake_assets.layout.texts import first_lines
-from lake_assets.spark.python_side import has_session, stop_session
-from lake_assets.spark.session import spark_config, start_session
+from lake_assets.layout.texts import count, first_lines
+from lake_assets.spark.session import Sessions, own_session
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
@@ -135,29 +134,15 @@ def plan_partition(stream: OpenStream, partition: PartitionLike, *, force: bool 
     return plan(stream, wanted, force=force)
 
 
-@contextmanager
-def _sessions(stream: OpenStream, spark: SparkSession | None) -> Iterator[Callable[[], SparkSession]]:
-    """Yields a function that returns the session, started at its first call; stops a session that it started."""
-    started: list[SparkSession] = []
-
-    def session() -> SparkSession:
-        if spark is not None:
-            return spark
-        if not started:
-            conf = spark_config(settings=stream.spark_settings, transforms=stream.config.transform is not None)
-            started.append(start_session(conf))
-        return started[0]
-
-    others = has_session()
-    try:
-        yield session
-    finally:
-        if started and not others:
-            stop_session(started[0])
+def _sessions(stream: OpenStream, spark: SparkSession | None) -> AbstractContextManager[Sessions]:
+    """Yields a function that returns the caller's session, or one that it starts, which is stopped."""
+    if spark is not None:
+        return nullcontext(lambda: spark)
+    return own_session(stream.spark.settings, transforms=stream.config.transform is not None)
 
 
 def _failure(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> PartitionsFailedError:
     lines = [f"{outcome.partition}: {outcome.error}" for outcome in failed]
     shown = first_lines(lines, NAMED_FAILURES, "and {more:,} more: see the ledger.")
-    summary = f"{len(failed):,} of {len(outcomes):,} partitions failed:"
+    summary = f"{len(failed):,} of {count(len(outcomes), 'partition')} failed:"
     return PartitionsFailedError("\n".join([summary, *shown]), outcomes=outcomes)

@@ -21,6 +21,7 @@ from lake_assets.lake.catalog.table_files import (
 )
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import ADDS, LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.layout.texts import count
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
@@ -58,7 +59,10 @@ def ledger(facts: Facts) -> Examined:
         if commit.snapshot >= oldest and commit.snapshot not in snapshots
     ]
     wrong += [
-        (commit, f"{commit.path}: snapshot {commit.snapshot} holds {rows:,} rows, and the ledger says {commit.rows:,}")
+        (
+            commit,
+            f"{commit.path}: {count(rows, 'row')} in snapshot {commit.snapshot}, {commit.rows:,} in the ledger",
+        )
         for commit, rows in zip(existing, held, strict=True)
         if rows != commit.rows
     ]
@@ -67,7 +71,7 @@ def ledger(facts: Facts) -> Examined:
         "ledger",
         [text for _, text in wrong],
         failure="Ledger and snapshots do not agree; ingest these partitions with --force.",
-        success=f"{len(commits) - len(expired):,} commits of the ledger agree with their snapshots.",
+        success=f"Ledger and snapshots agree about {count(len(commits) - len(expired), 'commit')}.",
         numbers={"commits": len(commits), "expired": len(expired), "wrong": len(wrong)},
         failing=None if None in failing else frozenset(key_of(p) for p in failing if p is not None),
     )
@@ -166,7 +170,7 @@ def _of_uris(stream: OpenStream, uris: Mapping[str, PartitionKey], existing: set
         missing,
         failure="Files that the catalog names are gone, and queries of their partitions fail; "
         "ingest these with --force.",
-        success=f"{len(uris) - elsewhere:,} files that the catalog names exist.",
+        success=f"The catalog names {count(len(uris) - elsewhere, 'file')}, and none is missing.",
         numbers={"files": len(uris), "missing": len(missing), "elsewhere": elsewhere},
         failing=frozenset(uris[uri] for uri in missing),
     )

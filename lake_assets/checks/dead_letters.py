@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.result import NAMED, CheckResult
-from lake_assets.lake.ledger.letters import DeadLetter
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.parquet.job import LetterFile
 
 
 def dead_letters(facts: Facts) -> Examined:
@@ -23,14 +24,15 @@ def dead_letters(facts: Facts) -> Examined:
     return Examined(lambda: _of_letters(letters), by_partition)
 
 
-def _of_letters(letters: Mapping[Partition, Sequence[DeadLetter]]) -> CheckResult:
+def _of_letters(letters: Mapping[Partition, Sequence[LetterFile]]) -> CheckResult:
     files = [letter for of_one in letters.values() for letter in of_one]
     rows = sum(letter.rows for letter in files)
     partitions = sum(bool(of_one) for of_one in letters.values())
+    are = "is" if rows == 1 else "are"
     return CheckResult(
         "dead_letters",
         not files,
-        f"{rows:,} landed rows are dead letters; correct and land them again, or remove them."
+        f"{count(rows, 'landed row')} {are} not in the lake; correct and land again, or remove."
         if files
         else "No landed row is a dead letter.",
         "warn",

@@ -10,10 +10,11 @@ from lake_assets.checks.result import CheckResult, Scope
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading, catalog_view
 from lake_assets.lake.catalog.scoped_files import ScopedFiles, scoped_files
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
-from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
+from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.job import LetterFile
 from lake_assets.report.state import StreamState, by_partition, state_by, those_landed
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import UnmatchedObject, list_landed, list_landed_in
@@ -151,7 +152,7 @@ class Facts:
         return {p: there for p, reasons in self.left_out.items() if (there := those_landed(reasons, landed.get(p)))}
 
     @cached_property
-    def dead_letters(self) -> dict[Partition, list[DeadLetter]]:
+    def dead_letters(self) -> dict[Partition, list[LetterFile]]:
         """The files of rows that the scope's partitions lack in the lake."""
         if self._session is None or self.stream.config.on_bad_row == "fail":
             return {}

@@ -13,6 +13,7 @@ from lake_assets.ingest.index.diff import registered_objects, table_files
 from lake_assets.ingest.index.verify import IndexedState, compare_indexed
 from lake_assets.ingest.known import Comparison, compared, read_noted
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.report.state import PartitionState, held_text, partition_state
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
@@ -52,19 +53,19 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
     # In a run, a partition outside the config counts too, if the lake has it.
     inside = len(states) - left_out if scope.tried is not None else sum(s.state != "outside" for s in states)
     sentences = [
-        f"{len(pending):,} of {inside:,} partitions have objects that are not in the lake; refresh these."
+        f"Objects of {len(pending):,} of {count(inside, 'partition')} are not in the lake; refresh these."
         if pending
-        else f"All landed objects of {inside - len(held):,} partitions are in the lake{_but(quarantined)}."
+        else f"All landed objects of {count(inside - len(held), 'partition')} are in the lake{_but(quarantined)}."
     ]
     if pending and quarantined:
-        sentences.append(f"{_counted(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
+        sentences.append(f"{count(quarantined, 'object')} {'is' if quarantined == 1 else 'are'} quarantined.")
     if held:
         they = ("is held", "it") if len(held) == 1 else ("are held", "them")
-        sentences.append(f"{_counted(len(held), 'partition')} {they[0]}, and no refresh changes {they[1]}.")
+        sentences.append(f"{count(len(held), 'partition')} {they[0]}, and no refresh changes {they[1]}.")
     if left_out:
-        sentences.append(f"{left_out:,} partitions outside the config have objects that no refresh reads.")
+        sentences.append(f"No refresh reads the objects of {count(left_out, 'partition')} outside the config.")
     if unmatched:
-        sentences.append(f"{len(unmatched):,} objects lie in no partition.")
+        sentences.append(f"The landing zone has {count(len(unmatched), 'object')} in no partition.")
     return CheckResult(
         "landing_zone",
         not (pending or left_out or unmatched),
@@ -79,14 +80,10 @@ def _of_states(scope: Scope, states: Sequence[PartitionState], unmatched: Sequen
     )
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s'[: number != 1]}"
-
-
 def _but(quarantined: int) -> str:
     if not quarantined:
         return ""
-    return f" but {_counted(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
+    return f" but {count(quarantined, 'object')} that {'is' if quarantined == 1 else 'are'} quarantined"
 
 
 def _of_partition(stream: str, state: PartitionState, *, is_failed: bool) -> CheckResult:
@@ -165,9 +162,9 @@ def _of_indexed(stream: OpenStream, state: IndexedState) -> CheckResult:
     return CheckResult.of_findings(
         "indexed_objects",
         findings,
-        failure=f"{len(findings):,} registered objects have changed or vanished; "
+        failure=f"{count(len(findings), 'registered object')} changed or vanished; "
         f"`lake-assets index {stream.name} --repair` updates the lake.",
-        success=f"{state.registered:,} registered objects are unchanged.",
+        success=f"{count(state.registered, 'registered object')} unchanged.",
         numbers={"registered": state.registered, "vanished": len(state.vanished), "changed": len(state.changed)},
     )
 
@@ -203,10 +200,10 @@ def _of_appended(comparisons: Sequence[Comparison]) -> CheckResult:
     return CheckResult(
         "appended_objects",
         not findings,
-        f"{len(changed):,} appended objects have changed, and {len(vanished):,} have vanished; the lake still has the "
-        "rows that were read from them."
+        f"{count(len(changed), 'appended object')} changed, {len(vanished):,} vanished; the lake still has the rows "
+        "that were read from them."
         if findings
-        else f"{known:,} appended objects are unchanged.",
+        else f"{count(known, 'appended object')} unchanged.",
         "warn",
         {"appended": known, "vanished": len(vanished), "changed": len(changed)},
         findings[:NAMED],

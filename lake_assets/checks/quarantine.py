@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from lake_assets.checks.facts import Examined, Facts
 from lake_assets.checks.result import NAMED, CheckResult
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 
 
 def quarantine(facts: Facts) -> Examined:
@@ -26,11 +27,12 @@ def quarantine(facts: Facts) -> Examined:
 
 def _of_objects(left_out: Mapping[Partition, Mapping[str, str]]) -> CheckResult:
     reasons = [reason for of_one in left_out.values() for reason in of_one.values()]
+    are = "is" if len(reasons) == 1 else "are"
     partitions = sum(bool(of_one) for of_one in left_out.values())
     return CheckResult(
         "quarantine",
         not reasons,
-        f"{len(reasons):,} landed object{'s are' if len(reasons) > 1 else ' is'} quarantined; land again, or remove."
+        f"{count(len(reasons), 'landed object')} {are} quarantined; land again, or remove."
         if reasons
         else "No landed object is quarantined.",
         "warn",

@@ -16,6 +16,7 @@ from lake_assets.lake.catalog.scoped_files import SINGLY
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.ledger.last_runs import LastRuns
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.parquet.read import count_rows
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.streams.stream import OpenStream
@@ -70,7 +71,7 @@ _Counts = tuple[int, int | None]
 
 def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
     wrong = [
-        f"{partition}: {counted:,} rows, and {rows:,} are due"
+        f"{partition}: {count(counted, 'row')} instead of {rows:,}"
         for partition, (counted, rows) in counts.items()
         if rows is not None and rows != counted
     ]
@@ -79,7 +80,7 @@ def _of_counts(counts: Mapping[Partition, _Counts]) -> CheckResult:
         "row_counts",
         wrong,
         failure="The rows are not those of the landed objects; ingest these partitions with --force.",
-        success=f"{compared:,} partitions have the rows of their landed objects.",
+        success=f"The row counts of {count(compared, 'partition')} are those of the landed objects.",
         numbers={"partitions": compared, "wrong": len(wrong), "changed_since": len(counts) - compared},
     )
 
@@ -171,7 +172,7 @@ def no_null_partition(facts: Facts) -> Examined:
     result = CheckResult(
         "no_null_partition",
         rows == 0,
-        f"{rows:,} rows have no {' or '.join(names)}." if rows else f"Every row has its {' and '.join(names)}.",
+        f"{count(rows, 'row')} without {' or '.join(names)}." if rows else f"Every row has its {' and '.join(names)}.",
         numbers={"rows": rows},
         failing=frozenset(map(key_of, without)) if rows and tried is not None else None,
     )

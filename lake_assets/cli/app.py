@@ -23,11 +23,15 @@ from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import ledger, query
 from lake_assets.cli.land import land
 from lake_assets.cli.layout import layout
+from lake_assets.cli.logs import log_format_option, set_log_format
 from lake_assets.cli.maintain import maintain
+from lake_assets.cli.metrics import metrics
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
 from lake_assets.cli.terminal import echo, is_plain
+from lake_assets.logs import LogFormat
+from lake_assets.telemetry.process import telemetry
 
 SIGNALLED = 128  # a shell's exit code is this plus the number of the signal
 
@@ -67,12 +71,16 @@ class Application(click.Group):
     help="The config file. Default: $LAKE_CONFIG, then ./lake.yaml.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and Spark's error log.")
+@log_format_option
 @click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, config: Path | None, *, debug: bool) -> None:
+def main(ctx: click.Context, config: Path | None, *, debug: bool, log_format: LogFormat) -> None:
     """Keep a DuckLake in sync with its landing zone, one partition at a time."""
     if is_plain():
         ctx.color = False
+    set_log_format(log_format)
+    ctx.call_on_close(lambda: set_log_format("text"))
+    ctx.with_resource(telemetry())
     ctx.obj = Options(config, debug)
 
 
@@ -94,6 +102,7 @@ COMMANDS = (
     restore,
     report_,
     check,
+    metrics,
     maintain,
     forget,
     schema,

@@ -13,8 +13,8 @@ import click
 from lake_assets.cli.common import Options, partition_of, stream_named
 from lake_assets.cli.output import Format, output_format
 from lake_assets.cli.terminal import echo
-from lake_assets.cli.words import count
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,6 +16,7 @@ from lake_assets.cli.failure import Failures
 from lake_assets.cli.terminal import echo
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count
 
 
 @click.command()
@@ -68,4 +69,4 @@ def check(
 def _kind(partitions: int) -> str:
     if not partitions:
         return "audit of the whole table"
-    return f"checks of {partitions:,} partition{'s'[: partitions != 1]}"
+    return f"checks of {count(partitions, 'partition')}"

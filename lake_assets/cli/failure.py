@@ -1,11 +1,13 @@
 """Errors on standard error: an error that several partitions share is printed once."""
 
+import logging
 import traceback
 
+from lake_assets.cli.logs import is_json
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count
 from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.texts import several
+from lake_assets.events import report
+from lake_assets.layout.texts import count, several
 
 _FAILED = style("failed", fg="red")
 
@@ -16,10 +18,12 @@ class Failures:
     Args:
         debug: print tracebacks too.
         noun: what fails.
+        reported: each failure is an event already, which the JSON log has.
     """
 
-    def __init__(self, *, debug: bool, noun: str = "partition") -> None:
+    def __init__(self, *, debug: bool, noun: str = "partition", reported: bool = False) -> None:
         self._debug = debug
+        self._reported = reported
         self._noun = noun
         self._names_by_text: dict[str, list[str]] = {}
 
@@ -32,23 +36,37 @@ class Failures:
         """Count a failure, and print its error unless it was printed before."""
         names = self._names_by_text.setdefault(text_of(error), [])
         names.append(name)
-        if len(names) == 1:
+        if is_json():
+            if not self._reported:
+                report_error(error, debug=self._debug, name=name)
+        elif len(names) == 1:
             echo(f"{_FAILED}     {name}")
             print_error(error, debug=self._debug)
 
     def print_repeated(self) -> None:
         """Print the failures whose error was printed for another one; call it when the command ends."""
         for first, *others in self._names_by_text.values():
-            if others:
+            if others and not is_json():
                 more = count(len(others), f"more {self._noun}")
                 echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
 
 
 def print_error(error: Exception, *, debug: bool) -> None:
     """Print the error as one paragraph, after its traceback with `debug`; an unexpected error is called a bug."""
+    if is_json():
+        report_error(error, debug=debug)
+        return
     if debug:
         echo("".join(traceback.format_exception(error)), err=True)
     echo(style("Error: ", fg="red", bold=True) + text_of(error), err=True)
+
+
+def report_error(error: Exception, *, debug: bool, name: str | None = None) -> None:
+    """Report the error as an event, with its traceback with `debug`."""
+    text = text_of(error) if name is None else f"{name}: {text_of(error)}"
+    if debug:
+        text += "\n" + "".join(traceback.format_exception(error))
+    report("error", level=logging.ERROR, kind=type(error).__name__, message=text)
 
 
 def text_of(error: Exception) -> str:

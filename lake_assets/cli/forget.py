@@ -16,7 +16,7 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.output import write_json
 from lake_assets.cli.terminal import echo
-from lake_assets.cli.words import count
+from lake_assets.layout.texts import count
 
 
 @click.command()

@@ -22,9 +22,10 @@ from lake_assets.cli.common import (
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, exported_text
+from lake_assets.cli.words import exported_text
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

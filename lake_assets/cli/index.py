@@ -19,8 +19,9 @@ from lake_assets.cli.common import (
 from lake_assets.cli.failure import Failures, print_error
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, size
+from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,7 +109,7 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
     results: list[IngestResult] = []
-    failures = Failures(debug=options.debug)
+    failures = Failures(debug=options.debug, reported=True)
     with progress() as bar:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())

@@ -22,8 +22,8 @@ from lake_assets.cli.output import (
     write_json,
 )
 from lake_assets.cli.terminal import echo
-from lake_assets.cli.words import count
 from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,8 @@ import click
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, size
+from lake_assets.cli.words import size
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
     from lake_assets.landing.drain import Drained

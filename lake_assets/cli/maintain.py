@@ -11,8 +11,8 @@ from lake_assets.cli.common import Options, dry_run_option, lakes_named
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, size
-from lake_assets.layout.texts import first_lines, several
+from lake_assets.cli.words import size
+from lake_assets.layout.texts import count, first_lines, several
 
 if TYPE_CHECKING:
     from lake_assets.maintenance.compaction import Compacted
@@ -43,7 +43,7 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
     lakes = lakes_named(config, lake)
     failed = False
     objects: list[str] = []
-    session = Session(config.spark, debug=options.debug, transforms=False)
+    session = Session(config.spark.settings, debug=options.debug, transforms=False)
     with session.stopped():
         for name in lakes:
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)

@@ -2,7 +2,6 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import uuid
 from typing import TYPE_CHECKING
 
 import click
@@ -18,15 +17,22 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.logs import is_json
 from lake_assets.cli.terminal import echo, style
-from lake_assets.cli.words import count, exported_text, size
+from lake_assets.cli.words import exported_text, size
+from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import first_lines
+from lake_assets.layout.texts import count, first_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lake_assets.config.models import LakeConfig
     from lake_assets.ingest.dry_run import Plan
     from lake_assets.ingest.partition_run import IngestResult, Outcome
+    from lake_assets.layout.partition import Partition
+    from lake_assets.streams.stream import OpenStream
 
 OBJECTS_SHOWN = 10
 
@@ -118,48 +124,77 @@ def _rows(plan: "Plan") -> str:
 @_partition
 @_force
 @outside_option
+@click.option("--launcher", type=click.Choice(LAUNCHERS), help="Where the driver executes; overrides `runs`.")
 @click.pass_context
-def ingest(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
+def ingest(
+    ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool, launcher: str | None
+) -> None:
     """Refresh partitions of the lake from the landing zone.
 
     A partition whose objects have not changed is skipped. A partition that fails keeps its rows and does not stop the
     others; the exit code is 1.
     """
     from lake_assets.cli.progress import progress
-    from lake_assets.cli.sessions import Session
-    from lake_assets.ingest.api import ingest_all
-    from lake_assets.ingest.partition_runs import passing_on_interrupts
 
     options: Options = ctx.obj
     config = options.load()
     opened = stream_named(config, stream)
     partitions = partitions_or_only(opened.config, texts, outside=outside)
-    run_id = str(uuid.uuid4())
-    failures = Failures(debug=options.debug)
+    failures = Failures(debug=options.debug, reported=True)
     with progress() as bar:
         task = bar.add_task(opened.name, total=len(partitions))
-        session = Session(config.spark, debug=options.debug, transforms=opened.config.transform is not None)
-        session.announce = lambda doing: bar.update(task, description=doing or opened.name)
-        with session.stopped():
-            outcomes = ingest_all(
-                opened,
-                partitions,
-                session,
-                force=force,
-                outside=outside,
-                run_id=run_id,
-                requested_by=user(),
-                checkpoint=interrupt.check,
-            )
-            with passing_on_interrupts(outcomes):
-                for outcome in outcomes:
-                    interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
-                    print_outcome(outcome, failures)
-                    bar.advance(task)
+
+        def note(outcome: "Outcome") -> None:
+            print_outcome(outcome, failures)
+            bar.advance(task)
+
+        def announce(doing: str | None) -> None:
+            bar.update(task, description=doing or opened.name)
+
+        if (launcher or config.runs.launcher) == "in_process":
+            _ingest_here(config, opened, partitions, note, announce, force=force, outside=outside, debug=options.debug)
+        else:
+            from lake_assets.cli.launched import ingest_by_driver
+
+            ingest_by_driver(config, launcher, opened, partitions, note, announce, force=force, outside=outside)
     failures.print_repeated()
     if failures.count:
         echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
         ctx.exit(1)
+
+
+def _ingest_here(
+    config: "LakeConfig",
+    opened: "OpenStream",
+    partitions: "Sequence[Partition]",
+    note: "Callable[[Outcome], None]",
+    announce: "Callable[[str | None], None]",
+    *,
+    force: bool,
+    outside: bool,
+    debug: bool,
+) -> None:
+    """Refresh the partitions in this process."""
+    from lake_assets.cli.sessions import Session
+    from lake_assets.ingest.api import ingest_all
+    from lake_assets.ingest.partition_runs import passing_on_interrupts
+
+    session = Session(config.spark.settings, debug=debug, transforms=opened.config.transform is not None)
+    session.announce = announce
+    with session.stopped():
+        outcomes = ingest_all(
+            opened,
+            partitions,
+            session,
+            force=force,
+            outside=outside,
+            requested_by=user(),
+            checkpoint=interrupt.check,
+        )
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                interrupt.check()  # after Ctrl-C, an error of Spark or DuckDB is not a failure of the partition
+                note(outcome)
 
 
 def print_outcome(outcome: "Outcome", failures: Failures) -> None:
@@ -168,7 +203,7 @@ def print_outcome(outcome: "Outcome", failures: Failures) -> None:
     Raises:
         Exception: the outcome's error, if it is not a `LakeAssetsError`.
     """
-    if outcome.result is not None:
+    if outcome.result is not None and not is_json():  # the log has an event of each partition
         echo(_result_line(outcome.result))
     if isinstance(outcome.error, LakeAssetsError):
         failures.add(str(outcome.partition), outcome.error)

@@ -4,6 +4,7 @@ import sys
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from lake_assets.cli.logs import is_json
 from lake_assets.cli.terminal import console, is_plain
 
 
@@ -18,7 +19,7 @@ def progress() -> Progress:
         TimeElapsedColumn(),
         console=error,
         transient=True,
-        disable=is_plain() or not error.is_terminal,  # it moves the cursor, by escape codes
+        disable=is_plain() or is_json() or not error.is_terminal,  # it moves the cursor, by escape codes
         # Otherwise rich sends printed lines to the bar's own stream, and a pipe gets nothing.
         redirect_stdout=sys.stdout.isatty(),
     )

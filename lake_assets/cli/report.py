@@ -21,9 +21,9 @@ from lake_assets.cli.output import (
     write_json,
 )
 from lake_assets.cli.terminal import echo
-from lake_assets.cli.words import count, size
+from lake_assets.cli.words import size
 from lake_assets.errors import StorageError
-from lake_assets.layout.texts import first_lines
+from lake_assets.layout.texts import count, first_lines
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.spark.python_side import stop_session
+from lake_assets.spark.remote import has_stopped
 from lake_assets.spark.session import LOG_LEVEL, spark_config, start_session
 
 
@@ -36,7 +37,7 @@ class Session:
         Raises:
             SparkUnavailableError: there is no usable Java, or the JVM ended while it started.
         """
-        if self._session is None:
+        if self._session is None or has_stopped(self._session):
             start = time.perf_counter()
             self.announce("starting Spark")
             try:

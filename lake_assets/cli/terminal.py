@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lake_assets.cli.logs import is_json
 from lake_assets.escapes import visible
+from lake_assets.events import report
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +27,13 @@ def style(text: str, *, fg: str | None = None, bold: bool = False, dim: bool = F
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
-    """Print lines, with the colours of `style`; control characters of names and foreign texts are escaped."""
+    """Print lines, with the colours of `style`; control characters of names and foreign texts are escaped.
+
+    Lines for standard error are an event `message` if the log is JSON.
+    """
+    if err and is_json():
+        report("message", message=_CODES.sub("", str(text)).strip())
+        return
     parts = _CODES.split(str(text))
     codes = [f"\x1b[{number}m" for number in parts[1::2]] + [""]
     click.echo("".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True)), err=err)

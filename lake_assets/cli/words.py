@@ -5,13 +5,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lake_assets.layout.texts import count
+
 if TYPE_CHECKING:
     from lake_assets.lake.commit.deltas import DeltaFile
-
-
-def count(number: int, noun: str) -> str:
-    """`1 row`, `1,095 rows`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:

@@ -129,14 +129,13 @@ FileSize = Annotated[
 """The target size of data files."""
 
 
+def as_text(value: object) -> object:
+    """A number or boolean as a text: Spark and Dagster accept only texts, and YAML reads `true`."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+
+
 def _as_texts(value: object) -> object:
-    """A mapping with numbers and booleans as texts: Spark and Dagster accept only texts, and YAML reads `true`."""
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: str(item).lower() if isinstance(item, bool) else str(item) if isinstance(item, int | float) else item
-        for name, item in value.items()
-    }
+    return {name: as_text(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 Texts = Annotated[

@@ -11,7 +11,7 @@ from lake_assets.config.document import Document, Location, dotted, read_documen
 from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
-from lake_assets.config.models import LakeConfig, OfStreamError
+from lake_assets.config.models import LakeConfig, LocatedError, Origin
 from lake_assets.config.sentences import sentence
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.errors import ConfigError
@@ -91,9 +91,11 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
     if document.data is None:
         raise _error([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
     try:
-        return LakeConfig.model_validate(document.data, context=below(path.resolve().parent))
+        config = LakeConfig.model_validate(document.data, context=below(path.resolve().parent))
     except ValidationError as error:
         raise _error(_problems(error, document), path) from error
+    config._origin = Origin(path.resolve())  # noqa: SLF001 - only a file has one
+    return config
 
 
 def _error(problems: Sequence[Problem], path: Path) -> ConfigError:
@@ -117,7 +119,7 @@ def _problems(error: ValidationError, document: Document) -> list[Problem]:
     for details in error.errors(include_url=False, include_input=False):
         location = _real_location(details["loc"], document.nodes)
         cause = details.get("ctx", {}).get("error")
-        line_and_column = document.position(cause.location if isinstance(cause, OfStreamError) else location)
+        line_and_column = document.position(cause.location if isinstance(cause, LocatedError) else location)
         located.append((line_and_column, location, details))
     located.sort(key=lambda entry: entry[0])
     printed = [Problem(*at, _message(location, details)) for at, location, details in located[:_MAX_ERRORS]]

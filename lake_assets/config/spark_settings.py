@@ -1,11 +1,7 @@
 """Spark's settings in the config. They have no secrets, because `repr`, Spark's pages and Dagster's UI show them."""
 
 import re
-from typing import Annotated
-
-from pydantic import AfterValidator
-
-from lake_assets.config.fields import Texts
+from collections.abc import Mapping
 
 # Names that Spark itself redacts (spark.redaction.regex), and those of Azure's keys.
 _SECRET = re.compile(
@@ -18,7 +14,12 @@ _SECRET_IN_VALUE = re.compile(rf"(?:{_SECRET.pattern})[\w.-]*=|://[^/\s:@]+:[^/\
 _MAX_LENGTH = 10_000
 
 
-def _without_secrets(settings: dict[str, str]) -> dict[str, str]:
+def refuse_secrets(settings: Mapping[str, str]) -> None:
+    """Refuse settings with a secret, and very long ones.
+
+    Raises:
+        ValueError: a setting has a secret, or is too long.
+    """
     for name, value in settings.items():
         if len(value) > _MAX_LENGTH:
             raise ValueError(f"{name} has more than {_MAX_LENGTH} characters: write it in spark-defaults.conf")
@@ -27,8 +28,3 @@ def _without_secrets(settings: dict[str, str]) -> dict[str, str]:
                 f"{name} has a secret, and Dagster shows Spark's settings: remove it, and set it in "
                 "spark-defaults.conf, in the environment of driver and workers, or by the credential chain"
             )
-    return settings
-
-
-SparkSettings = Annotated[Texts, AfterValidator(_without_secrets)]
-"""Settings by name, without secrets; numbers and booleans become texts."""

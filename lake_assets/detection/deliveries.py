@@ -16,6 +16,7 @@ from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
+from lake_assets.layout.texts import count
 from lake_assets.storage.names import is_data
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
@@ -119,8 +120,8 @@ class _Sorting:
         targets = self.run_plan.targets(0)
         unmatched = tuple(self._new(self.unmatched))
         summary = (
-            f"Received {len(messages):,} messages, {known:,} of their events again: {len(self.run_plan):,} partitions "
-            f"have changed, {len(self.waiting) + len(self.future):,} are deferred."
+            f"Received {count(len(messages), 'message')}, {known:,} of their events again; "
+            f"changed: {count(len(self.run_plan), 'partition')}, deferred: {len(self.waiting) + len(self.future):,}."
         )
         return ScanResult(targets, unmatched, cursor.dump(), summary)
 

@@ -10,8 +10,8 @@ from lake_assets.detection.digests import NOTHING, FolderDigest, digest_of, hash
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import storable
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.names import is_data, is_hidden
-from lake_assets.storage.store import LandedObject
 from lake_assets.storage.walk import position
 from lake_assets.streams.locator import PartitionLocator
 

@@ -20,6 +20,7 @@ from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
 from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
 from lake_assets.errors import KeyOrderError, LakeAssetsError
+from lake_assets.layout.texts import count
 from lake_assets.storage.walk import position
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
@@ -229,11 +230,11 @@ class _Scan:
         cursor, active_from = self.cursor, self.time_prefix.active_from
         parts = []
         if active_from is not None:
-            parts.append(f"{self.active_objects:,} objects of the partitions from {active_from} on")
+            parts.append(f"{count(self.active_objects, 'object')} of the partitions from {active_from} on")
         older = "objects" if active_from is None else "older objects"
         if cursor.first:
             parts.append(f"{self.old_objects:,} {older} that were never read before, up to {cursor.first[0].after!r}")
         else:
             parts.append(f"{self.old_objects:,} {older} (round {cursor.sweeps + 1})")
-        text = f"Scanned {' and '.join(parts)}: {len(self.run_plan):,} partitions have changed."
-        return f"{text} {len(self.unmatched):,} objects belong to no partition." if self.unmatched else text
+        text = f"Scanned {' and '.join(parts)}; changed: {count(len(self.run_plan), 'partition')}."
+        return f"{text} In no partition: {count(len(self.unmatched), 'object')}." if self.unmatched else text

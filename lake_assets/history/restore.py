@@ -15,17 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
+from lake_assets.events import step
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
 from lake_assets.ingest.decide import Decider, Facts
 from lake_assets.ingest.known import compare
 from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.table_files import CatalogFile, named_since
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import count_partition
 from lake_assets.lake.commit.restoration import Copy, Release, Restoration
 from lake_assets.lake.commit.strategy import commit_release, commit_restoration
 from lake_assets.lake.ledger.last_runs import last_commits
-from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
+from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
 from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import prepare_table
@@ -35,9 +37,10 @@ from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.copying import copy_object
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.server_copy import Original
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 _COPIES = 8  # at a time: most of the time is network latency
@@ -55,7 +58,7 @@ class Restored:
         files: that are copied; None if DuckLake reads and writes the rows instead.
         differences: of the table's columns since the snapshot, for people.
         row: the ledger row; None in a dry run, or if the partition has these rows already.
-        is_unchanged: the partition has these rows already, so nothing was done.
+        is_unchanged: the partition has these rows already and is not held, so nothing was done.
         is_held: refreshes leave the partition alone from now on.
         next: what the next refresh of the partition does, in a sentence.
         deltas: the exported changes of the commit; None if the stream exports none, or nothing was committed.
@@ -84,7 +87,7 @@ class _Plan:
     fingerprint: str | None  # of the landed objects that the rows were made of
     manifest: Manifest
     is_unchanged: bool
-    letters: Sequence[DeadLetter]  # of rows of the landed objects that the partition had not
+    letters: Sequence[LetterFile]  # of rows of the landed objects that the partition had not
 
 
 def restore(
@@ -135,29 +138,31 @@ def restore(
     if dry_run or result.is_unchanged:
         return result
     run_id = run_id or str(uuid.uuid4())
-    copies = _copy(stream, plan.files or (), run_id, is_held=hold)
     row = PartitionRun(stream, partition, run_id, started).row
-    row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
-    row = _filled(row, stream, snapshot, plan, copies)
-    keys = {column.name.lower() for column in partition.columns}
-    deltas: list[Delta] = []
-    restoration = Restoration(
-        stream.table,
-        partition,
-        [],
-        plan.manifest,
-        row,
-        snapshot=snapshot,
-        copies=copies,
-        export=stream.export,
-        letters=[LetterFile(one.landed, one.uri, one.rows, one.size, one.reason) for one in plan.letters],
-        note_delta=deltas.append,
-        selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
-    )
-    with stream.lake.open() as session:
-        create_ledger(session)
-        prepare_table(session, stream.table, stream.config.compression)
-        row = commit_restoration(session, restoration, stream.config.target_file_size)
+    with of_partition(row), step("restore", mode=RESTORE) as figures:
+        copies = _copy(stream, plan.files or (), run_id, is_held=hold)
+        row = dataclasses.replace(row, started_at=started, requested_by=requested_by, hold=HELD if hold else None)
+        row = _filled(row, stream, snapshot, plan, copies)
+        keys = {column.name.lower() for column in partition.columns}
+        deltas: list[Delta] = []
+        restoration = Restoration(
+            stream.table,
+            partition,
+            [],
+            plan.manifest,
+            row,
+            snapshot=snapshot,
+            copies=copies,
+            export=stream.export,
+            letters=plan.letters,
+            note_delta=deltas.append,
+            selected={now: then for now, then in plan.state.columns.names.items() if now.lower() not in keys},
+        )
+        with stream.lake.open() as session:
+            create_ledger(session)
+            prepare_table(session, stream.table, stream.config.compression)
+            row = commit_restoration(session, restoration, stream.config.target_file_size)
+        figures.update(rows=row.row_count, files=row.files_copied, snapshot=row.snapshot_id, status=row.status)
     if copies and row.files_copied is None:  # DuckLake wrote the rows
         discard(stream.lake_config.own_storage, [copy.uri for copy in copies])
     return dataclasses.replace(
@@ -228,6 +233,9 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
         )
     require_columns(stream, partition, state, snapshot)
     files, is_unchanged = _files(stream, state, snapshot)
+    if is_unchanged:  # a restore without a hold ends one
+        last = last_commits(session, stream.table, [partition.path]).get(partition.path)
+        is_unchanged = last is None or not last.is_held
     noted = objects_at(session, stream.name, rows, snapshot)
     root = f"{stream.source.root}/"
     objects = [LandedObject(o.uri, o.uri.removeprefix(root), o.etag, o.size, o.last_modified) for o in noted]
@@ -238,7 +246,7 @@ def _plan(session: LakeSession, stream: OpenStream, partition: Partition, snapsh
     if fingerprint is None and commit is not None:
         fingerprint = commit.source_fingerprint
     before = count_partition(session, stream.table, partition)
-    letters: Sequence[DeadLetter] = ()
+    letters: Sequence[LetterFile] = ()
     if stream.letters is not None:
         found = dead_letters(session, stream.name, stream.table, [partition.path], at=snapshot)
         letters = found.get(partition.path, ())

@@ -6,13 +6,14 @@ fail one by one. The command line and Dagster both call these functions.
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from lake_assets.errors import is_interrupt
 from lake_assets.ingest.index.run import index_all
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
+from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.calendar import refuse_outside
@@ -116,6 +117,14 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         return
     replace_run = ReplaceRun(stream, sessions, checkpoint, force=force, landed_only=landed_only)
     runs = [PartitionRun(stream, partition, run_id, run_at, requested_by) for partition in partitions]
+    with reported_run(run_id, stream.name, stream.config.mode, len(runs)):
+        yield from _replace_all(stream, replace_run, runs)
+
+
+def _replace_all(
+    stream: OpenStream, replace_run: ReplaceRun, runs: Sequence[PartitionRun]
+) -> Generator[Outcome, None, None]:
+    """Refresh partitions in mode replace or append; see `ingest_all`."""
     try:
         for group in chunks(runs, GROUP_PARTITIONS):
             yield from replace_run.replace(group)
@@ -130,6 +139,8 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
             if run.error is None or (is_interrupt(error) and run.error is replace_run.broken):
                 run.fail(error)
         record_failures(stream, cut_off)
+        for run in cut_off:
+            run.report_event()
         yield from (run.report() for run in runs if run.state is State.DONE)
         raise
     finally:

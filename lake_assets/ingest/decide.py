@@ -10,6 +10,7 @@ from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.last_runs import partitions_in_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.streams.stream import OpenStream
 from lake_assets.streams.unknown import UnknownPartitions
 
@@ -65,7 +66,7 @@ class Decision:
 
 
 def _objects(number: int, kind: str) -> str:
-    return f"{number:,} {kind} object{'s'[: number != 1]}"
+    return count(number, f"{kind} object")
 
 
 class Decider:

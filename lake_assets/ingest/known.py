@@ -9,8 +9,8 @@ from lake_assets.lake.ledger.object_history import KnownObject, partition_object
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.store import LandedObject
 from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # changed objects of one partition, in its error

@@ -22,6 +22,7 @@ from lake_assets.errors import (
 )
 from lake_assets.ingest.decide import Decision
 from lake_assets.ingest.known import Comparison, needs_rows, refuse_empty
+from lake_assets.ingest.reported import of_partition, report_partition, report_step
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import Expected
 from lake_assets.lake.ledger.tables import HELD, LedgerRow
@@ -101,6 +102,7 @@ class PartitionRun:
         self.result: IngestResult | None = None
         self.error: BaseException | None = None
         self.state = State.OPEN
+        self.was_committed = False  # when it was last looked up
         self.is_held = False  # a restore keeps refreshes off; a forced one replaces the rows, and the hold remains
         self.is_recorded = True  # in the ledger; an unknown partition, such as a typo, is not
         self._tries = 1
@@ -161,9 +163,15 @@ class PartitionRun:
 
     def report(self) -> Outcome:
         """Return the outcome for the caller, and mark the partition as reported."""
+        self.report_event()
         self.state = State.REPORTED
         assert self.error is None or isinstance(self.error, Exception)  # noqa: S101 - other exceptions end the run
         return Outcome(self.partition, self.result, self.error)
+
+    def report_event(self) -> None:
+        """Report what became of the partition to logs and metrics."""
+        status = "left_out" if self.state is State.LEFT_OUT else self.row.status
+        report_partition(self.row, self.seconds, status, self.error)
 
     def set_decision(self, decision: Decision) -> None:
         """Note in the ledger row and the result why there is nothing to load."""
@@ -322,13 +330,17 @@ class PartitionRun:
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
         """Time a step, and keep its error as the error of this partition only."""
-        start = time.perf_counter()
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - reported as the outcome
-            self.fail(error)
-        finally:
-            self.add_seconds(name, time.perf_counter() - start)
+        start, failed = time.perf_counter(), None
+        with of_partition(self.row):
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - reported as the outcome
+                self.fail(error)
+                failed = error
+            finally:
+                seconds = time.perf_counter() - start
+                self.add_seconds(name, seconds)
+                report_step(self.row, name, seconds, failed)
 
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add to the duration of a step."""

@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from lake_assets.errors import CatalogLockedError, LakeAssetsError, ObjectRefusedError, is_interrupt
+from lake_assets.events import step
 from lake_assets.ingest.partition_run import PartitionRun, State
+from lake_assets.ingest.reported import of_run
 from lake_assets.lake.ledger.tables import create_ledger, record
 from lake_assets.streams.stream import OpenStream
 
@@ -69,7 +71,8 @@ def record_failures(stream: OpenStream, runs: Sequence[PartitionRun]) -> None:
     if not runs:
         return
     try:
-        with stream.lake.open(create=True) as lake:
+        about, timed = of_run(runs[0].row.run_id, stream.name), step("ledger", partitions=len(runs))
+        with about, timed, stream.lake.open(create=True) as lake:
             create_ledger(lake)
             # After a minute in which another process had locked the catalog, one more try is enough.
             was_locked = any(isinstance(run.error, CatalogLockedError) for run in runs)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from lake_assets.events import step
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.lake.ledger.last_runs import last_runs
 from lake_assets.lake.ledger.tables import record
@@ -27,4 +28,6 @@ def record_skipped(lake: LakeSession, stream: OpenStream, runs: Sequence[Partiti
             for run in runs
             if run.partition.path not in known or last[run.partition.path].fingerprint != run.row.source_fingerprint
         ]
-    record(lake, [run.row for run in runs])
+    if runs:
+        with step("ledger", partitions=len(runs)):
+            record(lake, [run.row for run in runs])

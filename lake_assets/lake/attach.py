@@ -13,7 +13,7 @@ from packaging.version import Version
 
 from lake_assets.config.attach_options import DUCKLAKE_VERSION
 from lake_assets.config.catalogs import Catalog, DuckdbCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import MOTHERDUCK_TOKEN
 from lake_assets.config.storages import (
     AnyStorage,

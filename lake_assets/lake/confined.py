@@ -12,7 +12,7 @@ from itertools import pairwise
 import duckdb
 
 from lake_assets.config.catalogs import MotherDuckCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import identifier, literal
 from lake_assets.lake.attach import data_path

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import Any
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake import failures
 from lake_assets.lake.locks import alone

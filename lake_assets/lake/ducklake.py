@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, FileCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import CatalogError, NoLakeError

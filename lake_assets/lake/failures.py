@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.secrets import mask_error
 from lake_assets.errors import CatalogError, CatalogLockedError, LakeUnreachableError
 from lake_assets.lake import postgres

@@ -14,7 +14,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from lake_assets.config.catalogs import FileCatalog, MotherDuckCatalog, PostgresCatalog, SqliteCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogLockedError
 from lake_assets.lake.postgres import connect, refused, unreachable
 

@@ -61,7 +61,7 @@ def under_lock(
         return Limit(retries=session.config.commit_retries)
 
     try:
-        return retry(one_try, passes=is_conflict, limit=limit, pause=pause_up_to(0.05, 2))
+        return retry(one_try, passes=is_conflict, limit=limit, pause=pause_up_to(0.05, 2), kind=_kind)
     except CatalogUnreachableError as lost:
         if (earlier := _found_after(session, find)) is None:
             raise
@@ -71,6 +71,10 @@ def under_lock(
         if not is_conflict(error):
             raise
         raise _exhausted(error, what, next(tries), seconds) from error
+
+
+def _kind(error: BaseException) -> str:
+    return "locked" if is_locked(error) else "conflict"
 
 
 def _found_after(session: LakeSession, find: Callable[[], Result | None]) -> Result | None:

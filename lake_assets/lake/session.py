@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from lake_assets.config.catalogs import DuckdbCatalog, PostgresCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.errors import SpecificationError
 from lake_assets.lake.attach import (

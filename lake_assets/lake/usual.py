@@ -4,7 +4,7 @@ from pathlib import Path
 
 from lake_assets.config.attach_options import DUCKLAKE_VERSION, METADATA_SCHEMA
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
 from lake_assets.lake.attach import data_path
 from lake_assets.lake.catalog import spec

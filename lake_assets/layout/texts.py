@@ -1,4 +1,4 @@
-"""Texts for people and stores: long lists, and bytes that are not UTF-8.
+"""Texts for people and stores: numbers of things, long lists, and bytes that are not UTF-8.
 
 Python represents a byte that is not UTF-8 as half a surrogate pair.
 """
@@ -6,6 +6,11 @@ Python represents a byte that is not UTF-8 as half a surrogate pair.
 from collections.abc import Sequence
 
 from lake_assets.escapes import visible_name
+
+
+def count(number: int, noun: str) -> str:
+    """`1 row`, `1,095 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def several(names: Sequence[str], most: int = 3) -> str:

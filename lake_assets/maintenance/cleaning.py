@@ -20,7 +20,8 @@ from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, need
 from lake_assets.lake.ledger.object_history import KnownObject, registered_objects
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 
 File = TypeVar("File", ScheduledFile, LandedObject)
 

@@ -9,7 +9,8 @@ from lake_assets.config.storages import LocalStorage
 from lake_assets.lake.ledger.tables import letter_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.parquet.job import LetterRules
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 

@@ -4,9 +4,11 @@ import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from lake_assets.config.lake import Lake
 from lake_assets.config.maintenance import Maintenance
-from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.models import LakeConfig
 from lake_assets.errors import ConfigError, SpecificationError
+from lake_assets.events import about, step
 from lake_assets.ingest.replace.staging import leftovers
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.ledger.flush import flush_ledger
@@ -16,7 +18,8 @@ from lake_assets.maintenance.compaction import Compacted, candidates, compact
 from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
 from lake_assets.maintenance.letters import clean_letters
 from lake_assets.spark.session import Sessions
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream, open_streams
 
 
@@ -76,6 +79,23 @@ def maintain(
         CatalogError: the catalog is unreachable or refuses.
         SparkUnavailableError: there is a partition to compact, and Spark does not start; all else is done.
     """
+    with about(lake=lake), step("maintain", mode="dry_run" if dry_run else None) as figures:
+        maintained = _maintain(config, lake, sessions, dry_run=dry_run, now=now, checkpoint=checkpoint)
+        files = [*maintained.cleaned.deleted, *(orphan.uri for orphan in maintained.orphans)]
+        figures.update(snapshots=len(maintained.expired), files=len(files), bytes=maintained.bytes_deleted)
+        figures.update(partitions=len(maintained.compacted), failed=len(maintained.left))
+    return maintained
+
+
+def _maintain(
+    config: LakeConfig,
+    lake: str,
+    sessions: Sessions,
+    *,
+    dry_run: bool,
+    now: dt.datetime | None,
+    checkpoint: Callable[[], None],
+) -> Maintained:
     if lake not in config.lakes:
         raise ConfigError(f"there is no lake {lake!r}:", f"the config has {', '.join(config.lakes)}.")
     rules = config.lakes[lake].maintenance or Maintenance()

@@ -4,16 +4,20 @@ import datetime as dt
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 
 from lake_assets.checks.result import Scope
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import InProcess
 from lake_assets.errors import (
     CatalogUnreachableError,
     CommitConflictError,
     ConfigError,
+    DriverLostError,
     LakeAssetsError,
     PartitionError,
     StorageUnreachableError,
@@ -21,10 +25,12 @@ from lake_assets.errors import (
 )
 from lake_assets.escapes import visible_name
 from lake_assets.ingest.api import ingest_all
-from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.ingest.partition_run import IngestResult
 from lake_assets.ingest.partition_runs import passing_on_interrupts
-from lake_assets.lake.catalog.preview import PartitionView
+from lake_assets.ingest.reported import reported_run
+from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration import handover
 from lake_assets.orchestration.checks import (
     evaluations_of_cancelled_run,
@@ -32,25 +38,25 @@ from lake_assets.orchestration.checks import (
     evaluations_of_idle_run,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PARTITION, requester
+from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.failures import lines_by_text, text_of
-from lake_assets.orchestration.metadata import (
-    Metadata,
-    materialization_metadata,
-    view_partition,
-)
+from lake_assets.orchestration.launchers import RemoteRun
+from lake_assets.orchestration.metadata import Metadata, materialization_metadata
 from lake_assets.orchestration.partitions import partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import newest_landing_scan
+from lake_assets.remote.messages import Reported
+from lake_assets.remote.request import RunOptions
+from lake_assets.remote.told import report_outcome
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
 
-PREVIEWS = 20  # of a range: reading rows takes longer than a small commit
 LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
 # Errors after which a retry may succeed.
-PASSING = (StorageUnreachableError, CatalogUnreachableError, CommitConflictError)
+PASSING = (StorageUnreachableError, CatalogUnreachableError, CommitConflictError, DriverLostError)
 RETRIES = 2  # of a run without other errors
 RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 
@@ -66,8 +72,12 @@ class IngestConfig(dg.Config):
     )
 
 
-def stream_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.AssetsDefinition:
+def stream_asset(
+    stream: OpenStream, specs: StreamSpecs | None = None, config: LakeConfig | None = None
+) -> dg.AssetsDefinition:
     """The asset with the stream's partitions; without `specs` its attributes are those of the config.
+
+    The driver of a run executes where `runs` of the config says; in process without a config.
 
     A backfill is one run, with one Spark session, for each range of keys (`BackfillPolicy.single_run`): a run takes
     seconds to start and a partition a fraction of one, and only this policy permits `--partition-range` in
@@ -81,9 +91,10 @@ def stream_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
     """
     specs = specs or specs_of(stream)
     spec, landing = specs.table, specs.landing.key
+    remote = None if config is None or isinstance(config.runs, InProcess) else RemoteRun(config, config.runs, stream)
 
     def materialize(context: dg.AssetExecutionContext, config: IngestConfig, pyspark: LazyPySparkResource) -> Events:
-        yield from _Run(stream, specs, context, config, sessions(pyspark)).events()
+        yield from _Run(stream, specs, context, config, sessions(pyspark, stream.spark), remote).events()
 
     try:
         with warnings.catch_warnings():
@@ -116,42 +127,44 @@ class _Run:
         context: dg.AssetExecutionContext,
         config: IngestConfig,
         spark: Sessions,
+        remote: RemoteRun | None,
     ) -> None:
         self.stream = stream
         self.landing = specs.landing.key
         self.context = context
+        self.log = EventLog(context.log, context.run.run_id)
         self.config = config
         self.spark = spark
+        self.remote = remote
         self.run_at = dt.datetime.now(dt.UTC)
         self.done: dict[str, Metadata] = {}
         self.results: dict[Partition, IngestResult] = {}
+        self.has_listings = True  # in all results
         self.failed: dict[str, Exception] = {}
         self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
         self.passed_over = 0
         self.progress: list[str] = []  # a line a partition, not logged yet
         self.logged_at = 0.0  # by the monotonic clock
-        self.view: PartitionView | None = None  # of the last partition that was read
         self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
 
     def events(self) -> Events:
+        with self.log.open():
+            yield from self._events()
+
+    def _events(self) -> Events:
         keys = self.context.partition_keys
         partitions = self._partitions(keys)
-        outcomes = ingest_all(
-            self.stream,
-            partitions,
-            self.spark,
-            force=self.config.force,
-            landed_only=self.config.landed_only,
-            run_id=self.context.run.run_id,
-            run_at=self.run_at,
-            requested_by=requester(self.context.run.tags),
-        )
+
+        def note(reported: Reported) -> None:
+            key = partitions[reported.outcome.partition]
+            position = len(self.done) + len(self.failed) + self.passed_over + 1
+            self._note(key, f"{visible_name(key)} ({position} of {len(keys)})", reported)
+
         try:
-            with passing_on_interrupts(outcomes):
-                for outcome in outcomes:
-                    key = partitions[outcome.partition]
-                    position = len(self.done) + len(self.failed) + self.passed_over + 1
-                    self._note(key, f"{visible_name(key)} ({position} of {len(keys)})", outcome)
+            if self.remote is None:
+                self._ingest(list(partitions), note)
+            else:
+                self._ingest_by_driver(self.remote, list(partitions), note)
         except BaseException as error:
             self._log_progress()
             yield from self._events_by_partition()
@@ -167,12 +180,12 @@ class _Run:
             if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
                 raise dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry) from failure
             failed = tuple(partition for partition, key in partitions.items() if key in self.failed)
-            scope = Scope.of_results(self.context.run.run_id, self.results, failed)
+            scope = self._scope(failed)
             yield from evaluations_of_failed_run(self.stream, self.context, scope)
             unforeseen = [error for error in self.failed.values() if not isinstance(error, LakeAssetsError)]
             # For an error that is not ours the UI shows the traceback.
             raise failure from (unforeseen[0] if unforeseen else None)
-        handover.hand_on(self.stream.name, Scope.of_results(self.context.run.run_id, self.results))
+        handover.hand_on(self.stream.name, self._scope())
         if self.passed_over:
             yield from self._events_by_partition()
             if self.done:
@@ -187,6 +200,43 @@ class _Run:
             self.context.add_asset_metadata(metadata, partition_key=key)
         yield dg.MaterializeResult()
 
+    def _ingest(self, partitions: Sequence[Partition], note: Callable[[Reported], None]) -> None:
+        """Refresh the partitions in this process."""
+        viewer = Viewer(self.stream, self.context.log.warning)
+        outcomes = ingest_all(self.stream, partitions, self.spark, **self._options())
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                result = outcome.result
+                note(Reported(outcome, None if result is None else viewer.view(result, outcome.partition)))
+
+    def _ingest_by_driver(
+        self, remote: RemoteRun, partitions: Sequence[Partition], note: Callable[[Reported], None]
+    ) -> None:
+        """Refresh the partitions in a driver's process."""
+        run_id, stream = self.context.run.run_id, self.stream
+
+        def tell(reported: Reported) -> None:
+            report_outcome(run_id, stream.name, reported.outcome)
+            note(reported)
+
+        with reported_run(run_id, stream.name, stream.config.mode, len(partitions)):
+            remote.ingest(self.context, partitions, tell, **self._options())
+
+    def _options(self) -> RunOptions:
+        return {
+            "force": self.config.force,
+            "landed_only": self.config.landed_only,
+            "outside": False,
+            "run_id": self.context.run.run_id,
+            "run_at": self.run_at,
+            "requested_by": requester(self.context.run.tags),
+        }
+
+    def _scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
+        """The scope of the run's checks, which list again if a driver did not send its listings."""
+        scope = Scope.of_results(self.context.run.run_id, self.results, failed)
+        return scope if self.has_listings else replace(scope, results={})
+
     def _partitions(self, keys: Sequence[str]) -> dict[Partition, str]:
         """The key of each partition; a key without a partition has failed."""
         partitions = {}
@@ -198,11 +248,14 @@ class _Run:
                 self.context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all
         return partitions
 
-    def _note(self, key: str, label: str, outcome: Outcome) -> None:
-        error = outcome.error
+    def _note(self, key: str, label: str, reported: Reported) -> None:
+        outcome, error = reported.outcome, reported.outcome.error
         if outcome.result is not None:
             self.results[outcome.partition] = outcome.result
-            self.done[key] = self._describe(outcome.result, outcome.partition) | self.unmatched
+            self.has_listings = self.has_listings and reported.has_listing
+            landing = None if self.stream.config.transform else self.landing
+            metadata = materialization_metadata(outcome.result, reported.view, outcome.partition, landing)
+            self.done[key] = metadata | self.unmatched
             self._log(f"{label} {_figures(outcome.result)}")
         elif error is not None:
             if is_interrupt(error):
@@ -212,10 +265,10 @@ class _Run:
             if first != key:
                 self._log(f"{label} failed by the same error as {visible_name(first)}")
             elif isinstance(error, LakeAssetsError):
-                self.context.log.error(f"{label} failed: {error}")
+                self.log.error(f"{label} failed: {error}")
             else:
                 # A bug, but the next partitions may succeed.
-                self.context.log.error(f"{label} failed unexpectedly", exc_info=error)
+                self.log.error(f"{label} failed unexpectedly", exc_info=error)
         else:
             self.passed_over += 1
             self._log(f"{label} left out: nothing has landed yet")
@@ -227,24 +280,9 @@ class _Run:
 
     def _log_progress(self) -> None:
         if self.progress:
-            self.context.log.info("\n".join(self.progress))
+            self.log.info("\n".join(self.progress))
         self.progress = []
         self.logged_at = time.monotonic()
-
-    def _describe(self, result: IngestResult, partition: Partition) -> Metadata:
-        view = None
-        landing = None if self.stream.config.transform else self.landing
-        if len(self.done) >= PREVIEWS:
-            known = self.view and self.view.without_preview(result.row.rows_after)
-            return materialization_metadata(result, known, partition, landing)
-        try:
-            with self.stream.lake.open(read_only=True) as lake:
-                view = view_partition(lake, self.stream.table, partition, result.row.rows_after)
-        except LakeAssetsError as error:
-            # The commit is done, with or without a preview.
-            self.context.log.warning(f"No preview of {visible_name(str(partition))}: {error}")
-        self.view = view or self.view
-        return materialization_metadata(result, view, partition, landing)
 
     def _events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
         """The events of a run in which not all partitions succeeded, for which Dagster makes none."""
@@ -280,8 +318,8 @@ def _figures(result: IngestResult) -> str:
         return f"skipped: {unchanged}" if not row.on_empty else "skipped: no rows landed"
     added = " added" if row.mode == "append" else ""
     return (
-        f"{row.status}: {row.row_count:,} rows{added} (before: {row.rows_before:,}) of {row.source_files:,} objects, "
-        f"snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
+        f"{row.status}: {count(row.row_count or 0, 'row')}{added} (before: {row.rows_before:,}) of "
+        f"{count(row.source_files or 0, 'object')}, snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
         + "".join(f"; {change}" for change in result.changes)
         + ("; it was held, and the hold remains until it is released" if row.hold else "")
     )

@@ -4,6 +4,8 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 
 from lake_assets.config.load import ConfigSource, loaded
+from lake_assets.config.models import LakeConfig
+from lake_assets.orchestration.alerts import alert_sensors
 from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.audit import audits
 from lake_assets.orchestration.checks import stream_checks
@@ -42,6 +44,7 @@ def build_definitions(
     Raises:
         ConfigError: the config cannot be read or is not valid, Dagster refuses an attribute of a stream, or two
             definitions would have one name.
+        MissingExtraError: the config has `alerts.slack`, and its package is not installed.
     """
     config = loaded(config)
     streams = open_streams(config).values()
@@ -50,7 +53,7 @@ def build_definitions(
     ledgers = {lake: ledger_spec(lake, config.key_prefix, writers[lake], translator) for lake in writers}
     check_names(config, specs, ledgers)
     jobs, schedules = maintenance(config)
-    of_streams = [_of_stream(stream, specs[stream.name]) for stream in streams]
+    of_streams = [_of_stream(stream, specs[stream.name], config) for stream in streams]
     keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
     transforms = any(stream.config.transform is not None for stream in streams)
@@ -58,16 +61,16 @@ def build_definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],
         jobs=jobs,
         schedules=schedules,
-        sensors=[sensor for sensor in sensors if sensor is not None],
+        sensors=[*(sensor for sensor in sensors if sensor is not None), *alert_sensors(config.alerts, list(streams))],
         resources={"pyspark": pyspark or pyspark_resource(config.spark, transforms=transforms)},
         executor=dg.in_process_executor,
     )
     return dg.Definitions.merge(shared, audits(config, keyed), *of_streams)
 
 
-def _of_stream(stream: OpenStream, specs: StreamSpecs) -> dg.Definitions:
+def _of_stream(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.Definitions:
     landing = landing_asset(stream, specs.landing)
-    asset = stream_asset(stream, specs)
+    asset = stream_asset(stream, specs, config)
     schedules = [refresh_schedule(stream, asset), observe_schedule(stream, landing), drain_schedule(stream)]
     checks = stream_checks(stream, specs.table.key)
     sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream, asset)]

@@ -12,9 +12,10 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
 from lake_assets.config.fields import Identifier, KeyPrefix, below
+from lake_assets.config.lake import Lake
 from lake_assets.config.model import Model
-from lake_assets.config.models import Lake, LakeConfig
-from lake_assets.config.spark_settings import SparkSettings
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.build import build_definitions
@@ -30,7 +31,7 @@ class LakeStreamAttributes(Model):
     name: Identifier = Field(description="Of the stream, and so of the asset.")
     lake: Lake
     stream: Stream
-    spark: SparkSettings = Field(default_factory=dict, description="Spark settings; the same in every component.")
+    spark: Spark = Field(default_factory=Spark, description="As in `lake.yaml`; the same in every component.")
     key_prefix: KeyPrefix = Field((), description="Of the keys of its assets; none when absent.")
 
     @model_validator(mode="after")
@@ -96,7 +97,7 @@ class LakeStream(dg.Component):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:  # noqa: ARG002 - Dagster's signature
         """The same definitions as those of a `lake.yaml` with this one stream."""
-        pyspark = _shared_resource(tuple(sorted(self.config.spark.items())))
+        pyspark = _shared_resource(tuple(sorted(self.config.spark.shown_settings.items())))
         return build_definitions(self.config, pyspark, _ComponentTranslator(self))
 
     def get_asset_spec(self, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
@@ -117,7 +118,7 @@ class _ComponentTranslator(LakeAssetsTranslator):
 @cache
 def _shared_resource(settings: tuple[tuple[str, str], ...]) -> LazyPySparkResource:
     """One resource for all components of the same settings: Dagster refuses two objects under one key."""
-    return pyspark_resource(dict(settings))
+    return pyspark_resource(Spark.model_validate(dict(settings)))
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - what a model dumps

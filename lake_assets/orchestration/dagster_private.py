@@ -5,7 +5,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -14,16 +14,20 @@ from dagster._core.definitions.asset_checks.asset_check_evaluation import (
 )
 from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
+from dagster._core.errors import DagsterPipesExecutionError
 from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_aws.utils import ResourceWithBoto3Configuration
 from dagster_pyspark import LazyPySparkResource
 from dagster_shared.record import replace
 from dagster_spark.utils import flatten_dict
 
-__all__ = ["DATA_VERSION_TAG", "ResourceWithBoto3Configuration", "Target"]
+from lake_assets.config.alerts import Email
+
+__all__ = ["DATA_VERSION_TAG", "DagsterPipesExecutionError", "ResourceWithBoto3Configuration", "Target"]
 
 PARTITION = "dagster/partition"
 RANGE_START = "dagster/asset_partition_range_start"
@@ -37,6 +41,32 @@ OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBS
 
 _ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
 _PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
+
+
+# Mails
+
+
+def send_mail(email: Email, subject: str, body: str) -> None:
+    """Send a mail of HTML as Dagster's own sensor of failed runs does.
+
+    Args:
+        email: server, sender and receivers.
+        subject: one line of ASCII.
+        body: HTML in ASCII.
+
+    Raises:
+        OSError: the server cannot be reached, refuses, or has no trusted certificate.
+    """
+    message = EMAIL_MESSAGE.format(
+        email_from=email.sender,
+        email_to=",".join(email.to),
+        email_subject=subject,
+        email_body=body,
+        randomness=datetime.now(UTC),
+    )
+    send, port = (send_email_via_ssl, 465) if email.security == "ssl" else (send_email_via_starttls, 587)
+    password, user = email.password.get_secret_value(), email.user or email.sender
+    send(email.sender, password, list(email.to), message, email.host, email.port or port, user)
 
 
 # Runs
@@ -92,6 +122,11 @@ def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
     """The partition keys that a run of checks was launched for; None if it was launched without partitions."""
     of_partitions = any(tag == RANGE_START or tag.startswith(PARTITION) for tag in context.run.tags)
     return context.op_execution_context.partition_keys if of_partitions else None
+
+
+def allow_no_output(context: dg.AssetExecutionContext) -> None:
+    """Let a step end without its output also after a session of Pipes, which forbids it."""
+    context.get_step_execution_context()._requires_typed_event_stream = False  # noqa: SLF001
 
 
 def selected_checks(context: dg.AssetCheckExecutionContext) -> set[str]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import dagster as dg
 
 from lake_assets.checks.run import checks_of, is_by_partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.evaluations import Evaluator, step_of_checks
 from lake_assets.streams.stream import OpenStream
@@ -49,7 +50,7 @@ def ended_runs_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinitio
             if repeated == RESULTS:
                 break
         is_over = repeated < RESULTS and not scan.has_deferred
-        reason = f"{len(scan.runs):,} runs were cancelled or failed; {repeated:,} results of checks are repeated."
+        reason = f"{count(len(scan.runs), 'run')} cancelled or failed; {count(repeated, 'result')} of checks repeated."
         return dg.SensorResult(skip_reason=reason, cursor=(now if is_over else since).isoformat())
 
     return checks

@@ -14,6 +14,7 @@ import dagster as dg
 from lake_assets.checks.result import NAMED, CheckResult, PartitionKey, Scope, key_of
 from lake_assets.checks.run import Checkup, is_by_partition, keeps_failures, severity_of
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration import dagster_private
 from lake_assets.orchestration.dagster_private import Target
 from lake_assets.orchestration.metadata import Metadata, markdown
@@ -176,9 +177,9 @@ class Evaluator:
             whole = CheckResult(
                 name,
                 not failing,
-                f"The newest result of {len(failing):,} partitions is a failure."
+                f"The newest result is a failure for {count(len(failing), 'partition')}."
                 if failing
-                else "The newest result of no partition is a failure.",
+                else "The newest result is a failure for no partition.",
                 severity_of(name),
                 {"failing": len(failing)},
                 failing[:NAMED],

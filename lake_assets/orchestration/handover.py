@@ -8,9 +8,9 @@ from collections import OrderedDict
 from threading import Lock
 
 from lake_assets.checks.result import Scope
+from lake_assets.remote.messages import OBJECTS
 
 RUNS = 16  # kept at most: the checks of a run may never be made
-OBJECTS = 100_000  # in the listings of a run that are handed on
 
 _lock = Lock()
 _scopes: OrderedDict[tuple[str, str], Scope] = OrderedDict()

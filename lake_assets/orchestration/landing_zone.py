@@ -12,6 +12,7 @@ import dagster as dg
 
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import DATA_VERSION_TAG, keys_between
 from lake_assets.orchestration.partitions import (
     dimension_key,
@@ -76,10 +77,10 @@ def _observe(context: dg.OpExecutionContext, stream: OpenStream, key: dg.AssetKe
             versions[partition_key(partition)] = fingerprint
         else:
             outside.append(str(partition))
-    context.log.info(f"{len(versions):,} partitions have new objects")
+    context.log.info(f"{count(len(versions), 'partition')} with new objects")
     if outside:
         context.log.warning(
-            f"{len(outside):,} partitions have landed that the config does not have:\n"
+            f"{count(len(outside), 'partition')} landed that the config does not have:\n"
             + "\n".join(map(visible_name, outside[:10]))
         )
     context.log_event(_observation(key, scan))  # before those of partitions: `newest_landing_scan` relies on it
@@ -104,9 +105,20 @@ def _observation(key: dg.AssetKey, scan: LandingScan) -> dg.AssetObservation:
 def _scanned_partitions(stream: OpenStream, instance: dg.DagsterInstance) -> list[Partition] | None:
     """The partitions that are listed one by one; None for one listing of the whole landing zone."""
     automation = stream.config.automation
-    if automation is None or automation.lookback is None:
+    return None if automation is None else recent_partitions(stream, instance, automation.lookback)
+
+
+def recent_partitions(stream: OpenStream, instance: dg.DagsterInstance, lookback: int | None) -> list[Partition] | None:
+    """The newest partitions that Dagster knows; None if all are wanted.
+
+    Args:
+        stream: of the partitions.
+        instance: has the dynamic ones.
+        lookback: the number of partitions before the current one; None for all.
+    """
+    if lookback is None:
         return None
-    windows = recent_texts(stream.config, dt.datetime.now(dt.UTC), automation.lookback)
+    windows = recent_texts(stream.config, dt.datetime.now(dt.UTC), lookback)
     keys = []
     for name, definition in dimensions(stream).items():
         if name not in windows:

@@ -14,6 +14,7 @@ from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.orchestration.failures import lines_by_text
 from lake_assets.orchestration.metadata import markdown
 from lake_assets.orchestration.resources import sessions
+from lake_assets.telemetry.process import telemetry
 
 NAMED = 20
 
@@ -30,7 +31,8 @@ def maintenance_job(lakes: LakeConfig, lake: str) -> dg.JobDefinition:
     @dg.op(name=f"maintain_{lake}_lake", description=f"Expires snapshots, deletes files and compacts in lake {lake}.")
     def run_maintenance(context: dg.OpExecutionContext, config: MaintainConfig, pyspark: LazyPySparkResource) -> None:
         try:
-            maintained = maintain(lakes, lake, sessions(pyspark), dry_run=config.dry_run)
+            with telemetry():
+                maintained = maintain(lakes, lake, sessions(pyspark, lakes.spark), dry_run=config.dry_run)
         except LakeAssetsError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         figures = maintenance_figures(maintained)

@@ -16,17 +16,14 @@ import dagster as dg
 
 from lake_assets.escapes import visible, visible_name
 from lake_assets.ingest.partition_run import IngestResult
-from lake_assets.lake.catalog.preview import PartitionView, view_of_files
+from lake_assets.ingest.view import PREVIEW_CHARACTERS
+from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
-from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
-from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import first_lines
+from lake_assets.layout.texts import count, first_lines
 from lake_assets.streams.stream import OpenStream
 
-PREVIEW_ROWS = 10
-_PREVIEW_CHARACTERS = 80  # of one value
 _LEFT_OUT = 20  # objects, or files of rows, that are named at most
 
 Metadata = dict[str, dg.MetadataValue[Any]]
@@ -47,47 +44,6 @@ def definition_metadata(stream: OpenStream) -> Metadata:
         "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),
     }
-
-
-def view_partition(
-    session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
-) -> PartitionView | None:
-    """Read the columns, the number of rows and a preview of a partition.
-
-    Args:
-        session: an open lake.
-        table: the stream's destination.
-        partition: of the table.
-        rows: its number of rows, if that is known from its commit; they are counted otherwise.
-
-    Returns:
-        The view; None if the table does not exist.
-
-    Raises:
-        CatalogError: the lake cannot be read.
-    """
-    seen = view_of_files(session, table, partition, PREVIEW_ROWS, _PREVIEW_CHARACTERS + 1)
-    if seen is not None and rows is not None:
-        seen = dataclasses.replace(seen, rows=rows)
-    if seen is not None and seen.preview is not None:
-        return seen
-    condition, parameters = where(partition)
-    if seen is not None:
-        columns, rows = seen.columns, seen.rows
-    else:
-        if not session.exists(table):
-            return None
-        columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
-        if rows is None:
-            query = f"SELECT count(*) FROM {table.sql} WHERE {condition}"  # noqa: S608 - quoted names
-            ((rows,),) = session.rows(query, parameters)
-    # DuckDB casts and cuts: any type has a text, and long values are not fetched.
-    preview = session.rows(
-        f"SELECT left(COLUMNS(*)::VARCHAR, {_PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
-        f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
-        parameters,
-    )
-    return PartitionView(columns, rows, tuple(preview))
 
 
 def materialization_metadata(
@@ -135,7 +91,7 @@ def materialization_metadata(
     if left_out := result.manifest.left_out:
         metadata["quarantined"] = dg.MetadataValue.md(_listed([left_out[key] for key in sorted(left_out)]))
     if result.letters:
-        texts = [f"{letter.uri}: {letter.rows:,} rows, the first: {letter.reason}" for letter in result.letters]
+        texts = [f"{letter.uri}: {count(letter.rows, 'row')}, the first: {letter.reason}" for letter in result.letters]
         metadata["dead_letters"] = dg.MetadataValue.md(_listed(texts))
     if result.changes:
         metadata["schema_changes"] = dg.MetadataValue.text(visible_name(", ".join(map(str, result.changes))))
@@ -176,7 +132,7 @@ def _take_back(row: LedgerRow) -> str | None:
     partition = visible_name(",".join(row.load_partition.split("/"))).replace("`", "%60")
     return (
         f"`lake-assets restore {row.stream} --partition {partition} --snapshot {row.snapshot_id - 1} --hold`, or the "
-        f"job `restore_{row.stream}`, puts the {row.rows_before:,} rows from before back"
+        f"job `restore_{row.stream}`, puts the {count(row.rows_before, 'row')} from before back"
     )
 
 
@@ -203,7 +159,7 @@ def preview_markdown(view: PartitionView) -> str:
         [markdown(name) for name, _ in view.columns],
         (["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
     )
-    return f"{table}\n\nfirst {len(view.preview or ()):,} of {view.rows:,} rows"
+    return f"{table}\n\nfirst {len(view.preview or ()):,} of {count(view.rows, 'row')}"
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
@@ -224,7 +180,7 @@ def markdown(text: str) -> str:
 
 
 def _cut(value: str) -> str:
-    return value if len(value) <= _PREVIEW_CHARACTERS else f"{value[:_PREVIEW_CHARACTERS]}…"
+    return value if len(value) <= PREVIEW_CHARACTERS else f"{value[:PREVIEW_CHARACTERS]}…"
 
 
 def _ledger(result: IngestResult) -> dict[str, object]:

@@ -1,31 +1,41 @@
 """Dagster's resources: the Spark session, which starts when it is first used."""
 
-from collections.abc import Mapping
-
 from dagster_pyspark import LazyPySparkResource
 from pyspark.sql import SparkSession
 
+from lake_assets.config.spark import REMOTE, Spark
 from lake_assets.orchestration.dagster_private import spark_settings
 from lake_assets.spark.session import Sessions, spark_config, start_session
 
 
-def pyspark_resource(settings: Mapping[str, str], *, transforms: bool = True) -> LazyPySparkResource:
+def pyspark_resource(spark: Spark, *, transforms: bool = True) -> LazyPySparkResource:
     """The Spark session's resource: our settings, overridden by those of the config.
 
-    `transforms` is that of `spark_config`.
+    Dagster shows them, so the URL of a Spark Connect server is without its token here.
+
+    Args:
+        spark: of the config.
+        transforms: as of `spark_config`.
     """
-    config = spark_config(app_name="lake-assets on Dagster", settings=settings, transforms=transforms)
+    config = spark_config(app_name="lake-assets on Dagster", settings=spark.shown_settings, transforms=transforms)
     return LazyPySparkResource(spark_config=config)
 
 
-def sessions(pyspark: LazyPySparkResource) -> Sessions:
+def sessions(pyspark: LazyPySparkResource, spark: Spark) -> Sessions:
     """A function that returns the resource's session; the first call starts it.
 
     It raises `SparkUnavailableError` if Spark cannot start.
+
+    Args:
+        pyspark: the resource of the run, which may be the user's own.
+        spark: of the config; its URL of a Spark Connect server has the token that the resource lacks.
     """
 
     def session() -> SparkSession:
         # Not the resource's own session: Java must be found first, and it keeps a session whose JVM has ended.
-        return start_session(spark_settings(pyspark))
+        conf = spark_settings(pyspark)
+        if REMOTE in conf and conf[REMOTE] == spark.shown_settings.get(REMOTE):
+            conf[REMOTE] = spark.settings[REMOTE]
+        return start_session(conf)
 
     return session

@@ -8,6 +8,7 @@ from lake_assets.escapes import visible_name
 from lake_assets.history.read import described, history
 from lake_assets.history.restore import Restored, release, restore
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import requester
 from lake_assets.orchestration.metadata import Metadata, delta_figures, markdown, markdown_table
 from lake_assets.orchestration.partitions import partition_key, partition_of
@@ -51,7 +52,7 @@ def restore_job(stream: OpenStream, asset: dg.AssetKey) -> dg.JobDefinition:
             raise dg.Failure(str(error), allow_retries=False) from error
         if restored is not None:
             metadata |= _metadata(restored)
-            text = f"{partition}: {restored.rows:,} rows of snapshot {restored.snapshot}. {restored.next}"
+            text = f"{partition}: {count(restored.rows, 'row')} of snapshot {restored.snapshot}. {restored.next}"
             context.log.info(visible_name(text))
             if restored.row is not None:
                 key = partition_key(partition)

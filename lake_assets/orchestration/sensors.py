@@ -9,7 +9,7 @@ from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
-from lake_assets.layout.texts import several
+from lake_assets.layout.texts import count, several
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
 from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
 from lake_assets.orchestration.schedules import landed_only
@@ -39,7 +39,7 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
         log_unmatched(context, stream, scanned.unmatched)
         if scanned.unremembered:
             context.log.warning(
-                f"below {stream.source.root}: {scanned.unremembered:,} more objects belong to no partition"
+                f"below {stream.source.root}: another {count(scanned.unremembered, 'object')} in no partition"
             )
         return result(context, stream, asset.key, scanned.targets, scanned.cursor, scanned.summary)
 

@@ -16,7 +16,7 @@ from lake_assets.errors import SchemaError
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.files import ParquetRows
 from lake_assets.parquet.job import Job
-from lake_assets.parquet.leaves import has_first, is_list, leaf_types, leaves, too_early, width
+from lake_assets.parquet.leaves import decoded, has_first, is_list, leaf_types, leaves, plain, too_early, width
 from lake_assets.parquet.partition_values import is_other
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
@@ -175,7 +175,7 @@ class Candidate:
             return False
         data_type = self._rows.schema.field(name).type
         try:
-            only = pa.array([statistics.min], _plain(data_type))
+            only = pa.array([statistics.min], plain(data_type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return False
         return not is_other(only, column, value)[0].as_py()
@@ -183,10 +183,10 @@ class Candidate:
     def _refuse_nan(self, column: pa.Array, group: int, name: str) -> None:
         first = self._names.index(name)
         for number, leaf in enumerate(leaves(column)):
-            if not t.is_floating(_plain(leaf.type)):
+            if not t.is_floating(plain(leaf.type)):
                 continue
             statistics = self._metadata.row_group(group).column(first + number).statistics
-            values = leaf.dictionary_decode() if t.is_dictionary(leaf.type) else leaf
+            values = decoded(leaf)
             if statistics is not None and statistics.has_min_max and pc.any(pc.is_nan(values)).as_py():
                 raise UnfitError(f"column {name!r} has a NaN, which its statistics leave out")
 
@@ -206,10 +206,10 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         return True
     if not statistics.has_min_max:
         # Long texts have no bounds in data files either, nor have numbers with a NaN.
-        if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(_plain(given)):
+        if statistics.physical_type in ("BYTE_ARRAY", "FLOAT", "DOUBLE") and not t.is_decimal(plain(given)):
             return True
         raise UnfitError(f"column {path!r} has no least and greatest value")
-    if t.is_floating(_plain(given)):
+    if t.is_floating(plain(given)):
         return False
     if not has_first(wanted):
         return True
@@ -218,10 +218,6 @@ def _proves(statistics: pq.Statistics | None, path: str, given: pa.DataType, wan
         return too_early(stored.view(pa.date32() if t.is_date(given) else given).cast(wanted)) is None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return False
-
-
-def _plain(data_type: pa.DataType) -> pa.DataType:
-    return data_type.value_type if t.is_dictionary(data_type) else data_type
 
 
 def _is_read_as(given: pa.DataType, wanted: pa.DataType) -> bool:

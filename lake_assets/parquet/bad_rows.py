@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import types as t
 
 from lake_assets.parquet.casts import cast
-from lake_assets.parquet.leaves import filterable, leaf_types, leaves, too_early
+from lake_assets.parquet.leaves import decoded, filterable, leaf_types, leaves, plain, too_early
 from lake_assets.parquet.type_fit import Misfit, wider
 
 NUMBER = "_row"
@@ -40,13 +40,13 @@ def may_fit(misfit: Misfit, *, evolves: bool) -> bool:
 
 def is_rounded(given: pa.DataType, known: pa.DataType) -> bool:
     """Whether a cast may round numbers without an error, as from DOUBLE to FLOAT."""
-    return any(map(t.is_floating, leaf_types(_plain(given)))) and not _plain(given).equals(known)
+    return any(map(t.is_floating, leaf_types(plain(given)))) and not plain(given).equals(known)
 
 
 def is_exact(values: pa.Array, converted: pa.Array) -> bool:
     """Whether a cast has kept all floating-point numbers."""
-    back = cast(converted, _plain(values.type))
-    pairs = zip(leaves(_decoded(values)), leaves(back), strict=True)
+    back = cast(converted, plain(values.type))
+    pairs = zip(leaves(decoded(values)), leaves(back), strict=True)
     return not any(pc.any(_differs(*pair)).as_py() for pair in pairs if t.is_floating(pair[0].type))
 
 
@@ -57,7 +57,7 @@ def misfitting(values: pa.Array, data_type: pa.DataType) -> list[int]:
         values: of a type that `cast` converts.
         data_type: to hold them.
     """
-    values = _decoded(values)
+    values = decoded(values)
     given = values.type
     if t.is_integer(given) and t.is_integer(data_type):
         return positions(_outside(values, data_type))
@@ -83,7 +83,7 @@ def described(name: str, values: pa.Array, rows: list[int], data_type: pa.DataTy
 
 def texts(values: pa.Array, rows: list[int]) -> list[str]:
     """Values as texts, each of one line and not too long."""
-    taken = filterable(pa.record_batch([_decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
+    taken = filterable(pa.record_batch([decoded(values)], ["value"])).column(0).take(pa.array(rows, pa.int64()))
     with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return [_cut("NULL" if text is None else text) for text in taken.cast(pa.string()).to_pylist()]
     return [_cut(_text(value)) for value in taken]
@@ -141,11 +141,3 @@ def _differs(values: pa.Array, others: pa.Array) -> pa.Array:
 def positions(mask: pa.Array) -> list[int]:
     """The positions of true values; NULL is false."""
     return list(pc.indices_nonzero(pc.fill_null(mask, fill_value=False)).to_pylist())
-
-
-def _plain(data_type: pa.DataType) -> pa.DataType:
-    return data_type.value_type if t.is_dictionary(data_type) else data_type
-
-
-def _decoded(values: pa.Array) -> pa.Array:
-    return values.dictionary_decode() if t.is_dictionary(values.type) else values

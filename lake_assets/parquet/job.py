@@ -10,9 +10,10 @@ from lake_assets.config.modes import Compression, SchemaPolicy
 from lake_assets.config.storages import AnyStorage
 from lake_assets.layout.derived import Derived
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
 from lake_assets.parquet.file_names import new_name
 from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.storage.store import LandedObject
+from lake_assets.storage.landed import LandedObject
 
 MIN_SHARE = 8 * 2**20  # bytes of a task; below this a second task costs more than it saves
 MOST_THREADS = 4  # of a task; Python's own work for each object allows no more, and the cores may be other machines'
@@ -132,6 +133,9 @@ class LetterFile:
     rows: int
     size: int  # bytes
     reason: str  # of the first row
+
+    def __str__(self) -> str:
+        return f"{count(self.rows, 'row')} of {self.landed} in {self.uri}, the first: {self.reason}"
 
 
 @dataclass(slots=True)

@@ -95,6 +95,16 @@ def has_nanoseconds(data_type: pa.DataType) -> bool:
     return any(t.is_timestamp(leaf) and leaf.unit == "ns" for leaf in leaf_types(data_type))
 
 
+def plain(data_type: pa.DataType) -> pa.DataType:
+    """The type of the values of a dictionary; any other type as it is."""
+    return data_type.value_type if t.is_dictionary(data_type) else data_type
+
+
+def decoded(values: pa.Array) -> pa.Array:
+    """The values without a dictionary."""
+    return values.dictionary_decode() if t.is_dictionary(values.type) else values
+
+
 def no_rows(schema: pa.Schema) -> pa.Table:
     """A table without rows; Arrow's own `empty_table` fails where a list or struct holds UUIDs or JSON."""
     return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import types as t
 
 from lake_assets.config.secrets import masking
 from lake_assets.errors import SchemaError
@@ -16,7 +15,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard, discard_unfinished
 from lake_assets.parquet.bad_rows import NUMBER, BadRows
 from lake_assets.parquet.job import Job, LetterFile
-from lake_assets.parquet.leaves import filterable
+from lake_assets.parquet.leaves import decoded, filterable
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.failures import storage_errors
 
@@ -125,10 +124,10 @@ class _Letter:
             discard_unfinished(self._store.storage, [self._store.uri(self._key)], error)
 
     def _write(self) -> None:
+        if not self._held:  # all rows are written
+            return
         table = pa.Table.from_batches(self._held)
         self._held.clear()
-        if not table.num_rows:
-            return
         with self._errors():
             if self._writer is None:
                 self._sink = self._store.create(self._key)
@@ -145,7 +144,7 @@ def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
     """The rows with the dead letters' own columns last, and without dictionaries."""
     rows = filterable(bad.rows)
     numbers = rows.column(NUMBER)
-    columns = {name: _decoded(rows.column(name)) for name in rows.schema.names if name != NUMBER}
+    columns = {name: decoded(rows.column(name)) for name in rows.schema.names if name != NUMBER}
     columns |= {
         REASON: pa.array(bad.reasons, pa.string()),
         OBJECT: pa.repeat(pa.scalar(landed), rows.num_rows),
@@ -153,7 +152,3 @@ def _with_meta(bad: BadRows, landed: str, run_id: str) -> pa.RecordBatch:
         RUN: pa.repeat(pa.scalar(run_id), rows.num_rows),
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-
-
-def _decoded(values: pa.Array) -> pa.Array:
-    return values.dictionary_decode() if t.is_dictionary(values.type) else values

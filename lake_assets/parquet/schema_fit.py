@@ -179,9 +179,10 @@ class Fitter:
 
     def _reasons(self, batch: pa.RecordBatch) -> Iterator[tuple[int, str]]:
         """The rows of a batch that do not fit, by their position, each with a reason; some have several."""
+        own = str(self._partition)  # once: a batch may have many such rows
         for name, rows in self._others(batch):
             for row, text in zip(rows, texts(batch.column(name), rows), strict=True):
-                yield row, f"{name} is {text}, so the row belongs to another partition than {self._partition}"
+                yield row, f"{name} is {text}, so the row belongs to another partition than {own}"
         for column, field in zip(self._names, self._target, strict=True):
             if column is not None and (column not in self.unchanged or column in self._bounded):
                 values = batch.column(column)

@@ -20,9 +20,10 @@ from typing import Literal, get_args
 from lake_assets.errors import OutsidePartitionError
 from lake_assets.lake.ledger.holds import Holder
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
-from lake_assets.lake.ledger.letters import DeadLetter, dead_letters
+from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.job import LetterFile
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import UnmatchedObject, list_landed
@@ -50,7 +51,7 @@ class PartitionState:
     quarantined: Mapping[str, str] = field(default_factory=dict)  # why its newest commit left objects out, by URI
     holder: Holder | None = None  # the run that keeps refreshes off it
     is_left_out: bool = False  # outside, and the landed objects are not those in the lake
-    dead_letters: Sequence[DeadLetter] = ()  # files of landed rows that are not in the lake
+    dead_letters: Sequence[LetterFile] = ()  # files of landed rows that are not in the lake
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class StreamState:
         return {uri: reason for partition in self.partitions for uri, reason in partition.quarantined.items()}
 
     @property
-    def dead_letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[LetterFile]:
         """The files of landed rows that are not in the lake."""
         return [letter for partition in self.partitions for letter in partition.dead_letters]
 

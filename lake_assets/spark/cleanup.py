@@ -3,6 +3,7 @@
 A job removes only its own files. Maintenance removes those that a killed process leaves.
 """
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +23,7 @@ from lake_assets.storage.uploads import abort_uploads
 
 _LISTINGS = 16  # in parallel: most of the time is network latency
 _PATIENCE = Limit(seconds=10.0)  # for the tasks of a failed job; Spark kills their processes after two
+_KILLED_AFTER = 3.0  # seconds, more than Spark's two (spark.python.task.killTimeout)
 _TICK = pause_between(0.1, 0.1)
 
 
@@ -39,6 +41,20 @@ def discard_failed(job: Job, results: Sequence[JobResult]) -> None:
 def discard_job(spark: SparkSession, job: Job) -> None:
     """Remove all files of a failed job, after its other tasks have ended, as far as the store allows."""
     _await_tasks(spark)
+    _discard_all(job)
+
+
+def discard_interrupted(job: Job) -> None:
+    """Remove all files of a job that its server was asked to interrupt, also those of tasks that end late.
+
+    A client does not see the tasks, and Spark kills the Python process of an interrupted one after two seconds.
+    """
+    for pause in (0.0, _KILLED_AFTER):
+        time.sleep(pause)
+        _discard_all(job)
+
+
+def _discard_all(job: Job) -> None:
     _discard_folders(job, job.storage, [partition.destination for partition in job.partitions])
     if (rules := job.letters) is not None:
         _discard_folders(job, rules.storage, [rules.folder_of(partition.partition) for partition in job.partitions])

@@ -11,9 +11,18 @@ from pyspark.errors import PySparkException
 
 from lake_assets import errors
 from lake_assets.config.streams import Transform
-from lake_assets.errors import LakeAssetsError, SourceError, SparkUnavailableError, TaskLostError, TransformError
+from lake_assets.errors import (
+    LakeAssetsError,
+    SessionLostError,
+    SourceError,
+    SparkUnavailableError,
+    TaskLostError,
+    TransformError,
+)
 from lake_assets.spark.python_side import has_ended
+from lake_assets.spark.remote import end_lost_sessions
 from lake_assets.spark.vendor_errors import Means, search
+from lake_assets.spark.workers import refused
 
 VIEW = "source"
 """The view with the rows for a transform's SQL."""
@@ -55,8 +64,10 @@ def spark_errors(transform: Transform | None = None) -> Iterator[None]:
 def job_error(error: PySparkException | Py4JJavaError, transform: Transform | None = None) -> LakeAssetsError:
     """The error of this package for an error of Spark."""
     text = str(error)
+    if is_lost(error):
+        return _session_lost()
     if _is_gone(error):
-        return _gone()
+        return _gone(error)
     if raised := search(text, Means.WORKER_RAISED):
         return _python_error(raised[1], transform)
     if lost := _lost(text):
@@ -68,8 +79,8 @@ def job_error(error: PySparkException | Py4JJavaError, transform: Transform | No
 
 def refused_sql(error: PySparkException) -> LakeAssetsError:
     """The error for a transform's SQL that Spark refuses."""
-    if _is_gone(error):
-        return _gone()
+    if _is_gone(error) or is_lost(error):
+        return job_error(error)
     return TransformError(
         f"the transform's SQL is refused by Spark{_position_in(str(error))}: {first_sentence(error)}:",
         f"correct transform.sql; the rows are in the view `{VIEW}`.",
@@ -78,8 +89,8 @@ def refused_sql(error: PySparkException) -> LakeAssetsError:
 
 def refused_result(error: PySparkException) -> LakeAssetsError:
     """The error for a transform's result with a column that Arrow does not have."""
-    if _is_gone(error):
-        return _gone()
+    if _is_gone(error) or is_lost(error):
+        return job_error(error)
     return TransformError(
         f"the transform's result cannot be written: {first_sentence(error)}:", "cast that column to another type."
     )
@@ -87,8 +98,10 @@ def refused_result(error: PySparkException) -> LakeAssetsError:
 
 def failed_function(reference: str, error: BaseException) -> LakeAssetsError:
     """The error for a transform's function that raised before it returned its DataFrame."""
+    if is_lost(error):
+        return _session_lost()
     if _is_gone(error):
-        return _gone()
+        return _gone(error)
     text = first_sentence(error) if isinstance(error, Exception) else str(error)
     where = _position_in(str(error)) if isinstance(error, PySparkException) else _frame_of(error)
     return TransformError(
@@ -113,6 +126,8 @@ def _python_error(traceback: str, transform: Transform | None) -> LakeAssetsErro
     if own != name and hasattr(errors, own):
         kind: type[LakeAssetsError] = getattr(errors, own)
         return kind(text)
+    if error := refused(text):
+        return error
     if search(name, Means.WORKER_MEMORY):
         return _no_memory(f"a Python worker of Spark had too little memory ({name})")
     users = [frame for frame in frames if not _OTHERS_CODE.search(frame["file"])]
@@ -164,7 +179,25 @@ def _is_gone(error: BaseException) -> bool:
     return False
 
 
-def _gone() -> SparkUnavailableError:
+def is_lost(error: BaseException) -> bool:
+    """Whether a Spark Connect server no longer has the session of the call that raised this error."""
+    return isinstance(error, PySparkException) and search(error, Means.SESSION_LOST) is not None
+
+
+def _session_lost() -> SessionLostError:
+    end_lost_sessions()
+    return SessionLostError(
+        "the Spark Connect server no longer has this session, because it was started again or has closed it:",
+        "run it again, which starts a new session.",
+    )
+
+
+def _gone(error: BaseException | None = None) -> SparkUnavailableError:
+    if error is not None and search(error, Means.SERVER_LOST):
+        return SparkUnavailableError(
+            "the Spark Connect server ended, or was lost, while it was at work:",
+            "often it lacked memory: start it again, with more of spark.driver.memory; then run it again.",
+        )
     return SparkUnavailableError(
         "Spark's JVM ended, or was lost, while it was at work:",
         "often it lacked memory: raise spark.driver.memory, or let less run beside it; then run it again.",

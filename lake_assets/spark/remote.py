@@ -3,15 +3,22 @@
 import importlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
 from urllib.parse import urlsplit
 
-from lake_assets.errors import SparkUnavailableError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
-REMOTE = "spark.remote"
+from lake_assets.config.spark import REMOTE, without_parameters
+from lake_assets.errors import SparkUnavailableError
+from lake_assets.spark.vendor_errors import Means, search
 
 _PORT = 15002  # Spark's default
-_SECONDS = 10.0  # for a connection; pyspark's client tries for ten minutes
+_MOST_TEXT = 600  # characters of an error
+_SECONDS = 10.0  # for a connection
+_TRIES, _PAUSE = 28, 5000  # retries, and milliseconds between the later ones; together two minutes
 
 
 def remote_url(settings: Mapping[str, str]) -> str | None:
@@ -40,16 +47,88 @@ def check_client(url: str) -> None:
     if is_local(url):
         return
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(without_parameters(url))
         host, port = parts.hostname or "", parts.port or _PORT
         socket.create_connection((host, port), _SECONDS).close()
     except (OSError, ValueError) as error:
         raise SparkUnavailableError(
-            f"no Spark Connect server answers at {host_of(url)} ({error}):",
+            f"no Spark Connect server answers at {without_parameters(url)} ({error}):",
             f"start it, or correct {REMOTE} or SPARK_REMOTE.",
         ) from error
 
 
-def host_of(url: str) -> str:
-    """The URL without its parameters, which may have a token."""
-    return url.partition("/;")[0]
+def refused_session(url: str, error: PySparkException) -> SparkUnavailableError:
+    """The error for a server that answers and does not start a session."""
+    if search(error, Means.TOKEN_REFUSED):
+        return SparkUnavailableError(
+            f"the Spark Connect server at {without_parameters(url)} refuses the token, or its lack:",
+            "correct the token at the end of the URL, as in sc://host:port/;token=${SPARK_TOKEN}.",
+        )
+    text = " ".join(str(error).split("\n\nJVM stacktrace")[0].split())[:_MOST_TEXT]
+    return SparkUnavailableError(
+        f"the Spark Connect server at {without_parameters(url)} starts no session: {text}:", "see the server's log."
+    )
+
+
+def is_client(spark: SparkSession) -> bool:
+    """Whether the session is one of a Spark Connect server's client."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+@contextmanager
+def interrupted_on_server(spark: SparkSession, tag: str) -> Iterator[None]:
+    """Let the server stop the jobs of the block if it is interrupted; they would go on without their client.
+
+    The tag is that of this block alone, so no other job of the session, and no other client, is interrupted. In a
+    classic session nothing is done here.
+    """
+    if not is_client(spark):
+        yield
+        return
+    spark.addTag(tag)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):  # a job that failed has ended
+            with suppress(Exception), _without_retries(spark):
+                spark.interruptTag(tag)
+        raise
+    finally:
+        spark.removeTag(tag)
+
+
+@contextmanager
+def _without_retries(spark: SparkSession) -> Iterator[None]:
+    """Let requests of the block fail at once if the server is away, because the interrupt is to end soon."""
+    policies = spark.client.get_retry_policies()
+    spark.client.set_retry_policies([])
+    try:
+        yield
+    finally:
+        spark.client.set_retry_policies(policies)
+
+
+def be_patient(spark: SparkSession) -> None:
+    """Let a client try to reach a server that is away for two minutes, every five seconds.
+
+    Spark's own rule is ten minutes, in pauses of up to one.
+    """
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - of the extra `connect`
+
+    spark.client.set_retry_policies([DefaultPolicy(max_retries=_TRIES, max_backoff=_PAUSE)])
+
+
+def end_lost_sessions() -> None:
+    """End the client's sessions of this process, which their server no longer has, so that new ones can start."""
+    from pyspark.sql.connect.session import SparkSession as Client  # noqa: PLC0415 - of the extra `connect`
+
+    for session in {Client.getActiveSession(), Client._get_default_session()} - {None}:  # noqa: SLF001 - not public
+        assert session is not None  # noqa: S101 - see above
+        session.release_session_on_close = False  # the server would be asked for what it has not
+        session.stop()
+
+
+def has_stopped(spark: SparkSession) -> bool:
+    """Whether the session is a client's and was ended in this process."""
+    client: Any = spark
+    return is_client(spark) and bool(client.is_stopped)

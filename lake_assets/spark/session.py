@@ -9,18 +9,27 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lake_assets.errors import SparkUnavailableError
 from lake_assets.spark.class_sharing import sharing_options
 from lake_assets.spark.java import CORRECT_JAVA_HOME, Java, find_java
-from lake_assets.spark.python_side import clear_ended, silence
-from lake_assets.spark.remote import check_client, is_local, remote_url
+from lake_assets.spark.python_side import clear_ended, has_session, silence, stop_session
+from lake_assets.spark.remote import (
+    be_patient,
+    check_client,
+    end_lost_sessions,
+    has_stopped,
+    is_local,
+    refused_session,
+    remote_url,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +42,7 @@ Sessions = Callable[[], SparkSession]
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 _QUICK_COMPILER = "-XX:TieredStopAtLevel=1"
-_JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
+JVM_OPTIONS = "spark.driver.defaultJavaOptions"  # comes before the user's spark.driver.extraJavaOptions
 
 
 def spark_config(
@@ -74,9 +83,9 @@ def spark_config(
     ours = shlex.join([f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"])
     if not (os.environ.get("SPARK_HOME") or os.environ.get("SPARK_CONF_DIR")):
         # The user's own Spark has its own logging.
-        config[_JVM_OPTIONS] = ours
+        config[JVM_OPTIONS] = ours
     config.update(settings or {})
-    is_ours = config.get(_JVM_OPTIONS) == ours
+    is_ours = config.get(JVM_OPTIONS) == ours
     if is_ours and "log4j" not in config.get("spark.driver.extraJavaOptions", ""):
         # Each failed try of a task logs stack traces, and the error that is raised explains them.
         config.setdefault(LOG_LEVEL, "OFF")
@@ -96,7 +105,7 @@ def spark_config(
         if config.get(LOG_LEVEL) == "OFF":
             local["spark.python.daemon.module"] = "lake_assets.spark.daemon"
         if is_ours and not transforms:
-            config[_JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
+            config[JVM_OPTIONS] = f"{ours} {_QUICK_COMPILER}"
         config = local | config
     return config
 
@@ -164,11 +173,44 @@ def start_session(conf: Mapping[str, str]) -> SparkSession:
         builder = builder.config(key, value)
     if java is not None and (options := sharing_options(java, conf)):
         # First, so that the user's options override them.
-        builder = builder.config(_JVM_OPTIONS, f"{shlex.join(options)} {conf.get(_JVM_OPTIONS, '')}")
+        builder = builder.config(JVM_OPTIONS, f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}")
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkUnavailableError(
             f"Spark's JVM ended while it started, with JAVA_HOME={os.environ['JAVA_HOME']} ({error}):",
             "see what it wrote to standard error.",
         ) from error
+    except PySparkException as error:
+        if not remote:
+            raise
+        end_lost_sessions()  # pyspark would return it again
+        raise refused_session(remote, error) from error
+    if remote:
+        be_patient(session)
+    return session
+
+
+@contextmanager
+def own_session(settings: Mapping[str, str], *, transforms: bool) -> Iterator[Sessions]:
+    """Yields a function that starts the session at its first call; the end of the block stops what it started.
+
+    A session that ran in this process before is used, and stays. One that a Spark Connect server has ended is replaced.
+
+    Args:
+        settings: the config's Spark settings.
+        transforms: as in `spark_config`.
+    """
+    started: list[SparkSession] = []
+
+    def session() -> SparkSession:
+        if not started or has_stopped(started[-1]):
+            started.append(start_session(spark_config(settings=settings, transforms=transforms)))
+        return started[-1]
+
+    others = has_session()
+    try:
+        yield session
+    finally:
+        if started and not others:
+            stop_session(started[-1])

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row, SparkSession, functions
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from lake_assets import errors
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
 from lake_assets.parquet.job import DataFile, Job, JobResult, LetterFile
 from lake_assets.parquet.task import Bin, Refusal, Report, Task, discarding
-from lake_assets.spark.cleanup import discard_failed, discard_job
+from lake_assets.spark.cleanup import discard_failed, discard_interrupted, discard_job
+from lake_assets.spark.remote import interrupted_on_server, is_client
+from lake_assets.spark.workers import carried, prepare, workers_cores
 
 _NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason", "letter")
 _ROW = pa.schema(
@@ -26,8 +28,6 @@ _ROW = pa.schema(
     | {name: pa.string() for name in _TEXTS}
     | {"is_copy": pa.bool_(), "footer": pa.binary()}
 )
-
-_MANY = 10_000  # more than the cores of any session
 
 ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[Report]]
 """A task that gets rows of a DataFrame."""
@@ -44,7 +44,8 @@ def run_tasks(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], ta
     """
     if isinstance(spark, SparkSession):
         numbered = spark.sparkContext.parallelize(bins, tasks)
-        return _results(spark, job, lambda: numbered.mapPartitions(partial(_discarded, _light(job), task)).collect())
+        work = carried(partial(_discarded, _light(job), task))
+        return _results(spark, job, lambda: numbered.mapPartitions(work).collect())
     numbers = spark.range(0, len(bins), 1, numPartitions=tasks)
     return run_on_rows(numbers, job, partial(_of_numbers, task, bins))
 
@@ -56,23 +57,21 @@ def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
     def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from map(_as_row, discarding(light, task(batches)))
 
-    report = frame.mapInArrow(attempt, from_arrow_schema(_ROW))
+    report = frame.mapInArrow(carried(attempt), from_arrow_schema(_ROW))
     return _results(frame.sparkSession, job, lambda: map(_from_row, report.collect()))
 
 
 def spark_cores(spark: SparkSession) -> int:
-    """The number of tasks that the session runs in parallel, as far as Spark knows it."""
+    """The tasks that the session runs in parallel, as far as Spark knows; the first call checks the workers.
+
+    Raises:
+        WorkerError: as `prepare`.
+    """
+    prepare(spark)
     if isinstance(spark, SparkSession):
         # Without `spark.conf`, which would start the part of the session that runs SQL.
         return int(spark.sparkContext.defaultParallelism)
-    configured = spark.conf.get("spark.default.parallelism", None)
-    return int(configured) if configured else _cores_by_a_job(spark)
-
-
-def _cores_by_a_job(spark: SparkSession) -> int:
-    """The number of partitions that Spark gives a range by default, which is that of the tasks in parallel."""
-    numbers = spark.range(_MANY).select(functions.spark_partition_id())
-    return numbers.distinct().count()
+    return workers_cores(spark)
 
 
 def _light(job: Job) -> Job:
@@ -90,9 +89,14 @@ def _of_numbers(task: Task, bins: Sequence[Bin], batches: Iterator[pa.RecordBatc
 
 def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Report]]) -> list[JobResult]:
     try:
-        reports = list(collect())
-    except Exception:
+        with interrupted_on_server(spark, job.file_prefix):
+            reports = list(collect())
+    except Exception:  # any: the files are removed, and the error goes on
         discard_job(spark, job)
+        raise
+    except BaseException:
+        if is_client(spark):
+            discard_interrupted(job)
         raise
     results = [JobResult() for _ in job.partitions]
     for report in reports:

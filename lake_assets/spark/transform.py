@@ -22,6 +22,7 @@ from lake_assets.parquet.shares import Reader
 from lake_assets.parquet.task import Report, reported, write
 from lake_assets.spark.failures import VIEW, failed_function, refused_result, refused_sql, spark_errors
 from lake_assets.spark.tasks import run_on_rows, spark_cores
+from lake_assets.spark.workers import carried
 
 RESULT = "the transform's result"
 Result = TypeVar("Result")
@@ -78,7 +79,7 @@ def source_frame(spark: SparkSession, job: Job, file_schema: pa.Schema) -> DataF
                     yield pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=schema)
 
     numbers = spark.range(0, len(bins), 1, numPartitions=len(bins))
-    return numbers.mapInArrow(task, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+    return numbers.mapInArrow(carried(task), from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def read_as(file_schema: pa.Schema) -> pa.Schema:

@@ -18,6 +18,8 @@ class Means(Enum):
     JVM_MEMORY = auto()  # the JVM of the driver or of an executor had too little memory
     EXECUTOR_LOST = auto()  # an executor of a cluster ended
     SERVER_LOST = auto()  # a Spark Connect server does not answer
+    SESSION_LOST = auto()  # a Spark Connect server does not have, or has closed, the client's session
+    TOKEN_REFUSED = auto()  # a Spark Connect server wants another token
     JVM_RAISED = auto()  # the JVM raised, and so is alive
     CALL_LOST = auto()  # what py4j logs, and then raises, when the JVM is gone
     POSITION = auto()  # line and column in the SQL, both from one
@@ -63,10 +65,20 @@ TEXTS = (
         "the stage runs again first, and the text comes only where no executor is left for it",
     ),
     Text(
-        r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ",
+        r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
         Means.SERVER_LOST,
         "the Spark Connect server ends",
-        "the client of Spark Connect tries again for ten minutes before it raises",
+        "the client of Spark Connect tries again for two minutes before it raises",
+    ),
+    Text(
+        r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)",
+        Means.SESSION_LOST,
+        "the Spark Connect server has been started again, or has closed an idle session",
+    ),
+    Text(
+        r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token",
+        Means.TOKEN_REFUSED,
+        "the token of the URL is not the Spark Connect server's",
     ),
     Text("Trace:", Means.JVM_RAISED, "Python calls a method that the JVM does not have"),
     Text(r"^Exception while sending command\.$", Means.CALL_LOST, "the JVM ends while Python awaits its answer"),

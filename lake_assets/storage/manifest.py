@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lake_assets.errors import SourceError
-from lake_assets.storage.store import LandedObject
+from lake_assets.storage.landed import LandedObject
 
 FINGERPRINT_VERSION = "1"
 

@@ -1,10 +1,8 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +25,7 @@ from lake_assets.storage.client_errors import client_error, odd_name
 from lake_assets.storage.clients import Client, client
 from lake_assets.storage.conditional import delete_if_match
 from lake_assets.storage.failures import Operation
+from lake_assets.storage.landed import LandedObject, landed_object
 from lake_assets.storage.names import is_data
 from lake_assets.storage.patience import once, pauses, retries
 from lake_assets.storage.vendor_errors import Meaning, find
@@ -36,22 +35,6 @@ if TYPE_CHECKING:
 
 _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 _DELETIONS = 16  # at a time; a deletion is mostly latency
-
-
-@dataclass(frozen=True, slots=True)
-class LandedObject:
-    """An object of a landing zone as in one listing."""
-
-    uri: str
-    key: str  # below the storage's root
-    etag: str  # without quotes; of a local file: inode, time and size; of a server without ETags: time
-    size: int  # bytes
-    last_modified: dt.datetime  # with time zone
-
-    @property
-    def shown(self) -> str:
-        """The URI for people, in one line."""
-        return visible_name(self.uri)
 
 
 class Store:
@@ -99,10 +82,10 @@ class Store:
             client = self._open()
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
-                return () if meta is None else (_landed(self.root, meta),)
+                return () if meta is None else (landed_object(self.root, meta),)
         metas = self._listed(lambda: self._all(client, prefix), prefix)
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
-        objects = (_landed(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
+        objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
 
     def _all(self, client: Client, prefix: str) -> "Iterable[ObjectMeta]":
@@ -127,7 +110,7 @@ class Store:
         """
         with self._errors("list", folder=prefix):
             pages = walk.pages(self._open(), self.storage, prefix, after, tree=tree)
-            yield from (tuple(_landed(self.root, meta) for meta in page) for page in pages)
+            yield from (tuple(landed_object(self.root, meta) for meta in page) for page in pages)
 
     def folders(self, prefix: str = "") -> tuple[str, ...]:
         """The folders right below a folder, sorted, each from the root on and without a slash at its end.
@@ -157,7 +140,7 @@ class Store:
         """
         with self._errors("list"):
             page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
-        return _landed(self.root, page[0]) if page else None
+        return landed_object(self.root, page[0]) if page else None
 
     def answers(self) -> bool:
         """Whether the store answers, also by a refusal; True for folders and web servers, without a request."""
@@ -282,7 +265,7 @@ class Store:
         """
         with self._errors("read", key):
             try:
-                return _landed(self.root, obstore.head(self._open(), key))
+                return landed_object(self.root, obstore.head(self._open(), key))
             except (NotFoundError, FileNotFoundError):
                 return None
 
@@ -414,8 +397,3 @@ class Store:
 
 def _has_broken_off(error: BaseException) -> bool:
     return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None
-
-
-def _landed(root: str, meta: "ObjectMeta") -> LandedObject:
-    key = meta["path"]
-    return LandedObject(f"{root}/{key}", key, (meta["e_tag"] or "").strip('"'), meta["size"], meta["last_modified"])

@@ -10,9 +10,9 @@ from itertools import product
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import storable
+from lake_assets.layout.texts import count, storable
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.store import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.locator import PartitionLocator
 from lake_assets.streams.stream import OpenStream
@@ -48,7 +48,7 @@ class UnmatchedFolder:
 
     def __str__(self) -> str:
         folder = f"{visible_name(self.path)}/" if self.path else "the source's own folder"
-        return f"{folder} ({self.objects:,} object{'s'[: self.objects != 1]}): {self.why}"
+        return f"{folder} ({count(self.objects, 'object')}): {self.why}"
 
 
 def unmatched_folders(unmatched: Sequence[UnmatchedObject]) -> list[UnmatchedFolder]:

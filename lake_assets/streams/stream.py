@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import quote
 
+from lake_assets.config.lake import Lake
 from lake_assets.config.load import ConfigSource, loaded
-from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark import Spark
 from lake_assets.config.streams import Stream
 from lake_assets.errors import ConfigError, StorageError
 from lake_assets.lake.attach import alias
@@ -34,7 +36,7 @@ class OpenStream:
     config: Stream
     lake: DuckLake
     source: Store
-    spark_settings: Mapping[str, str] = field(default_factory=dict)  # of the config; they override the package's
+    spark: Spark = field(default_factory=Spark)
     key_prefix: tuple[str, ...] = ()  # of the asset keys in Dagster
 
     @cached_property

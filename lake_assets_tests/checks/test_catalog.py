@@ -49,9 +49,7 @@ def test_a_ledger_that_disagrees_with_its_snapshots_is_reported(filled: World) -
     result = check(filled, "ledger")
     assert not result.passed
     (row,) = (row for row in filled.ledger() if row.run_id == "second")
-    assert result.named == [
-        f"region=NW/date=2026-02-11: snapshot {row.snapshot_id} holds 3 rows, and the ledger says 5"
-    ]
+    assert result.named == [f"region=NW/date=2026-02-11: 3 rows in snapshot {row.snapshot_id}, 5 in the ledger"]
 
 
 def test_the_ledger_of_registered_files_is_compared_with_its_snapshots(local_world: World) -> None:
@@ -64,7 +62,7 @@ def test_the_ledger_of_registered_files_is_compared_with_its_snapshots(local_wor
     sql(local_world, "UPDATE lake.ingest_runs SET row_count = 5 WHERE run_id = 'run 1'")
     result = check(local_world, "ledger")
     snapshot = max(row.snapshot_id or 0 for row in local_world.ledger())
-    assert result.named == [f"region=NW/date=2026-02-11: snapshot {snapshot} holds 3 rows, and the ledger says 7"]
+    assert result.named == [f"region=NW/date=2026-02-11: 3 rows in snapshot {snapshot}, 7 in the ledger"]
 
 
 def test_the_ledger_of_repaired_files_is_not_compared_with_old_snapshots(local_world: World) -> None:
@@ -99,7 +97,7 @@ def test_rows_that_other_clients_deleted_are_not_counted(filled: World, limit: i
     option = f"CALL lake.set_option('data_inlining_row_limit', {limit}, table_name => 'sales')"
     sql(filled, option, "DELETE FROM lake.sales WHERE total = 2")
     result = check(filled, "row_counts", scope_of_run(filled.stream, "second"))
-    assert result.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
+    assert result.named == ["region=NW/date=2026-02-11: 2 rows instead of 3"]
     assert check(filled, "ledger", scope_of_run(filled.stream, "second")).passed
 
 

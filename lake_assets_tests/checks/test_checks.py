@@ -59,7 +59,7 @@ def test_deleted_rows_are_reported(filled: World) -> None:
     result = check(filled, "row_counts")
 
     assert not result.passed
-    assert result.named == ["region=NW/date=2026-02-11: 2 rows, and 3 are due"]
+    assert result.named == ["region=NW/date=2026-02-11: 2 rows instead of 3"]
     assert result.numbers["wrong"] == 1
     assert check(filled, "row_counts", Scope(None, (filled.partition(SW),))).passed
     # The commits themselves are as they were.
@@ -140,7 +140,7 @@ def test_rows_of_a_transform_are_compared_with_the_ledger(local_world: World) ->
     local_world.ingest(NW)
     assert check(local_world, "row_counts").passed
     sql(local_world, "DELETE FROM lake.sales WHERE total = 2")
-    assert check(local_world, "row_counts").named == ["region=NW/date=2026-02-11: 1 rows, and 2 are due"]
+    assert check(local_world, "row_counts").named == ["region=NW/date=2026-02-11: 1 row instead of 2"]
 
 
 def test_rows_without_a_partition_value_are_reported(filled: World) -> None:

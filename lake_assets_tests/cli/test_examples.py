@@ -72,7 +72,8 @@ EXAMPLES = list(examples())
 @pytest.mark.parametrize("config", [config for _, config in EXAMPLES], ids=[place for place, _ in EXAMPLES])
 def test_the_example_is_valid(config: str, tmp_path: Path) -> None:
     (tmp_path / "lake.yaml").write_text(config, encoding="utf-8")
-    variables = dict.fromkeys(re.findall(r"\$\{(\w+)\}", config), "a2V5")
+    names = re.findall(r"\$\{(\w+)\}", config)
+    variables = {name: "https://alerts.example.com" if name.endswith("_URL") else "a2V5" for name in names}
 
     result = validated(tmp_path, ["--config", "lake.yaml"], variables)
 

@@ -84,10 +84,10 @@ def test_outside_is_taken_if_it_is_meant_and_shown_as_such(local_world: World, r
     assert "2 rows in the lake" in message
     check = run("check", "--only", "landing_zone")
     assert check.output.startswith("sales: audit of the whole table\nwarning")
-    assert "1 partitions outside the config have objects that no refresh reads" in check.output
+    assert "No refresh reads the objects of 1 partition outside the config" in check.output
     assert "region=NW/date=2020-01-01: partition value date=2020-01-01 lies before start" in check.output
     named = run("check", "--only", "landing_zone", "--outside", "--partition", XX)
-    assert (named.exit_code, "All landed objects of 1 partitions are in the lake." in named.output) == (0, True)
+    assert (named.exit_code, "All landed objects of 1 partition are in the lake." in named.output) == (0, True)
 
 
 def test_index_leaves_what_is_outside_and_names_it(local_world: World, run: Run) -> None:
@@ -130,7 +130,7 @@ def test_objects_in_no_partition_are_named_with_the_fix(local_world: World, run:
         "folders": [{"folder": "p=007", "objects": 1, "why": why}],
     }
     assert "sales: 1 object in no partition:\n  p=007/ (1 object): " + why in message
-    assert "1 objects lie in no partition" in check
+    assert "The landing zone has 1 object in no partition" in check
     assert "p=007/ (1 object): " + why in check
     placed.unlink()  # and now nothing else keeps the check from passing
     assert "\nwarning" in run("check", "--only", "landing_zone").output
@@ -211,7 +211,7 @@ def test_one_folder_with_odd_bytes_takes_no_report_away(local_world: World, run:
 
     assert message.exit_code == 0, message.output
     assert "p=\\xff/ (1 object): the name is not UTF-8: rename the folder or the file." in message.stdout
-    assert "1 objects lie in no partition" in check.output
+    assert "The landing zone has 1 object in no partition" in check.output
     # However it was listed, an object has one ETag.
     (listed,) = [obj for obj in local_world.stream.source.list() if obj.key == "p=ok/batch_1.parquet"]
     assert listed == before.objects[0]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lake_assets.config.models import Lake, LakeConfig
+from lake_assets.config.lake import Lake
+from lake_assets.config.models import LakeConfig
 from lake_assets.config.storages import LocalStorage
 
 SQLITE = {"catalog": {"type": "sqlite", "path": "c.sqlite"}, "storage": "data"}

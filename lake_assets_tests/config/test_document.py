@@ -253,7 +253,7 @@ def test_of_many_errors_the_first_are_printed_and_the_others_counted() -> None:
         (f"landing: {{columns: {{a: 'bigint{'[]' * 200_000}'}}}}", "more than 20 nested lists"),
         ("landing: {outputs: [{type: s3, bucket: abc, endpoint: 'http://[h'}]}", "and this one is malformed"),
         ("landing: {outputs: [{type: s3, bucket: abc, endpoint: 'http://h:x'}]}", "and this one is malformed"),
-        (f"tags: {{}}\nspark: {{a: '{'secret.' * 100_000}'}}", "a has more than 10000 characters"),
+        (f"tags: {{}}\nspark: {{a.b: '{'secret.' * 100_000}'}}", "a.b has more than 10000 characters"),
     ],
 )
 def test_what_would_take_long_to_check_is_refused(added: str, told: str) -> None:

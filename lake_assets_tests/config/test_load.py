@@ -184,7 +184,7 @@ def test_numbers_and_booleans_of_yaml_are_texts_where_only_texts_can_be() -> Non
     config = parse_config(text, FILE, {})
 
     assert config.streams["sales"].tags == {"tier": "1", "live": "true"}
-    assert config.spark == {"spark.ui.enabled": "false", "spark.task.cpus": "2", "x.share": "0.5"}
+    assert config.spark.settings == {"spark.ui.enabled": "false", "spark.task.cpus": "2", "x.share": "0.5"}
 
 
 def test_a_wrong_secret_is_not_repeated_in_its_error() -> None:

@@ -115,7 +115,8 @@ streams:
     partitions: {year: {type: year, start: 2020-01-01}, kind: {values: [a], in: rows}}
     destination: {table: rows}
 key_prefix: [retail, eu-1]
-spark: {spark.master: "local[2]", spark.task.cpus: 3, spark.ui.enabled: false}
+spark: {master: "local[2]", spark.task.cpus: 3, spark.ui.enabled: false}
+runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit}
 """
 
 # What may be written for a value, as YAML has it.

@@ -16,6 +16,7 @@ from typing import Any
 
 import boto3
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,9 +29,14 @@ from lake_assets.maintenance.compaction import compact
 from lake_assets.maintenance.run import maintain
 from lake_assets.orchestration.queues import Queue
 from lake_assets.parquet.attempt import discard_unfinished
+from lake_assets.parquet.job import LetterRules
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.stream import LETTERS
+from lake_assets_tests.ingest.lettering import letters as dead_letters
+from lake_assets_tests.ingest.lettering import stored
+from lake_assets_tests.ingest.lettering import visible as visible_letters
 from lake_assets_tests.lake.commit.test_deltas import visible
 from lake_assets_tests.landing.streams import land_text, stream_of
 from lake_assets_tests.maintenance.test_compaction import scatter
@@ -76,7 +82,7 @@ class Account:
 
     def user(self, policy: Policy) -> World:
         """The same world, by the keys of a new user who has this policy."""
-        deltas = self.owner.options.get("deltas")
+        deltas, letters = self.owner.options.get("deltas"), self.owner.options.get("dead_letters")
         places = {
             "LANDING_BUCKET": str(self.owner.source["bucket"]),
             "LAKE_BUCKET": str(self.owner.storage["bucket"]),
@@ -84,6 +90,8 @@ class Account:
             "LAKE_PREFIX": PREFIX,
             "DELTAS_BUCKET": str(deltas["to"]["bucket"] if deltas else ""),
             "DELTAS_PREFIX": PREFIX,
+            "LETTERS_BUCKET": str(letters["to"]["bucket"] if letters else self.owner.source["bucket"]),
+            "LETTERS_PREFIX": PREFIX if letters else f"{PREFIX}/{LETTERS}",
         }
         text = json.dumps(policy)
         for place, value in places.items():
@@ -100,7 +108,8 @@ class Account:
             document = json.dumps({"Version": "2012-10-17", "Statement": statements})
             self.s3.client().put_bucket_policy(Bucket=statement["Resource"].rpartition(":")[2], Policy=document)
         keys = {"key_id": made["AccessKeyId"], "secret": made["SecretAccessKey"]}
-        options = self.owner.options | ({"deltas": deltas | {"to": deltas["to"] | keys}} if deltas else {})
+        options = dict(self.owner.options)
+        options |= {name: value | {"to": value["to"] | keys} for name, value in options.items() if "to" in value}
         return dataclasses.replace(
             self.owner, source=self.owner.source | keys, storage=self.owner.storage | keys, options=options
         )
@@ -136,21 +145,21 @@ def check(_: Account, user: World) -> None:
 
 def give_up(account: Account, user: World) -> None:
     """What a failed task has written, and the upload that it has begun, are removed."""
-    lakes = (account.owner.config.lakes["test"], user.config.lakes["test"])
-    _give_up(account, *(lake.own_storage for lake in lakes))
+    owned, storage = (world.config.lakes["test"].own_storage for world in (account.owner, user))
+    _give_up(account, owned, storage)
     assert not {"whole.parquet", "begun.parquet"} & account.owner.data_files()
 
 
-def _give_up(account: Account, owned: AnyStorage, storage: AnyStorage) -> None:
+def _give_up(account: Account, owned: AnyStorage, storage: AnyStorage, folder: str = "") -> None:
     assert isinstance(storage, S3Storage)
-    with ArrowStore(owned).create("whole.parquet") as file:
+    with ArrowStore(owned).create(f"{folder}whole.parquet") as file:
         file.write(b"whole")
-    account.s3.client().create_multipart_upload(Bucket=storage.bucket, Key=f"{PREFIX}/begun.parquet")
-    uris = [f"{storage.root}/{name}.parquet" for name in ("whole", "begun")]
+    account.s3.client().create_multipart_upload(Bucket=storage.bucket, Key=f"{PREFIX}/{folder}begun.parquet")
+    uris = [f"{storage.root}/{folder}{name}.parquet" for name in ("whole", "begun")]
 
     discard_unfinished(storage, uris, KeyError())
 
-    assert "whole.parquet" not in {obj.key for obj in Store(owned).list()}
+    assert f"{folder}whole.parquet" not in {obj.key for obj in Store(owned).list(folder)}
     assert "Uploads" not in account.s3.client().list_multipart_uploads(Bucket=storage.bucket)
 
 
@@ -194,6 +203,35 @@ def read_deltas(account: Account, user: World) -> None:
             assert pq.read_table(file).num_rows
 
 
+def letters_of(world: World) -> LetterRules:
+    rules = world.stream.letters
+    assert rules is not None
+    return rules
+
+
+def letter(account: Account, user: World) -> None:
+    """A run writes a row of another partition as a dead letter, and removes what a failed one has written."""
+    rows = sales(account.number(), 0.5).append_column("region", pa.array(["NW", "SW"]))
+    account.owner.land(NW, rows)
+    assert user.ingest(NW).row.rows_dead_lettered == 2
+    folder = letters_of(user).folder
+    _give_up(account, letters_of(account.owner).storage, letters_of(user).storage, folder)
+
+
+def maintain_letters(account: Account, user: World) -> None:
+    """The file of a killed run is deleted; that of a commit stays."""
+    rules = letters_of(account.owner)
+    with ArrowStore(rules.storage).create(f"{rules.folder}of-a-killed-run-{'0' * 32}-{rules.tag}.parquet") as file:
+        file.write(b"of no commit")
+    done = maintain(user.config, "test", user.sessions, now=dt.datetime.now(dt.UTC) + dt.timedelta(days=30))
+    assert [obj.uri.rpartition("/")[2][:16] for obj in done.letters] == ["of-a-killed-run-"]
+    assert stored(account.owner) == set(visible_letters(account.owner))
+
+
+def read_letters(account: Account, user: World) -> None:
+    assert dead_letters(user, visible_letters(account.owner))
+
+
 def query(account: Account, user: World) -> None:
     assert user.totals(NW) == account.owner.totals(NW)
 
@@ -217,10 +255,18 @@ STEPS: dict[str, tuple[Callable[[Account, World], None], ...]] = {
     "export-deltas": (export,),
     "maintain-deltas": (maintain_deltas,),
     "read-deltas": (read_deltas,),
+    "write-letters": (letter,),
+    "maintain-letters": (maintain_letters,),
+    "read-letters": (read_letters,),
     "sense-objects": (list_landed,),
     "land": (land,),
 }
-BASES = {"export-deltas": "ingest", "maintain-deltas": "maintain"}  # the policies that a user has too
+BASES = {  # the policies that a user has too
+    "export-deltas": "ingest",
+    "maintain-deltas": "maintain",
+    "write-letters": "ingest",
+    "maintain-letters": "maintain",
+}
 ACTIONS = [
     (name, statement["Sid"], action)
     for name in STEPS
@@ -237,11 +283,24 @@ def based(name: str, policy: Policy) -> Policy:
 
 
 @pytest.fixture
-def account(local_world: World, s3: S3Server, tmp_path: Path, request: pytest.FixtureRequest) -> Account:
+def own_bucket(request: pytest.FixtureRequest) -> bool:
+    """Whether dead letters have a bucket of their own."""
+    return bool(getattr(request, "param", False))
+
+
+@pytest.fixture
+def account(
+    local_world: World, s3: S3Server, tmp_path: Path, own_bucket: bool, request: pytest.FixtureRequest
+) -> Account:
     local_world.source, local_world.storage = bucket_on(s3), bucket_on(s3)
     if request.node.callspec.params["name"].endswith("-deltas"):
         local_world.options = {"deltas": {"to": bucket_on(s3), "latest": True}}
         local_world.lake_options = {"maintenance": {"delta_retention": 1}}
+    if request.node.callspec.params["name"].endswith("-letters"):
+        local_world.options = {"on_bad_row": "dead_letter"}
+        local_world.options |= {"dead_letters": {"to": bucket_on(s3)}} if own_bucket else {}
+        # A row of another partition.
+        local_world.land(NW, sales(0, 0.5).append_column("region", pa.array(["NW", "SW"])), "bad.parquet")
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     return Account(local_world, s3, tmp_path)
@@ -249,6 +308,15 @@ def account(local_world: World, s3: S3Server, tmp_path: Path, request: pytest.Fi
 
 @pytest.mark.parametrize("name", STEPS)
 def test_a_policy_suffices(account: Account, name: str) -> None:
+    user = account.user(based(name, policy_of(name)))
+
+    account.try_steps(name, user)
+
+
+@pytest.mark.parametrize("own_bucket", [True], indirect=True)
+@pytest.mark.parametrize("name", [name for name in STEPS if name.endswith("-letters")])
+def test_a_policy_of_dead_letters_suffices_in_a_bucket_of_their_own(account: Account, name: str) -> None:
+    assert letters_of(account.owner).storage.root != account.owner.stream.source.root
     user = account.user(based(name, policy_of(name)))
 
     account.try_steps(name, user)

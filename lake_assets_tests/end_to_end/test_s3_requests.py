@@ -7,6 +7,7 @@ import pytest
 from lake_assets.errors import LakeAssetsError, StorageError
 from lake_assets.maintenance.run import Maintained, maintain
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.outage import HURRIED
 from lake_assets_tests.servers.proxy import Rule, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
 from lake_assets_tests.world_fixtures import bucket_on
@@ -153,6 +154,7 @@ def test_an_upload_whose_answer_is_lost_does_not_double_rows(s3_world: World, s3
 
 
 def test_a_store_that_stays_away_fails_the_run_and_the_partition_stays(s3_world: World, s3_proxy: S3Proxy) -> None:
+    s3_world.storage |= HURRIED
     s3_world.land(NW, sales(1, 2))
     s3_world.ingest(NW)
     s3_world.land(NW, sales(3))

@@ -92,8 +92,10 @@ def test_columns_that_do_not_fit_are_named(local_world: World, tmp_path: Path, s
 
 def test_the_session_of_dagster_is_a_client(tmp_path: Path, spark_connect: str) -> None:
     script = f"""\
+from lake_assets.config.spark import Spark
 from lake_assets.orchestration.resources import pyspark_resource, sessions
-session = sessions(pyspark_resource({json.dumps({"spark.remote": spark_connect})}))()
+spark = Spark.model_validate({json.dumps({"remote": spark_connect})})
+session = sessions(pyspark_resource(spark), spark)()
 print(type(session).__module__, session.range(3).count(), session.conf.get("spark.sql.session.timeZone"))
 session.stop()
 """
@@ -101,10 +103,11 @@ session.stop()
     assert done.stdout.split() == ["pyspark.sql.connect.session", "3", "UTC"], done.stderr
 
 
-def test_a_server_that_ended_is_named(local_world: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("parameters", ["/;token=hidden", ";token=hidden"])
+def test_a_server_that_ended_is_named(local_world: World, tmp_path: Path, parameters: str) -> None:
     local_world.land(NW, ROWS)
 
-    done = ingest(local_world, tmp_path, "", SPARK_REMOTE="sc://127.0.0.1:1/;token=hidden")
+    done = ingest(local_world, tmp_path, "", SPARK_REMOTE=f"sc://127.0.0.1:1{parameters}")
 
     assert done.returncode == 1
     text = " ".join(done.stderr.split())

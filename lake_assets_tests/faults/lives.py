@@ -29,6 +29,14 @@ class Landed:
         values = dict(part.split("=", 1) for part in text.split(","))
         self.objects[text, name] = [] if isinstance(rows, bytes) else [row | values for row in rows.to_pylist()]
 
+    def land_misfit(self, text: str, name: str, rows: pa.Table) -> None:
+        """Put an object with these rows, and with one more that belongs to another partition."""
+        (region, *_) = self.world.partition(text).values
+        more = pa.concat_tables([rows, rows.slice(0, 1)])
+        regions = pa.array([region] * rows.num_rows + ["elsewhere"], pa.string())
+        self.land(text, name, more.append_column("region", regions))
+        self.objects[text, name].pop()
+
     def unland(self, text: str, name: str) -> None:
         """Take an object away."""
         self.world.unland(text, name)
@@ -100,6 +108,12 @@ def _quarantine(life: Life) -> Round:
     return Round("ingest", {"partition": NW}, before, life.landed.rows())
 
 
+def _letters(life: Life) -> Round:
+    before = life.landed.rows()
+    life.landed.land_misfit(NW, f"{life.number % 2}.parquet", life.numbers())
+    return Round("ingest", {"partition": NW}, before, life.landed.rows())
+
+
 def _compact(life: Life) -> Round:
     for name in ("a", "b"):
         life.landed.land(NW, f"{life.number}-{name}.parquet", life.numbers())
@@ -131,6 +145,7 @@ KINDS: dict[str, tuple[dict[str, Any], Callable[[Life], Round]]] = {
     "index": ({"mode": "index"}, _index),
     "evolve": ({"schema_policy": "evolve"}, _evolve),
     "quarantine": ({"on_bad_object": "quarantine"}, _quarantine),
+    "dead letters": ({"on_bad_row": "dead_letter"}, _letters),
     "deltas": ({"deltas": {"to": DELTAS}}, _replace),
     "compaction": ({"mode": "append"}, _compact),
     "clean-up": ({}, _clean),

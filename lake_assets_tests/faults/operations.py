@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from lake_assets.history.restore import restore
 from lake_assets.ingest.index.run import index_all
 from lake_assets.maintenance.compaction import compact
@@ -31,7 +33,7 @@ class Operation:
         prepare: makes a lake on which the operation has work to do.
         run: the operation; raises its error.
         options: of the stream.
-        exports: whether the stream has `deltas`.
+        beside: the stream's options that name a storage of other files in `to`, without it.
         is_landed: whether the manifest knows exactly the landed objects afterwards.
     """
 
@@ -39,7 +41,7 @@ class Operation:
     prepare: Prepare
     run: Run
     options: Mapping[str, Any] = field(default_factory=dict)
-    exports: bool = False
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_landed: bool = True
 
 
@@ -52,6 +54,17 @@ def _replaced(world: World) -> None:
     world.ingest(SW)
     world.land(NW, sales(3, 4, 5))
     world.land(NW, sales(6), "batch_2.parquet")
+
+
+def _misfit(world: World) -> None:
+    """A partition with a dead letter, and two objects that have landed, with rows that belong elsewhere."""
+    for total, name in ((1, "batch_1.parquet"), (3, "batch_1.parquet"), (6, "batch_2.parquet")):
+        rows = sales(total, total + 0.5, total + 0.75).append_column("region", pa.array(["NW", "SW", "NW"]))
+        world.land(NW, rows, name)
+        if total == 1:
+            world.ingest(NW)
+    world.land(SW, sales(10))
+    world.ingest(SW)
 
 
 def _appended(world: World) -> None:
@@ -122,6 +135,7 @@ OPERATIONS = {
         Operation("compaction", _scattered, _compact, {"mode": "append"}),
         Operation("clean-up", _grown_old, _clean_up),
         Operation("restore", _replaced, _restore, is_landed=False),
-        Operation("delta export", _replaced, _ingest, exports=True),
+        Operation("delta export", _replaced, _ingest, beside={"deltas": {"latest": True}}),
+        Operation("dead letters", _misfit, _ingest, {"on_bad_row": "dead_letter"}, {"dead_letters": {}}),
     )
 }

@@ -15,7 +15,7 @@ from lake_assets_tests.world_fixtures import database_on
 
 
 class PostgresBench(Bench):
-    """The catalog is behind the proxy; the lake, its landing zone and its exports are local folders."""
+    """The catalog is behind the proxy; the lake, its landing zone and what is beside it are local folders."""
 
     section = "The catalog's server"
     faults = ("refused", "reset", "slow", "answer lost", "session ended")
@@ -35,8 +35,8 @@ class PostgresBench(Bench):
         self.proxy, self.server = proxy, server
         world.catalog = database_on(proxy.server) | {"connect_timeout": 10}
         world.options = dict(operation.options)
-        if operation.exports:
-            world.options["deltas"] = {"to": {"type": "local", "path": str(folder / "deltas")}, "latest": True}
+        for name, value in operation.beside.items():
+            world.options[name] = {"to": {"type": "local", "path": str(folder / name)}, **value}
         super().__init__(operation, world, folder)
 
     def _template(self) -> Template:

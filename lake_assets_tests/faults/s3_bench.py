@@ -22,7 +22,7 @@ IMPATIENT = {"retries": 0, "timeout": 1, "connect_timeout": 1}
 
 
 class S3Bench(Bench):
-    """The lake, its landing zone and its exports are in buckets behind the proxy; the catalog is a SQLite file."""
+    """The lake, its landing zone and what is beside it are in buckets behind the proxy; the catalog is SQLite."""
 
     section = "The storage"
     faults = ("refused", "reset", "503", "slow", "truncated", "answer lost", "answer broken")
@@ -32,8 +32,7 @@ class S3Bench(Bench):
         self.proxy, self.s3 = proxy, s3
         world.storage, world.source = self._bucket(), self._bucket()
         world.options = dict(operation.options)
-        if operation.exports:
-            world.options["deltas"] = {"to": self._bucket(), "latest": True}
+        world.options |= {name: {"to": self._bucket(), **value} for name, value in operation.beside.items()}
         super().__init__(operation, world, folder)
         self.hurried = self._hurried()
 
@@ -43,8 +42,7 @@ class S3Bench(Bench):
     def _hurried(self) -> World:
         world, hurry = self.world, {"requests": IMPATIENT}
         options = dict(world.options)
-        if self.operation.exports:
-            options["deltas"] = options["deltas"] | {"to": options["deltas"]["to"] | hurry}
+        options |= {name: options[name] | {"to": options[name]["to"] | hurry} for name in self.operation.beside}
         return replace(world, storage=world.storage | hurry, source=world.source | hurry, options=options, _opened=None)
 
     def _template(self) -> Template:
@@ -61,8 +59,13 @@ class S3Bench(Bench):
 
     @cached_property
     def _others(self) -> list[str]:
-        deltas = self.world.options.get("deltas", {}).get("to", {})
-        return [self.world.source["bucket"], *([deltas["bucket"]] if deltas else [])]
+        return [self.world.source["bucket"], *self._beside]
+
+    @cached_property
+    def _beside(self) -> dict[str, str]:
+        """What the files in the operation's other buckets are."""
+        kinds = {"deltas": "exported file", "dead_letters": "dead letter"}
+        return {self.world.options[name]["to"]["bucket"]: kinds[name] for name in self.operation.beside}
 
     def documented(self, step: str) -> str:
         return step
@@ -74,8 +77,8 @@ class S3Bench(Bench):
 
     def step_of(self, request: Request) -> str:
         """What the request is for."""
-        where = {self.world.storage["bucket"]: "data file", self.world.source["bucket"]: "landed object"}
-        what = where.get(request.bucket, "exported file")
+        own = {self.world.storage["bucket"]: "data file", self.world.source["bucket"]: "landed object"}
+        what = (own | self._beside)[request.bucket]
         if request.key.endswith("_latest.json"):
             return "write _latest.json"
         if not request.key:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from lake_assets_tests.faults import stale
 from lake_assets_tests.faults.independent import Files, Row, catalog_tables, reader
+from lake_assets_tests.faults.visible_files import exported, lettered
 from lake_assets_tests.world import World
 
 NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -51,6 +52,7 @@ def complaints(world: World, rows: Iterable[Row] | None = None, *, landed: bool,
         return
     try:
         with reader(world) as client:
+            client.execute("BEGIN")  # one snapshot, whose tables DuckLake loads once
             yield from _read(client, world, catalog, expected, landed=landed)
     except duckdb.Error as error:
         yield f"DuckDB cannot read the lake: {error}"
@@ -67,7 +69,8 @@ def _read(
     ledger = _rows(client, world, "ledger", "ingest_runs", present)
     yield from _recorded(world, catalog, ledger, found)
     yield from _manifested(world, ledger, _rows(client, world, "manifest", "ingest_files", present), landed=landed)
-    yield from _exported(world, ledger, _rows(client, world, "delta_manifest", "ingest_deltas", present))
+    yield from exported(world, ledger, _rows(client, world, "delta_manifest", "ingest_deltas", present))
+    yield from lettered(world, ledger, _rows(client, world, "dead_letter_manifest", "ingest_dead_letters", present))
 
 
 def landed_rows(world: World) -> list[dict[str, Any]]:
@@ -298,21 +301,3 @@ def _landed(world: World, known: Mapping[str, Row]) -> Iterator[str]:
     for uri in files.keys() & known.keys():
         if known[uri]["size"] != files[uri]:
             yield f"the manifest says {known[uri]['size']} bytes of {uri}, which has {files[uri]}"
-
-
-def _exported(world: World, ledger: Sequence[Row], deltas: Sequence[Row]) -> Iterator[str]:
-    """The exported files: of committed runs, in the storage, with their size and rows."""
-    if not deltas:
-        return
-    committed = {(row["run_id"], row["snapshot_id"]) for row in ledger if row["status"] == "committed"}
-    to = world.options["deltas"]["to"]
-    files = Files.of(to if isinstance(to, Mapping) else {"type": "local", "path": to})
-    for row in deltas:
-        if (row["run_id"], row["snapshot_id"]) not in committed:
-            yield f"the exported file {row['uri']} is of no committed run"
-        if (size := files.size(row["uri"])) != row["size"]:
-            yield f"the exported file {row['uri']} has {size} bytes, and ingest_deltas says {row['size']}"
-        elif (count := files.rows(row["uri"])) != row["rows_inserted"] + row["rows_deleted"]:
-            yield f"the exported file {row['uri']} has {count} rows, and ingest_deltas says others"
-    if len({row["uri"] for row in deltas}) != len(deltas):
-        yield "ingest_deltas has a file twice"

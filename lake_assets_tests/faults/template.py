@@ -1,4 +1,4 @@
-"""A world that gets the state back that it had: its catalog, its lake's files and its exports.
+"""A world that gets the state back that it had: its catalog, its lake's files, its exports and its dead letters.
 
 Its landing zone is left alone, because no operation changes it, and a local object that is written again has another
 ETag.
@@ -38,8 +38,8 @@ class Template:
     @classmethod
     def of(cls, world: World, folder: Path, s3: S3Server | None, postgres: PostgresServer | None) -> "Template":
         """Take the state; nothing may use the world meanwhile."""
-        deltas = world.options.get("deltas", {}).get("to")
-        places = [world.storage, *([deltas] if deltas else [])]
+        places = [world.storage]
+        places += [world.options[name]["to"] for name in ("deltas", "dead_letters") if name in world.options]
         template = cls(world.catalog, places, folder, s3, postgres, {})
         folder.mkdir()
         for number, place in enumerate(places):

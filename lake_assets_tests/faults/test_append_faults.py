@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lake_assets.errors import PartitionMovedError
-from lake_assets_tests.faults.test_kill import STATEMENTS, STRATEGY_OPTIONS, start
+from lake_assets_tests.faults.modules import start
+from lake_assets_tests.faults.test_kill import STATEMENTS, STRATEGY_OPTIONS
 from lake_assets_tests.faults.writer import ROWS, STRATEGIES, make_table, write
 from lake_assets_tests.world import NW, SW, World
 

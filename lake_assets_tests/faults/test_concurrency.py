@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lake_assets.lake.ledger.tables import LedgerRow
-from lake_assets_tests.faults.test_kill import start
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.writer import ROWS, STRATEGIES, make_table, write
 from lake_assets_tests.world import NW, SW, World
 

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from lake_assets.orchestration.build import build_definitions
-from lake_assets_tests.faults.outage import Outage, is_listed, is_read, is_written, noise, outage, small_disk
+from lake_assets_tests.faults.outage import HURRIED, Outage, is_listed, is_read, is_written, noise, outage, small_disk
 from lake_assets_tests.ingest.index.indexing import land_numbers
 from lake_assets_tests.servers.proxy import Request, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server
@@ -26,7 +26,7 @@ UP_FOR_RETRY = dg.DagsterEventType.STEP_UP_FOR_RETRY
 
 @pytest.fixture
 def world(local_world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """Two partitions, and no patience in the driver; that of the tasks is what a test has to wait for."""
+    """Two partitions, and no patience in the driver; that of the tasks is the one of the storages."""
     monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
     date = {"type": "date", "start": "2026-02-11", "end": "2026-02-11"}
     local_world.options |= {"partitions": {"region": {"values": ["NW", "SW"]}, "date": date}}
@@ -85,7 +85,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
     when: Callable[[Request], bool],
     of_object: str,
 ) -> None:
-    place = bucket_on(s3_proxy.s3)
+    place = bucket_on(s3_proxy.s3) | HURRIED
     setattr(world, storage, place)
     world.land(NW, sales(1))
     world.ingest(NW)
@@ -108,7 +108,7 @@ def test_a_step_that_lost_its_storage_is_tried_again_and_no_row_is_there_twice(
 def test_objects_that_are_registered_in_place_are_so_by_the_retry(
     world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage]
 ) -> None:
-    land_numbers(world, bucket_on(s3_proxy.s3), NW, SW, range(1, 10))
+    land_numbers(world, bucket_on(s3_proxy.s3) | HURRIED, NW, SW, range(1, 10))
     away = outage(is_read, 600)
 
     run = run_both(world, at_retry=away.end)

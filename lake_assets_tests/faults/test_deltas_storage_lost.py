@@ -9,7 +9,7 @@ import pytest
 from lake_assets.errors import StorageUnreachableError, WholeStorageError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.orchestration.assets import PASSING
-from lake_assets_tests.faults.outage import Outage, noise, outage, small_disk
+from lake_assets_tests.faults.outage import HURRIED, Outage, noise, outage, small_disk
 from lake_assets_tests.lake.commit.test_deltas import committed, exported, exporting, history, rows, stored, visible
 from lake_assets_tests.servers.proxy import Request, S3Proxy
 from lake_assets_tests.world import NW, SW, World, sales
@@ -20,11 +20,15 @@ __all__ = ["outage"]
 
 @pytest.fixture
 def away(
-    local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], spark: object
+    local_world: World,
+    s3_proxy: S3Proxy,
+    outage: Callable[..., Outage],
+    spark: object,
+    request: pytest.FixtureRequest,
 ) -> Callable[[float], Outage]:
     """Exports to a bucket; begins an outage of it, of so many seconds, at the next delta that is written."""
     assert spark
-    to = bucket_on(s3_proxy.s3)
+    to = bucket_on(s3_proxy.s3) | getattr(request, "param", {})
     exporting(local_world, to, latest=True)
     committed(local_world, NW, 1, 2)
 
@@ -50,6 +54,7 @@ def test_an_outage_shorter_than_the_pauses_fails_nothing(local_world: World, awa
     sound(local_world)
 
 
+@pytest.mark.parametrize("away", [HURRIED], indirect=True, ids=["hurried"])
 def test_an_outage_that_stays_is_one_error_and_the_next_run_exports_once(
     local_world: World, away: Callable[[float], Outage]
 ) -> None:

@@ -1,15 +1,13 @@
 """`kill -9` while a table's columns change: they are the old ones or the new ones, and the next run needs no help."""
 
-import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from lake_assets_tests.faults.evolver import LANDED
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.world import NW, SW, World
 
 pytestmark = pytest.mark.kill
@@ -34,14 +32,10 @@ def test_columns_are_the_old_ones_or_the_new_ones(local_world: World, tmp_path: 
     local_world.land(NW, pa.table({"id": pa.array([1], pa.int64()), "point": point}))
     local_world.ingest(NW)
     before = local_world.query("DESCRIBE lake.sales")
-    file = tmp_path / "world.json"
-    fields = ("catalog", "storage", "source", "options", "lake_options")
-    file.write_text(json.dumps({name: getattr(local_world, name) for name in fields}))
 
-    command = [sys.executable, "-m", "lake_assets_tests.faults.evolver", str(file), statement]
-    child = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    _, errors = (child := start(local_world, tmp_path, statement, module="evolver")).communicate(timeout=60)
 
-    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert child.returncode == -signal.SIGKILL, errors
     after = local_world.query("DESCRIBE lake.sales")
     assert (after == before) == (statement != "after COMMIT")
     assert local_world.query("SELECT id, point.x FROM lake.sales") == [(1, 2)]

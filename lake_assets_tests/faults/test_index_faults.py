@@ -1,14 +1,12 @@
 """Indexers at once and indexers killed: each landed file becomes a lake file once."""
 
-import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lake_assets.ingest.index.run import index_all
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.kill
@@ -44,21 +42,13 @@ DEATHS = [
 ]
 
 
-def start(world: World, folder: Path, *options: str) -> subprocess.Popen[str]:
-    file = folder / "world.json"
-    fields = ("catalog", "storage", "source", "options")
-    file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
-    command = [sys.executable, "-m", "lake_assets_tests.faults.indexer", str(file), *options]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.mark.parametrize("world", [("sqlite", "local"), ("duckdb", "local"), ("postgres", "local")], indirect=True)
 def test_indexers_at_once_register_each_file_once(world: World, tmp_path: Path) -> None:
     world.options = {"mode": "index"}
     for number in range(40):
         world.land(NW if number % 2 else SW, sales(number), f"{number}.parquet")
 
-    children = [start(world, tmp_path) for _ in range(3)]
+    children = [start(world, tmp_path, module="indexer") for _ in range(3)]
     for child in children:
         _, errors = child.communicate(timeout=240)
         assert child.returncode == 0, errors
@@ -76,7 +66,7 @@ def test_death_at_each_statement_registers_nothing_and_the_next_run_all(
     for number in range(6):
         local_world.land(NW if number % 2 else SW, sales(number), f"{number}.parquet")
 
-    child = start(local_world, tmp_path, "--strategy", strategy, "--die-at", statement)
+    child = start(local_world, tmp_path, "--strategy", strategy, "--die-at", statement, module="indexer")
     _, errors = child.communicate(timeout=120)
 
     assert child.returncode == -signal.SIGKILL, errors

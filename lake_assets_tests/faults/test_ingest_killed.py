@@ -1,9 +1,6 @@
 """`kill -9` at every step and statement of a whole ingest: an addition, and one that leaves bad objects out."""
 
-import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets_tests.faults.ingester import STEPS, without_spark
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_append_faults import noted
 from lake_assets_tests.faults.test_kill import STATEMENTS, STRATEGY_OPTIONS
 from lake_assets_tests.world import NW, SW, World, sales
@@ -59,15 +57,12 @@ def test_death_leaves_the_old_partition_or_the_new_and_the_next_run_reads_each_o
             local_world.ingest(text)
     new = local_world.land(NW, sales(2), "b.parquet")
     bad = [local_world.land(NW, WRONG_TYPE, "c.parquet")] if kind != "append" else []
-    file = tmp_path / "world.json"
-    fields = ("catalog", "storage", "source", "options", "lake_options")
-    file.write_text(json.dumps({name: getattr(local_world, name) for name in fields}))
     chosen = [] if strategy == "insert" else ["--strategy", strategy]
-    command = [sys.executable, "-m", "lake_assets_tests.faults.ingester", str(file), "--partition", NW, *chosen]
+    options = ["--partition", NW, *chosen, "--die-at", point]
 
-    child = subprocess.run([*command, "--die-at", point], capture_output=True, text=True, timeout=120, check=False)
+    _, errors = (child := start(local_world, tmp_path, *options, module="ingester")).communicate(timeout=120)
 
-    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert child.returncode == -signal.SIGKILL, errors
     is_done = point == "after COMMIT"
     assert local_world.totals(NW) == ([1, 2] if is_done else [1])
     assert local_world.totals(SW) == [1]

@@ -1,6 +1,5 @@
 """`kill -9` at any moment: a reader sees the old partition or the new one, and the next run needs no cleaning."""
 
-import json
 import os
 import random
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.world import NW, World, sales
 
@@ -68,15 +68,6 @@ DEATHS_AT_RANDOM = int(os.environ.get("LAKE_ASSETS_DEATHS", "3"))  # on each cat
 STRATEGY_OPTIONS = {"insert": {"attach_options": {"encrypted": True}}}
 
 
-def start(world: World, folder: Path, *options: str, module: str = "writer") -> subprocess.Popen[str]:
-    """The writer, or another module beside it, as a process of its own."""
-    file = folder / "world.json"
-    fields = ("catalog", "storage", "source", "options", "lake_options")
-    file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
-    command = [sys.executable, "-m", f"lake_assets_tests.faults.{module}", str(file), *options]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
 @pytest.mark.parametrize(("strategy", "statement"), DEATHS)
 def test_death_at_each_statement_leaves_the_old_partition_or_the_new(
     local_world: World, tmp_path: Path, strategy: str, statement: str
@@ -110,7 +101,6 @@ def test_death_at_random_moments_never_shows_a_mixture(world: World, tmp_path: P
 
     for _ in range(DEATHS_AT_RANDOM):
         child = start(world, tmp_path, "--partition", NW, "--times", "1000")
-        assert child.stdout is not None
         assert child.stdout.readline() == "committed\n"
         time.sleep(moments.random() * 0.2)
         child.kill()

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from lake_assets.maintenance.run import maintain
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_copy_killed import die
-from lake_assets_tests.faults.test_kill import STRATEGY_OPTIONS, start
+from lake_assets_tests.faults.test_kill import STRATEGY_OPTIONS
 from lake_assets_tests.faults.writer import make_table, write
-from lake_assets_tests.ingest.test_dead_letters import BIG, NARROW, letters, stored, visible, wide
+from lake_assets_tests.ingest.lettering import BIG, NARROW, letters, stored, visible, wide
 from lake_assets_tests.world import NW, World
 
 pytestmark = pytest.mark.kill

@@ -1,15 +1,13 @@
 """`kill -9` in a restore: a reader sees the present rows or the restored ones, and the next restore succeeds."""
 
-import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lake_assets.history.restore import restore
 from lake_assets.ingest.dry_run import plan
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_kill import STRATEGY_OPTIONS
 from lake_assets_tests.faults.writer import ROWS, make_table, write
 from lake_assets_tests.world import NW, World
@@ -60,19 +58,10 @@ def test_death_at_each_statement_leaves_the_present_rows_or_the_restored_ones(
     present = local_world.totals()
     assert first is not None
 
-    file = tmp_path / "world.json"
-    fields = ("catalog", "storage", "source", "lake_options")
-    file.write_text(json.dumps({name: getattr(local_world, name) for name in fields}))
     options = ["--partition", NW, "--snapshot", str(first), "--die-at", statement]
-    child = subprocess.run(
-        [sys.executable, "-m", "lake_assets_tests.faults.restorer", str(file), *options],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    _, errors = (child := start(local_world, tmp_path, *options, module="restorer")).communicate(timeout=120)
 
-    assert child.returncode == -signal.SIGKILL, child.stderr
+    assert child.returncode == -signal.SIGKILL, errors
     is_done = statement == "after COMMIT"
     assert local_world.totals() == (old if is_done else present)
     restores = [row for row in local_world.ledger() if row.mode == "restore"]

@@ -9,8 +9,8 @@ import pytest
 from lake_assets.errors import PartitionHeldError
 from lake_assets.history.restore import restore
 from lake_assets.lake.session import LakeSession
+from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.test_concurrency import run_all
-from lake_assets_tests.faults.test_kill import start
 from lake_assets_tests.faults.writer import ROWS, make_table, overtaken, write
 from lake_assets_tests.world import NW, World
 

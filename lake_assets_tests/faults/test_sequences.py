@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -30,7 +30,7 @@ from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError
 from lake_assets.history.restore import release, restore
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.actors import Actors
-from lake_assets_tests.faults.independent import Row
+from lake_assets_tests.faults.independent import Files, Row
 from lake_assets_tests.faults.lives import MAINTENANCE
 from lake_assets_tests.faults.sound import assert_sound, complaints
 from lake_assets_tests.faults.without_spark import jobs_here, no_session
@@ -45,13 +45,23 @@ EXAMPLES = int(os.environ.get("LAKE_ASSETS_EXAMPLES", "60"))
 PARTITIONS = st.sampled_from([NW, SW])
 NAMES = st.sampled_from(["a.parquet", "b.parquet", "c.parquet"])
 DAY = dt.timedelta(days=1)
+DEAD_LETTERS = Path(__file__).parents[2] / "docs/how-to/dead-letters.md"
+
+
+class Landed(NamedTuple):
+    """A landed object."""
+
+    version: int
+    rows: list[Row]  # that fit
+    bad: list[int]  # the ids of the others
 
 
 @dataclass
 class Model:
-    """What the lake must have: of each partition its rows, the versions of its known objects, and its hold."""
+    """What the lake must have: of each partition its rows, dead letters, versions of its known objects, and hold."""
 
     rows: dict[str, list[Row]] = field(default_factory=dict)
+    letters: dict[str, list[int]] = field(default_factory=dict)  # ids
     known: dict[str, dict[str, int]] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)
 
@@ -70,40 +80,54 @@ class LakeMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="lake-assets-sequence-"))
         self.world = type(self).new_world(self.folder)
-        self.world.options = {"mode": self.mode, "schema_policy": "evolve"}
+        self.world.options = {"mode": self.mode, "schema_policy": "evolve", "on_bad_row": "dead_letter"}
         self.world.options |= {"on_empty": "clear"} if self.mode == "replace" else {}
         self.world.lake_options = {"maintenance": MAINTENANCE | {"compact": 2}}
-        self.landed: dict[tuple[str, str], tuple[int, list[Row]]] = {}
+        self.landed: dict[tuple[str, str], Landed] = {}
         self.model = Model()
         self.past: list[tuple[int, Model]] = []  # of commits, with their snapshots
         self.number = 0
+        self.has_misfits = False
         self.committed = 0  # the snapshot of the last commit, which may have expired
+        self.acted = True  # since the lake was last looked at
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
 
     @invariant()
     def the_lake_is_sound(self) -> None:
+        if not self.acted:
+            return
+        self.acted = False
         assert_sound(self.world, self.model.all_rows(), landed=False)
+        if self.has_misfits:
+            assert letters_now(self.world) == sorted(row for ids in self.model.letters.values() for row in ids)
 
     @initialize()
     def begin(self) -> None:
-        self.land(NW, "a.parquet", 2, "")
+        self.land(NW, "a.parquet", 2, "bad")
         self.ingest(NW, force=False)
 
-    @rule(text=PARTITIONS, name=NAMES, size=st.integers(1, 3), more=st.sampled_from(["", "int32", "int64", "note"]))
+    @rule(
+        text=PARTITIONS, name=NAMES, size=st.integers(1, 3), more=st.sampled_from(["", "int32", "int64", "note", "bad"])
+    )
     def land(self, text: str, name: str, size: int, more: str) -> None:
-        """An object lands or changes, perhaps with a column that the table does not have, or a wider one."""
+        """An object lands or changes, perhaps with a new or wider column, or with a row of another partition."""
         self.number += 1
         columns: dict[str, Any] = {"id": pa.array([self.number] * size, pa.int64()), "total": [0.5, 1.5, 2.5][:size]}
-        if more == "note":
+        values = dict(part.split("=", 1) for part in text.split(","))
+        if more == "bad":
+            self.has_misfits = True
+            columns["region"] = [values["region"]] * (size - 1) + ["elsewhere"]
+        elif more == "note":
             columns["note"] = [f"note {self.number}"] * size
         elif more:
             columns["n"] = pa.array([self.number] * size, pa.type_for_alias(more))
         table = pa.table(columns)
         self.world.land(text, table, name)
-        values = dict(part.split("=", 1) for part in text.split(","))
-        self.landed[text, name] = self.number, [row | values for row in table.to_pylist()]
+        fit = size - (more == "bad")
+        rows = [row | values for row in table.slice(0, fit).to_pylist()]
+        self.landed[text, name] = Landed(self.number, rows, [self.number] * (size - fit))
 
     @precondition(lambda self: self.landed)
     @rule(data=st.data())
@@ -123,6 +147,7 @@ class LakeMachine(RuleBasedStateMachine):
     @rule(days=st.sampled_from([0, 3]))
     def maintain(self, days: int) -> None:
         """Partitions are compacted, and with three days snapshots expire."""
+        self.acted = True
         with jobs_here():
             done = maintain(self.world.config, "test", no_session, now=dt.datetime.now(dt.UTC) + days * DAY)
         assert not done.left, done.left
@@ -168,7 +193,7 @@ class LakeMachine(RuleBasedStateMachine):
         wanted = self._restored(text, then, hold=hold)
         self._kill("restore", step, wanted, partition=text, snapshot=snapshot, hold=hold)
 
-    def _objects(self, text: str) -> dict[str, tuple[int, list[Row]]]:
+    def _objects(self, text: str) -> dict[str, Landed]:
         return {name: value for (of, name), value in self.landed.items() if of == text}
 
     def _ingested(self, text: str, *, force: bool) -> Model | None:
@@ -177,15 +202,15 @@ class LakeMachine(RuleBasedStateMachine):
         if text in wanted.held and not force:
             return wanted
         known = wanted.known.get(text, {})
-        versions = {name: version for name, (version, _) in objects.items()}
+        versions = {name: landed.version for name, landed in objects.items()}
         new = versions.keys() - known.keys()
         if self.mode == "append" and not force:
             if any(known[name] != version for name, version in versions.items() if name in known):
                 return None
             if not objects:
                 return wanted if text in wanted.rows else None
-            rows = [row for name in new for row in objects[name][1]]
-            wanted.rows[text] = wanted.rows.get(text, []) + rows
+            wanted.rows[text] = wanted.rows.get(text, []) + [row for name in new for row in objects[name].rows]
+            wanted.letters[text] = wanted.letters.get(text, []) + [row for name in new for row in objects[name].bad]
             wanted.known[text] = known | versions
             return wanted
         if not objects:
@@ -193,9 +218,9 @@ class LakeMachine(RuleBasedStateMachine):
                 return wanted if text in wanted.rows else None
             if text not in wanted.rows:
                 return wanted  # nothing to clear
-        wanted.rows[text] = [row for _, rows in objects.values() for row in rows]
+        wanted.rows[text] = [row for landed in objects.values() for row in landed.rows]
+        wanted.letters[text] = [row for landed in objects.values() for row in landed.bad]
         wanted.known[text] = versions
-        wanted.held.discard(text)
         return wanted
 
     def _restored(self, text: str, then: Model, *, hold: bool) -> Model | None:
@@ -203,11 +228,13 @@ class LakeMachine(RuleBasedStateMachine):
             return None
         wanted = copy.deepcopy(self.model)
         wanted.rows[text] = list(then.rows[text])
+        wanted.letters[text] = list(then.letters.get(text, []))
         wanted.known[text] = wanted.known.get(text, {}) | then.known.get(text, {})
         (wanted.held.add if hold else wanted.held.discard)(text)
         return wanted
 
     def _do(self, act: Callable[[], object], wanted: Model | None, refusals: tuple[type[LakeAssetsError], ...]) -> None:
+        self.acted = True
         if wanted is None:
             with pytest.raises(refusals):
                 act()
@@ -216,6 +243,7 @@ class LakeMachine(RuleBasedStateMachine):
         self._set(wanted)
 
     def _kill(self, act: str, step: int, wanted: Model | None, **options: Any) -> None:
+        self.acted = True
         ended = self.actors.run(self.world, act, die_at=step, **options)
         assert ended.crashed is None, ended.crashed
         if ended.did is not None:
@@ -236,14 +264,23 @@ class LakeMachine(RuleBasedStateMachine):
         return max((row.snapshot_id or 0 for row in self.world.ledger() if row.status == "committed"), default=0)
 
     def _set(self, wanted: Model) -> None:
-        self.model = wanted
         newest = self._newest()
+        if newest == self.committed:  # a restore of the present rows changes no dead letters
+            wanted.letters = self.model.letters
+        self.model = wanted
         if newest > self.committed:
             self.committed = newest
             self.past.append((newest, copy.deepcopy(wanted)))
 
     def _forget(self, expired: set[int]) -> None:
         self.past = [(snapshot, model) for snapshot, model in self.past if snapshot not in expired]
+
+
+def letters_now(world: World) -> list[int]:
+    """The ids of the rows that the lake does not have now, by the query of docs/how-to/dead-letters.md."""
+    query = DEAD_LETTERS.read_text("utf-8").split("```sql\n")[1].split("```")[0].replace("ingest_", "lake.ingest_")
+    files = Files.of(world.source)
+    return sorted(row for (uri,) in world.query(query) for row in files.read(uri)["id"].to_pylist())
 
 
 def run(machine: type[LakeMachine], new_world: Callable[[Path], World], actors: Actors, **options: Any) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import psycopg
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,7 +20,11 @@ from lake_assets_tests.faults.without_spark import jobs_here, no_session
 from lake_assets_tests.world import NW, SW, World, sales
 
 FILE = "(SELECT max(data_file_id) FROM ducklake_data_file)"
-LEDGER, MANIFEST = "the_ledger", "the_manifest"  # in place of the catalog's tables of their inlined rows
+LEDGER, MANIFEST, DEAD = (
+    "the_ledger",
+    "the_manifest",
+    "the_dead",
+)  # in place of the catalog's tables of their inlined rows
 RUN = f"(SELECT run_id FROM {LEDGER} WHERE status = 'committed' LIMIT 1)"
 NEWEST = "(SELECT max(snapshot_id) FROM ducklake_snapshot)"
 
@@ -137,10 +142,10 @@ def sound(kept: World) -> Iterator[World]:
 
 def damage(world: World, statements: str) -> None:
     with closing(sqlite3.connect(world.catalog["path"])) as catalog:
-        for name, table in {LEDGER: "ingest_runs", MANIFEST: "ingest_files"}.items():
+        for name, table in {LEDGER: "ingest_runs", MANIFEST: "ingest_files", DEAD: "ingest_dead_letters"}.items():
             query = "SELECT i.table_name FROM ducklake_inlined_data_tables i JOIN ducklake_table t USING (table_id) "
-            (inlined,) = catalog.execute(f"{query} WHERE t.table_name = ?", [table]).fetchone()
-            statements = statements.replace(name, inlined)
+            found = catalog.execute(f"{query} WHERE t.table_name = ?", [table]).fetchone()
+            statements = statements.replace(name, found[0] if found else name)
         catalog.executescript(statements)
 
 
@@ -222,6 +227,55 @@ def test_an_exported_file_that_is_gone_or_damaged_is_found(local_world: World, t
 
     assert_complains(sound, f"{first} has None bytes")
     assert_complains(sound, f"{second} has 0 bytes")
+
+
+def test_a_file_of_dead_letters_that_is_gone_or_damaged_is_found(local_world: World) -> None:
+    local_world.options = {"on_bad_row": "dead_letter"}
+    sound = lettered(local_world)
+    rows = [row for row in landed_rows(sound) if row["total"] < 5]
+    assert_sound(sound, rows, landed=True)
+    first, second = files_of(f"{sound.source['path']}/_dead_letters")
+    pq.write_table(pq.read_table(first).slice(1), first)
+    second.unlink()
+
+    with pytest.raises(AssertionError) as caught:
+        assert_sound(sound, rows, landed=True)
+    for about in (f"{first} has {first.stat().st_size} bytes", f"{second} has None bytes"):
+        assert about in str(caught.value)
+
+
+# What breaks the manifest of dead letters, and a part of what the check says then.
+LETTERS = {
+    "DELETE FROM {}": "dead letters of the commit",
+    "UPDATE {} SET run_id = 'of nobody'": "is of no committed run",
+    "UPDATE {} SET rows = 7": "ingest_dead_letters says 7",
+    "UPDATE {} SET object = 'x'": "which is of x",
+    "INSERT INTO {} SELECT * FROM {} LIMIT 1": "is noted 2 times of one commit",
+    "UPDATE {} SET uri = (SELECT min(uri) FROM {}), size = (SELECT size FROM {} ORDER BY uri LIMIT 1)": (
+        "a row is a dead letter of the commit"
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", LETTERS)
+def test_each_break_of_dead_letters_is_found(local_world: World, statement: str) -> None:
+    local_world.options = {"on_bad_row": "dead_letter"}
+    sound = lettered(local_world)
+    damage(sound, statement.replace("{}", DEAD))
+
+    with pytest.raises(AssertionError) as caught:
+        assert_sound(sound, [row for row in landed_rows(sound) if row["total"] < 5])
+    assert LETTERS[statement] in str(caught.value)
+
+
+def lettered(world: World) -> World:
+    """The world with a commit of two objects, each with two rows of another partition."""
+    with jobs_here():
+        for number in range(2):
+            rows = sales(number, 5, 6).append_column("region", pa.array(["NW", "SW", "SW"]))
+            world.land(NW, rows, f"{number}.parquet")
+        world.ingest(NW)
+    return world
 
 
 def test_rows_of_a_restore_are_those_of_its_ledger_row(sound: World) -> None:

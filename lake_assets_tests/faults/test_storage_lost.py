@@ -19,6 +19,7 @@ from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.outage import (
+    HURRIED,
     Outage,
     is_committed,
     is_looked_at,
@@ -95,7 +96,7 @@ def test_write_and_commit_are_retried_as_often_as_the_lakes_storage_says(local_w
 def test_a_lake_storage_that_stays_away_is_one_error_for_all_partitions(
     local_world: World, s3_proxy: S3Proxy, outage: Callable[..., Outage], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    local_world.storage = bucket_on(s3_proxy.s3)
+    local_world.storage = bucket_on(s3_proxy.s3) | HURRIED
     for text in (NW, SW):
         local_world.land(text, sales(1))
     outage(is_written, 600)

@@ -1,10 +1,11 @@
 """Spark's jobs in this process: the work of the tasks is the same plain Python, and nothing has to start."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 from unittest import mock
 
+import pytest
 from pyspark.sql import SparkSession
 
 from lake_assets.parquet.job import Job, JobResult
@@ -25,6 +26,24 @@ def jobs_here() -> Iterator[None]:
         mock.patch.object(pass_through, "spark_cores", return_value=1),
     ):
         yield
+
+
+class _LateSession:
+    """A session that begins when something of it is needed, for a transform."""
+
+    def __init__(self, start: Callable[[], SparkSession]) -> None:
+        self._start = start
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._start(), name)
+
+
+@pytest.fixture
+def sessions(request: pytest.FixtureRequest) -> Iterator[Callable[[], SparkSession]]:
+    """In place of the fixture of this name, where it does not matter where tasks ran: worlds ingest in this process."""
+    session = _LateSession(lambda: request.getfixturevalue("spark"))
+    with jobs_here():
+        yield lambda: cast("SparkSession", session)
 
 
 def _run_here(spark: SparkSession, job: Job, task: Task, bins: Sequence[Bin], _: int) -> list[JobResult]:

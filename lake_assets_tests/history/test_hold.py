@@ -88,6 +88,19 @@ def test_the_present_rows_can_be_held(local_world: World) -> None:
     assert local_world.totals(NW) == [2]
 
 
+def test_a_restore_of_the_present_rows_without_a_hold_ends_the_hold(held: World) -> None:
+    present = held.ledger(NW)[0].snapshot_id
+
+    restored = back(held, present)
+
+    assert not restored.is_unchanged
+    assert not restored.is_held
+    assert held.totals(NW) == [1, 2]
+    assert back(held, held.ledger(NW)[0].snapshot_id).is_unchanged
+    assert held.ingest(NW).row.status == "committed"
+    assert held.totals(NW) == [3]
+
+
 def test_a_partition_that_was_emptied_can_be_held(local_world: World) -> None:
     local_world.options = {"on_empty": "clear"}
     ingested(local_world, 1)
@@ -128,6 +141,36 @@ def test_a_refresh_that_began_before_the_hold_does_not_replace_the_rows(
     assert result.row.status == "skipped"
     assert result.row.hold == "held"
     assert held.totals(NW) == [1, 2]
+
+
+@pytest.mark.parametrize("had_rows", [False, True])
+def test_a_refresh_that_began_before_an_empty_partition_was_held_does_not_fill_it(
+    local_world: World, monkeypatch: pytest.MonkeyPatch, had_rows: bool
+) -> None:
+    """No file of the partition says then that it is held."""
+    local_world.options = {"on_empty": "clear"}
+    ingested(local_world, 1)
+    local_world.unland(NW)
+    empty = local_world.ingest(NW).row.snapshot_id
+    assert empty is not None
+    if had_rows:
+        ingested(local_world, 2)
+    local_world.land(NW, sales(3))
+    tries: list[Replacement] = []
+
+    def after_a_restore(session: LakeSession, replacement: Replacement) -> LedgerRow:
+        if not tries:
+            tries.append(replacement)
+            other = World(local_world.catalog, local_world.storage, local_world.source, local_world.sessions)
+            restore(other.stream, other.partition(NW), empty, hold=True)
+        return commit(session, replacement)
+
+    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", after_a_restore)
+    result = local_world.ingest(NW)
+
+    assert tries
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert local_world.totals(NW) == []
 
 
 @pytest.mark.parametrize("change", ["DELETE FROM {} WHERE total = 1", "UPDATE {} SET total = total + 10"])

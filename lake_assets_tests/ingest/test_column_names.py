@@ -9,13 +9,14 @@ import pytest
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.errors import CatalogError, LakeAssetsError, SchemaError
+from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.database import NotDirectError, catalog_view
 from lake_assets.lake.catalog.table import read_table
 from lake_assets.lake.commit import strategy
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.maintenance.compaction import compact
-from lake_assets.orchestration.metadata import materialization_metadata, view_partition
+from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.ingest.index.indexing import index
 from lake_assets_tests.world import NW, SW, World

@@ -17,7 +17,7 @@ from lake_assets import read_changes
 from lake_assets.checks.result import Scope
 from lake_assets.checks.run import checks_of, run_check
 from lake_assets.cli.app import main
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError
 from lake_assets.history.diff import diff
 from lake_assets.history.read import history

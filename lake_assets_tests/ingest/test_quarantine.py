@@ -17,7 +17,6 @@ from lake_assets.ingest.dry_run import plan
 from lake_assets.ingest.replace import write_step
 from lake_assets.report.state import read_state
 from lake_assets_tests.checks.checked import by_partition, check
-from lake_assets_tests.faults.ingester import without_spark
 from lake_assets_tests.ingest.encrypted import ENCRYPTED
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -209,25 +208,30 @@ def test_a_partition_of_bad_objects_only_is_one_without_rows(local: World, on_em
     assert local.totals() == totals
 
 
+def test_on_empty_keep_tries_a_partition_of_bad_objects_only_in_every_run(local: World) -> None:
+    local.options |= {"on_empty": "keep"}
+    local.land(NW, sales(1), BAD)
+    local.ingest(NW)
+    local.land(NW, WRONG_TYPE, BAD)
+
+    for _ in range(2):
+        result = local.ingest(NW)
+        assert (result.row.status, result.row.on_empty, result.row.files_quarantined) == ("skipped", "keep", 1)
+        assert "column 'total'" in result.manifest.left_out[f"{local.partition(NW).path}/{BAD}"]
+        assert reasons(local) == {}  # nothing was committed, so the manifest has no row of the object
+        assert check(local, "quarantine").passed
+        assert not check(local, "landing_zone").passed
+    assert local.totals() == [1]
+    local.land(NW, sales(2), BAD)
+    assert local.ingest(NW).row.status == "committed"
+    assert local.totals() == [2]
+
+
 def test_a_partition_of_an_empty_object_fails_with_its_name(local: World) -> None:
     local.land(NW, b"", BAD)
 
     with pytest.raises(LakeAssetsError, match=r"bad\.parquet is empty \(0 bytes\)"):
         local.ingest(NW)
-
-
-def test_an_evolving_table_takes_new_columns_and_leaves_out_what_cannot_evolve(local: World) -> None:
-    local.options |= {"schema_policy": "evolve"}
-    local.land(NW, sales(1), GOOD)
-    local.ingest(NW)
-    local.land(NW, WRONG_TYPE, BAD)
-    local.land(NW, sales(2).append_column("more", pa.array(["x"])), "more.parquet")
-    local.land(NW, b"x" * 100, "damaged.parquet")
-
-    assert local.ingest(NW).row.files_quarantined == 2
-    assert local.totals() == [1, 2]
-    assert set(reasons(local)) == {BAD, "damaged.parquet"}
-    assert local.query("SELECT more FROM lake.sales ORDER BY total") == [(None,), ("x",)]
 
 
 def test_a_transform_has_the_rows_of_the_other_objects(local: World) -> None:
@@ -372,42 +376,3 @@ def test_a_ledger_of_an_older_version_gets_the_columns(local: World) -> None:
 
     assert local.ingest(NW).row.files_quarantined == 1
     assert not check(local, "quarantine").passed
-
-
-MISFITTING = WRONG_TYPE.append_column("more", pa.array(["x"]))
-
-
-@pytest.mark.parametrize("mode", ["replace", "append"])
-@pytest.mark.parametrize("name", ["a_bad.parquet", "z_bad.parquet"])
-def test_a_misfitting_object_evolves_nothing(local: World, mode: str, name: str) -> None:
-    local.options |= {"schema_policy": "evolve", "mode": mode}
-    with without_spark():
-        local.land(NW, sales(1), GOOD)
-        local.ingest(NW)
-        columns = local.query("DESCRIBE lake.sales")
-        local.land(NW, MISFITTING, name)
-
-        assert local.ingest(NW).row.files_quarantined == 1
-        assert local.query("DESCRIBE lake.sales") == columns
-        local.land(NW, sales(2).append_column("other", pa.array(["y"])), "other.parquet")
-        local.ingest(NW)
-
-    assert local.query("SELECT total, other FROM lake.sales ORDER BY total") == [(1, None), (2, "y")]
-    assert list(reasons(local)) == [name]
-
-
-@pytest.mark.parametrize("mode", ["replace", "append"])
-def test_ignore_extra_leaves_out_columns_of_good_objects_and_bad_objects_whole(local: World, mode: str) -> None:
-    local.options |= {"schema_policy": "ignore_extra", "mode": mode}
-    with without_spark():
-        local.land(NW, sales(1), GOOD)
-        local.ingest(NW)
-        columns = local.query("DESCRIBE lake.sales")
-        local.land(NW, MISFITTING, BAD)
-        local.land(NW, sales(2).append_column("more", pa.array(["x"])), "more.parquet")
-
-        assert local.ingest(NW).row.files_quarantined == 1
-
-    assert local.query("DESCRIBE lake.sales") == columns
-    assert local.totals() == [1, 2]
-    assert list(reasons(local)) == [BAD]

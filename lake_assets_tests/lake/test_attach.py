@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import S3Storage
 from lake_assets.duckdb_engine import find_extension, open_engine
 from lake_assets.errors import CatalogError, ConfigError, StorageError

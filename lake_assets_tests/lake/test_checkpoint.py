@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError
 from lake_assets.lake import checkpoint
 from lake_assets.lake.ducklake import DuckLake

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.lake.confined import RefusedQueryError, check_reads, open_confined
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets_tests.servers.s3 import S3Server

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from lake_assets.config.catalogs import PostgresCatalog
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, CatalogUnreachableError
 from lake_assets.lake.attach import attach_statement
 from lake_assets.lake.catalog.database import catalog_transaction

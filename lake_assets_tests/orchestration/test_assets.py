@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from lake_assets.config.spark import Spark
 from lake_assets.errors import ConfigError
 from lake_assets.layout.hive import HIVE_NULL
 from lake_assets.orchestration.assets import stream_asset
@@ -101,7 +102,7 @@ def test_the_progress_of_a_range_is_logged_partition_by_partition(
     materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
 
     logged = capfd.readouterr().err
-    assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 objects", logged)
+    assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
     assert re.search(r"2026-02-11\|SW \([12] of 2\) failed: the object", logged)
 
 
@@ -164,7 +165,7 @@ def test_the_error_of_a_partition_is_seen_with_it_and_counts_as_nothing(
     @dg.asset(partitions_def=keys, deps=[asset], automation_condition=dg.AutomationCondition.any_deps_updated())
     def downstream() -> None: ...
 
-    definitions = dg.Definitions([asset, downstream], resources={"pyspark": pyspark_resource({})})
+    definitions = dg.Definitions([asset, downstream], resources={"pyspark": pyspark_resource(Spark())})
     with dg.DagsterInstance.ephemeral() as instance:
         before = dg.evaluate_automation_conditions(definitions, instance)
         materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False, instance=instance)
@@ -289,7 +290,7 @@ def test_a_preview_that_fails_does_not_undo_the_commit(
     def refuse(*_: object) -> None:
         raise ConfigError("the catalog is gone.")
 
-    monkeypatch.setattr("lake_assets.orchestration.assets.view_partition", refuse)
+    monkeypatch.setattr("lake_assets.ingest.view.view_partition", refuse)
 
     ((_, shown),) = metadata_of(materialize("2026-02-11|NW")).items()
 

@@ -30,7 +30,7 @@ def test_a_check_that_failed_stays_so_when_another_partition_passes(local_world:
     # The result that Dagster's overview shows.
     assert newest.status.value == "FAILED"
     assert newest.evaluation is not None
-    assert newest.evaluation.description == "The newest result of 1 partitions is a failure."
+    assert newest.evaluation.description == "The newest result is a failure for 1 partition."
     assert "2026-02-11\\|NW" in str(newest.evaluation.metadata["named"].value)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pyarrow as pa
@@ -13,7 +14,8 @@ from lake_assets.checks.run import Checkup
 from lake_assets.config.load import CONFIG_VARIABLE
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.metadata import markdown
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 from lake_assets_tests.orchestration.check_runs import (
     BOTH,
     PARTITIONS,
@@ -234,18 +236,24 @@ def test_checks_in_another_process_read_the_run_s_partitions_from_the_ledger(
     assert evaluations["data_files"].metadata["files"].value == 1
 
 
-def test_dead_letters_are_in_the_metadata_and_block_what_is_downstream(local_world: World) -> None:
-    local_world.options = {"on_bad_row": "dead_letter", "checks": {"blocking": ["dead_letters"]}}
-    local_world.land(NW, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+def run_and_block(world: World) -> tuple[dg.ExecuteInProcessResult, Mapping[str, dg.MetadataValue[Any]]]:
+    """Run the stream and an asset downstream, which a check blocks; returns the metadata of the stream's asset too."""
 
     @dg.asset(deps=["sales"])
     def downstream() -> None: ...
 
-    result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
-
+    result = run(world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
     (event,) = result.get_asset_materialization_events()
     assert event.asset_key == dg.AssetKey("sales")
-    metadata = event.materialization.metadata
+    return result, event.materialization.metadata
+
+
+def test_dead_letters_are_in_the_metadata_and_block_what_is_downstream(local_world: World) -> None:
+    local_world.options = {"on_bad_row": "dead_letter", "checks": {"blocking": ["dead_letters"]}}
+    local_world.land(NW, sales(1, 2).append_column("region", pa.array(["NW", "SW"])))
+
+    result, metadata = run_and_block(local_world)
+
     assert metadata["rows_dead_lettered"].value == 1
     assert "region is SW" in str(metadata["dead_letters"].value)
     evaluations = evaluations_of(result)
@@ -262,14 +270,8 @@ def test_a_quarantined_object_is_in_the_metadata_and_blocks_what_is_downstream(l
     local_world.land(NW, sales(1))
     uri = local_world.land(NW, b"no Parquet", "b_ad.parquet")
 
-    @dg.asset(deps=["sales"])
-    def downstream() -> None: ...
+    result, metadata = run_and_block(local_world)
 
-    result = run(local_world, SALES | dg.AssetSelection.assets("downstream"), downstream, partition_key="2026-02-11|NW")
-
-    (event,) = result.get_asset_materialization_events()
-    assert event.asset_key == dg.AssetKey("sales")
-    metadata = event.materialization.metadata
     assert metadata["files_quarantined"].value == 1
     assert "cannot be read as Parquet" in str(metadata["quarantined"].value)
     evaluation = evaluations_of(result)["quarantine"]

@@ -109,7 +109,7 @@ def test_a_run_that_was_cancelled_before_it_began_leaves_all_checks_as_they_were
     assert {status for of_check in cancelled.values() for status in of_check.values()} == {"PLANNED"}
     assert after == before
     assert after["positive"] == {KEYS[0]: "FAILED", KEYS[1]: "SUCCEEDED", None: "FAILED"}
-    assert message.startswith("1 runs were cancelled or failed")
+    assert message.startswith("1 run cancelled or failed")
     (record,) = ticks.instance.event_log_storage.get_asset_check_execution_history(
         dg.AssetCheckKey(dg.AssetKey("sales"), "no_null_partition"), limit=1
     )

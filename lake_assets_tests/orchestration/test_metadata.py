@@ -3,6 +3,7 @@ import datetime as dt
 import dagster as dg
 import pytest
 
+from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -10,7 +11,6 @@ from lake_assets.orchestration.metadata import (
     markdown,
     preview_markdown,
     table_schema,
-    view_partition,
 )
 from lake_assets_tests.world import World
 

@@ -10,7 +10,7 @@ from lake_assets.errors import LayoutError
 from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
-from lake_assets.storage.store import LandedObject
+from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.landing_zone import UnmatchedObject
 from lake_assets_tests.report.states import days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales

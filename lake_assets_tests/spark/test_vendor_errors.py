@@ -98,6 +98,22 @@ os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
 spark.range(1).collect()
 """,
 }
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+url = sys.argv[1]
+"""
+IN_CLIENT = {
+    r"INVALID_HANDLE\.SESSION_(?:CLOSED|NOT_FOUND|CHANGED)": """
+spark = SparkSession.builder.remote(url).getOrCreate()
+spark.range(1).collect()
+spark.client.release_session()
+spark.range(1).collect()
+""",
+    r"StatusCode\.UNAUTHENTICATED|UNAUTHENTICATED: |Invalid authentication token|No authentication token": """
+SparkSession.builder.remote(url + "x").getOrCreate().range(1).collect()
+""",
+}
 MEANS = {text.pattern: text.means for text in TEXTS}
 
 
@@ -127,11 +143,19 @@ def test_a_session_of_its_own_says_it(tmp_path: Path, pattern: str) -> None:
     assert find(pattern, run.stderr)
 
 
+@pytest.mark.parametrize("pattern", IN_CLIENT)
+def test_a_client_says_it(tmp_path: Path, spark_connect: str, pattern: str) -> None:
+    run = run_python("-c", CLIENT + IN_CLIENT[pattern], spark_connect, folder=tmp_path)
+
+    assert run.returncode
+    assert find(pattern, run.stderr)
+
+
 def test_the_table_says_which_texts_no_test_provokes() -> None:
     assert [text.pattern for text in TEXTS if text.not_provoked] == [
         "(?i:executor lost)",
-        r"StatusCode\.UNAVAILABLE|UNAVAILABLE: ",
+        r"StatusCode\.UNAVAILABLE|UNAVAILABLE: |RETRIES_EXCEEDED",
     ]
     provoked = {text.pattern for text in TEXTS if not text.not_provoked}
-    assert provoked == IN_SESSION.keys() | IN_PROCESS.keys()
+    assert provoked == IN_SESSION.keys() | IN_PROCESS.keys() | IN_CLIENT.keys()
     assert not IN_SESSION.keys() & IN_PROCESS.keys()

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from pyarrow import fs
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, R2Storage, S3Storage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import StorageError

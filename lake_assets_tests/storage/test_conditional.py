@@ -8,7 +8,8 @@ import requests
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage, R2Storage, S3Storage
 from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.storage.arrow import ArrowStore
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 from lake_assets_tests.servers.azurite import azure
 from lake_assets_tests.servers.proxy import Request, Rule, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server

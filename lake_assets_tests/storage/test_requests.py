@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from lake_assets.config.bucket_requests import Requests
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import AzureStorage, GcsStorage, S3Storage, WebStorage
 from lake_assets.duckdb_engine import open_engine
 from lake_assets.errors import StorageError, StorageUnreachableError

@@ -51,7 +51,10 @@ def cases() -> Iterator[Any]:
     for mode in get_args(Mode):
         for strategy in REGISTRATIONS if mode == "index" else STRATEGIES:
             for policy in POLICIES[:1] if mode == "index" else POLICIES:
-                marks = () if (mode, strategy) == ("replace", "direct") else (pytest.mark.long,)
+                marks = [] if (mode, strategy) == ("replace", "direct") else [pytest.mark.long]
+                # What a policy refuses or leaves out, it does before the mode and the strategy come into it.
+                if mode == "append" and strategy != "direct" and policy != "evolve":
+                    marks.append(pytest.mark.kill_all)
                 yield pytest.param((mode, strategy, policy), marks=marks, id=f"{mode}-{strategy}-{policy}")
 
 

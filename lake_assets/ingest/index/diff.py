@@ -10,8 +10,9 @@ from lake_assets.lake.ledger.object_history import KnownObject, known_objects
 from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.store import LandedObject
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.landing_zone import UnmatchedObject, list_scope
 from lake_assets.streams.stream import OpenStream
@@ -66,7 +67,7 @@ class LeftOut:
 
     def __str__(self) -> str:
         new = len(self.plan.new)
-        return f"{self.plan.partition} ({new:,} new object{'s'[: new != 1]}): {self.why}"
+        return f"{self.plan.partition} ({count(new, 'new object')}): {self.why}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,19 @@ import datetime as dt
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from lake_assets.errors import LakeAssetsError, SourceError, StorageUnreachableError
+from lake_assets.events import step
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.index.diff import IndexPlan, PartitionPlan, plan_index
 from lake_assets.ingest.index.register import Registrar
 from lake_assets.ingest.partition_run import Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.recording import record_skipped
+from lake_assets.ingest.reported import of_run, reported_run
 from lake_assets.lake.ledger.tables import create_ledger
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -68,10 +72,29 @@ def index_all(  # noqa: PLR0913 - the options of a run
     named = None if partitions is None else list(dict.fromkeys(partitions))
     if not outside:
         refuse_outside(stream.config, named or ())
-    index_run = IndexRun(stream, run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC), requested_by)
+    run_id = run_id or str(uuid.uuid4())
+    index_run = IndexRun(stream, run_id, run_at or dt.datetime.now(dt.UTC), requested_by)
+    with reported_run(run_id, stream.name, "index", None if named is None else len(named)):
+        yield from _index_all(index_run, named, plan, landed_only=landed_only, outside=outside, checkpoint=checkpoint)
+
+
+def _index_all(
+    index_run: "IndexRun",
+    named: Sequence[Partition] | None,
+    plan: IndexPlan | None,
+    *,
+    landed_only: bool,
+    outside: bool,
+    checkpoint: Callable[[], None],
+) -> Iterator[Outcome]:
+    """Register the new objects of partitions, each once; see `index_all`."""
     start = time.perf_counter()
     try:
-        plan = plan or plan_index(stream, named, outside=outside)
+        with index_run.step("list") as figures:
+            plan = plan or plan_index(index_run.stream, named, outside=outside)
+            objects = [obj for part in plan.partitions for obj in part.objects]
+            figures.update(partitions=len(plan.partitions), objects=len(objects))
+            figures["bytes"] = sum(obj.size for obj in objects)
     except LakeAssetsError as error:
         if named is None:
             raise
@@ -127,6 +150,12 @@ class IndexRun:
     run_at: dt.datetime
     requested_by: str | None = None
 
+    @contextmanager
+    def step(self, name: str) -> Iterator[dict[str, Any]]:
+        """Report a step of the run, with the figures that the block fills in."""
+        with of_run(self.run_id, self.stream.name), step(name) as figures:
+            yield figures
+
     def open(self, plan: PartitionPlan, seconds: float = 0) -> IndexedPartition:
         """The run of one partition; `seconds` is its share of the time of the listing."""
         run = IndexedPartition(self.stream, plan, self.run_id, self.run_at)
@@ -142,6 +171,9 @@ class IndexRun:
 
     def _failed(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
         record_failures(self.stream, runs)
+        for run in runs:
+            if not isinstance(run.error, Exception):
+                run.report_event()  # the interrupt ends the run, and its caller gets no outcome
         yield from (run.report() for run in runs if isinstance(run.error, Exception))
 
     def refuse(self, runs: Sequence[IndexedPartition]) -> Iterator[Outcome]:
@@ -207,9 +239,14 @@ class IndexRun:
         )
         start = time.perf_counter()
         try:
-            with self.stream.lake.open(create=True) as lake:
+            with self.step("register") as figures, self.stream.lake.open(create=True) as lake:
                 create_ledger(lake)
+                figures["partitions"] = len(runs)
                 registrar.register(lake, [(obj, run.partition) for run in runs for obj in run.plan.new])
+                rows = registrar.committed.values()
+                figures.update(files=sum(row.files_written or 0 for row in rows))
+                figures.update(rows=sum(row.row_count or 0 for row in rows))
+                figures.update(bytes=sum(row.bytes_written or 0 for row in rows))
         except LakeAssetsError as error:
             present = {obj.uri for objects in registrar.present.values() for obj in objects}
             registrar.errors = dict.fromkeys(new - present, error) | registrar.errors

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from lake_assets.errors import (
     CatalogLockedError,
@@ -18,6 +21,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.events import about, step
 from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
 from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
@@ -59,6 +63,7 @@ class ReplaceRun:
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
         self.decider = Decider(stream, force=force, landed_only=landed_only)
+        self._spark: SparkSession | None = None
 
     def replace(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
         """Run all steps for some partitions, and again for those whose objects change during the run."""
@@ -136,6 +141,7 @@ class ReplaceRun:
             for run in runs:
                 run.schema = self.writer.schema
                 before = last.get(run.partition.path)
+                run.was_committed = before is not None
                 facts = _facts(run, before, compared.get(run.partition), table_exists=exists)
                 decision = self.decider.decide(run.partition, facts, lake)
                 if before is not None and before.is_held:
@@ -174,7 +180,11 @@ class ReplaceRun:
         if not runs:
             return
         try:
-            self.writer.write(self.sessions(), runs)
+            with _shared("start" if self._spark is None else None, runs):
+                self._spark = self.sessions()
+            with _shared("job", runs) as figures:
+                self.writer.write(self._spark, self.sessions, runs)
+                figures.update(_written(runs))
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
         else:
@@ -262,6 +272,7 @@ class ReplaceRun:
             schema=run.schema if self.writer.is_first else None,
             staged=staged,
             may_be_held=run.is_held,
+            was_committed=run.was_committed,
             written=run.files,
             export=self.stream.export,
             adds=run.adds,
@@ -288,6 +299,8 @@ class ReplaceRun:
                 run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
                 self._replace(lake, run)
             case _:
+                if decision.on_empty is not None and run.manifest.left_out:
+                    run.update(source_fingerprint=None)  # report and checks say that the objects are not in the lake
                 self._skip(lake, [run])
 
     def _skip(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
@@ -299,17 +312,40 @@ class ReplaceRun:
             run.finish(run.row)
 
     @contextmanager
-    def _together(self, step: str, runs: Sequence[PartitionRun]) -> Iterator[None]:
+    def _together(self, name: str, runs: Sequence[PartitionRun]) -> Iterator[None]:
         """Time a step of several partitions, in equal shares; an error of the step fails all of them."""
         start = time.perf_counter()
         try:
-            yield
+            with _shared(name, runs):
+                yield
         except LakeAssetsError as error:
             self.broken = error
             _fail(still_open(runs), error)
         finally:
             for run in runs:
-                run.add_seconds(step, (time.perf_counter() - start) / len(runs))
+                run.add_seconds(name, (time.perf_counter() - start) / len(runs))
+
+
+@contextmanager
+def _shared(name: str | None, runs: Sequence[PartitionRun]) -> Iterator[dict[str, Any]]:
+    """Report a step of several partitions as one event; without a name, report nothing."""
+    first, *others = runs
+    fields = {"partition": first.row.load_partition} if not others else {"partitions": len(runs)}
+    with about(run=first.row.run_id, stream=first.row.stream):
+        if name is None:
+            yield {}
+        else:
+            with step(name, **fields) as figures:
+                yield figures
+
+
+def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
+    """What a job has read and written, over all its partitions, and how many of them failed."""
+    files = [file for run in runs for file in run.files]
+    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+    failed = sum(run.error is not None for run in runs) or None
+    objects = sum(len(run.reads.read) for run in runs)
+    return {"objects": objects, "files": len(files), "rows": rows, "bytes": size, "failed": failed}
 
 
 def _is_unchanged(run: PartitionRun, before: LastCommit | None) -> bool:

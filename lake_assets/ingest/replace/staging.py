@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.errors import StorageError
-from lake_assets.storage.store import LandedObject, Store
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.store import Store
 from lake_assets.storage.uploads import abort_uploads
 
 FOLDER = "_staging/"  # below the staging storage's root; readers of data ignore this name

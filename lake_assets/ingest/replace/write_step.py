@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -12,6 +14,7 @@ from lake_assets.errors import (
     LakeAssetsError,
     SchemaDriftError,
     SchemaError,
+    SessionLostError,
     SparkUnavailableError,
     StorageUnreachableError,
     WholeStorageError,
@@ -35,10 +38,14 @@ from lake_assets.parquet.type_fit import shared, united
 from lake_assets.spark.cleanup import discard_failed
 from lake_assets.spark.failures import spark_errors
 from lake_assets.spark.pass_through import bad_objects, dead_letters_of, pass_through
+from lake_assets.spark.remote import has_stopped
+from lake_assets.spark.session import Sessions
 from lake_assets.spark.transform import RESULT, apply_transform, read_as, result_schema, source_frame, transformed
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
+
+Result = TypeVar("Result")
 
 FOOTERS = 16  # read at a time, for the types of columns without values
 
@@ -75,8 +82,10 @@ class Writer:
         prepare_table(lake, self.stream.table, self.stream.config.compression)
         self.schema = data_schema(lake, self.stream.table, self.stream.config.columns)
 
-    def write(self, spark: SparkSession, runs: Sequence[PartitionRun]) -> None:
+    def write(self, spark: SparkSession, sessions: Sessions, runs: Sequence[PartitionRun]) -> None:
         """Write the objects of these partitions as data files, in one Spark job; an error fails its partition only.
+
+        A job whose session a Spark Connect server has lost is repeated once, in a new one.
 
         Raises:
             SparkUnavailableError: Spark is not available.
@@ -86,7 +95,7 @@ class Writer:
         if self.stream.config.transform is not None:
             for run in runs:
                 with run.step("job"):
-                    self._set_files(run, self._transform_job(spark, run))
+                    self._set_files(run, _in_a_session(spark, sessions, partial(self._transform_job, run=run)))
                 self._checkpoint()
                 self._raise_shared(run.error)
             return
@@ -95,14 +104,15 @@ class Writer:
         if not runs:
             return
         try:
-            results = pass_through(spark, self._job(runs))
+            job = self._job(runs)
+            results = _in_a_session(spark, sessions, lambda session: pass_through(session, job))
         except LakeAssetsError as error:
             self._checkpoint()
             self._raise_shared(error)
             if len(runs) > 1:
                 # One partition failed the whole job. Alone, it fails only itself.
                 for run in runs:
-                    self.write(spark, [run])
+                    self.write(spark, sessions, [run])
                 return
             results = [JobResult(error=error)]
         seconds = (time.perf_counter() - start) / len(runs)
@@ -304,3 +314,10 @@ class Writer:
     def _fingerprints(self, runs: Sequence[PartitionRun]) -> dict[str, str]:
         known = ((run.partition, MARK if run.is_held else run.row.source_fingerprint) for run in runs)
         return {self.stream.destination_folder(partition): text for partition, text in known if text is not None}
+
+
+def _in_a_session(spark: SparkSession, sessions: Sessions, work: Callable[[SparkSession], Result]) -> Result:
+    try:
+        return work(sessions() if has_stopped(spark) else spark)
+    except SessionLostError:
+        return work(sessions())  # a new one

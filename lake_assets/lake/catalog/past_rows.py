@@ -58,7 +58,7 @@ class PastRows:
         found = dict.fromkeys(snapshots, 0)
         if not found:
             return found
-        wanted = "WITH wanted AS (" + " UNION ALL ".join(f"SELECT {number:d} AS number" for number in found) + ")"
+        wanted = f"WITH wanted (number) AS (VALUES {', '.join(f'({number:d})' for number in found)})"
         of_file = _is_in("f.begin_snapshot", "f.end_snapshot")
         sums = [f"SELECT w.number, sum(f.record_count) FROM wanted w JOIN {spec.DATA_FILE} f ON {of_file}"]
         sums += [

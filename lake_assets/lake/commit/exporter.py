@@ -21,6 +21,7 @@ from lake_assets.config.secrets import masking
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError, LakeAssetsError
+from lake_assets.events import step
 from lake_assets.lake.commit.deltas import LATEST, Delta, DeltaFile, Export, file_prefix, table_tag
 from lake_assets.lake.commit.difference import META_COLUMNS, Rows, difference, meta_fields, taken_name, with_meta
 from lake_assets.lake.commit.replacement import Replacement, where
@@ -65,7 +66,11 @@ class Exporter:
         base = self._session.current_snapshot()
         if self.delta is None or self.delta.snapshot_id != base + 1:
             self.discard()
-            self.delta = self._write(base)
+            with step("export") as figures:
+                self.delta = self._write(base)
+                files = self.delta.files
+                rows = sum(file.rows_inserted + file.rows_deleted for file in files)
+                figures.update(files=len(files), rows=rows, bytes=sum(file.size for file in files))
         return self.delta
 
     def discard(self) -> None:

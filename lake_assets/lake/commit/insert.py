@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.config.storages import LocalStorage
 from lake_assets.duckdb_engine import glob_literal, identifier
 from lake_assets.errors import CatalogError

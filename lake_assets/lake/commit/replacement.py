@@ -45,7 +45,7 @@ class Staged:
 
 
 class MarkedFilesError(Exception):
-    """The names of the partition's files say that it may be held, so the ledger must be read before the commit."""
+    """The partition's files say that it may be held, or there are none, so the ledger is read before the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,7 @@ class Replacement(Change):
     staged: Staged | None = None  # the rows to insert; there are no files then
     adds: bool = False  # the partition's rows stay
     may_be_held: bool = False  # replace the rows of a held partition too
+    was_committed: bool = False  # before the run; if the partition has no files now, only the ledger says if it is held
     written: Sequence[DataFile] = ()  # of the files, those that tasks have just written; they may have footers
     export: Export | None = None  # of what the commit changes; None: nothing is exported
     delta: Delta | None = None  # the exported changes; the commit must become their snapshot

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import CatalogError, PartitionHeldError, PartitionMovedError, SchemaChangedError
 from lake_assets.lake.catalog.database import NotDirectError
 from lake_assets.lake.commit.copied_rows import restore_by_insert
@@ -33,6 +33,7 @@ from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_tab
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
+from lake_assets.layout.texts import count
 
 _LOG = logging.getLogger(__name__)
 
@@ -169,7 +170,7 @@ def commit_registration(
     return under_lock(
         session,
         lambda: _first_able(session, registration, strategies),
-        f"the registration of {len(registration.files):,} files of {registration.table}",
+        f"the registration of {count(len(registration.files), 'file')} of {registration.table}",
         lambda: _all_committed(session, registration),
     )
 

@@ -1,30 +1,14 @@
 """Queries of the manifest of dead letters: the files of rows that commits left out."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import Wanted, query, relation
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LETTER_COLUMNS, ledger_table, letter_table
 from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.parquet.job import LetterFile
 
 _COLUMNS = ("load_partition", "object", "uri", "rows", "size", "reason")
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A file of rows of one object that a commit left out."""
-
-    load_partition: str  # as the path has it
-    landed: str  # URI of the object
-    uri: str
-    rows: int
-    size: int  # bytes
-    reason: str  # of the first row
-
-    def __str__(self) -> str:
-        rows = f"{self.rows:,} row{'s'[: self.rows != 1]}"
-        return f"{rows} of {self.landed} in {self.uri}, the first: {self.reason}"
 
 
 def dead_letters(
@@ -34,7 +18,7 @@ def dead_letters(
     load_partitions: Sequence[str] | None = None,
     *,
     at: int | None = None,
-) -> dict[str, list[DeadLetter]]:
+) -> dict[str, list[LetterFile]]:
     """The files of rows that the lake does not have now, by partition, sorted by their URIs.
 
     They are those of each partition's newest replacement, and of all additions since. A partition without any is not in
@@ -79,10 +63,9 @@ def dead_letters(
         ],
         [commits, noted],
     )
-    result: dict[str, list[DeadLetter]] = {}
-    for row in rows:
-        letter = DeadLetter(*row)
-        result.setdefault(letter.load_partition, []).append(letter)
+    result: dict[str, list[LetterFile]] = {}
+    for path, *letter in rows:
+        result.setdefault(path, []).append(LetterFile(*letter))
     return result
 
 

@@ -10,6 +10,7 @@ import datetime as dt
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import AUTHOR, LakeSession
+from lake_assets.layout.texts import count
 
 _KEY = "run_id, stream, load_partition"
 
@@ -58,5 +59,5 @@ def _delete(session: LakeSession, before: dt.datetime) -> int:
                 [numbers, numbers],
             )
             session.rows(f"DELETE FROM {ledger} WHERE rowid IN (SELECT unnest(?::BIGINT[]))", [numbers])  # noqa: S608
-            session.sign(AUTHOR, f"{len(numbers):,} rows of the ledger from before {before:%Y-%m-%d} are deleted")
+            session.sign(AUTHOR, f"deletes {count(len(numbers), 'row')} of the ledger from before {before:%Y-%m-%d}")
     return len(numbers)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.attach import alias
 from lake_assets.lake.catalog.database import NotDirectError, catalog_reading, catalog_transaction

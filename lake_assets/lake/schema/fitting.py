@@ -20,7 +20,7 @@ from lake_assets.parquet.derived_columns import Made, made_of
 from lake_assets.parquet.empty_columns import without_values
 from lake_assets.parquet.schema_fit import Fitter
 from lake_assets.parquet.type_fit import widens
-from lake_assets.storage.store import LandedObject
+from lake_assets.storage.landed import LandedObject
 
 _ROWS = 131_072  # of a batch
 TOO_EARLY = ("INT32", "5877642-06-23 (BC)")

@@ -6,7 +6,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.lake.catalog.database import catalog_transaction
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension

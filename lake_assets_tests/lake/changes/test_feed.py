@@ -45,8 +45,7 @@ def as_written(world: World, sql: Sequence[str]) -> list[int]:
     return [number for (number,) in world.query("SELECT snapshot_id FROM ducklake_snapshots('lake')")][-len(sql) :]
 
 
-def test_a_refresh_is_what_it_removed_and_added(world: World, spark: object) -> None:
-    assert spark
+def test_a_refresh_is_what_it_removed_and_added(world: World) -> None:
     first = committed(world, NW, 1, 2)
     committed(world, SW, 7)
     last = committed(world, NW, 1, 3, 3)
@@ -65,17 +64,15 @@ def test_a_refresh_is_what_it_removed_and_added(world: World, spark: object) -> 
     assert set(changes(world, last)["_committed_at"].to_pylist()) == {moment.astimezone(dt.UTC)}
 
 
-def test_the_changes_of_a_partition_are_its_own(local_world: World, spark: object) -> None:
-    assert spark
+def test_the_changes_of_a_partition_are_its_own(local_world: World) -> None:
     committed(local_world, NW, 1)
     committed(local_world, SW, 7)
 
     assert totals(changes(local_world, partition=SW)) == [("insert", 7)]
 
 
-def test_changes_lead_from_each_snapshot_to_the_next(world: World, spark: object) -> None:
+def test_changes_lead_from_each_snapshot_to_the_next(world: World) -> None:
     """Other clients insert, delete, update and rewrite too; the sums agree at every snapshot."""
-    assert spark
     first = committed(world, NW, 1, 2, 3)
     committed(world, SW, 7, 7)
     as_written(
@@ -99,8 +96,7 @@ def test_changes_lead_from_each_snapshot_to_the_next(world: World, spark: object
         assert not -seen, snapshot
 
 
-def test_a_compaction_changes_nothing(local_world: World, spark: object) -> None:
-    assert spark
+def test_a_compaction_changes_nothing(local_world: World) -> None:
     local_world.land(NW, sales(1), "a.parquet")
     with_two = committed(local_world, NW, 2, name="b.parquet")
     as_written(local_world, ["INSERT INTO lake.sales VALUES (5, 5.0, 'NW', DATE '2026-02-11')"] * 2)
@@ -114,8 +110,7 @@ def test_a_compaction_changes_nothing(local_world: World, spark: object) -> None
     assert local_world.totals() == [1, 2, 5, 5]
 
 
-def test_an_expired_snapshot_gives_one_clear_error(local_world: World, spark: object) -> None:
-    assert spark
+def test_an_expired_snapshot_gives_one_clear_error(local_world: World) -> None:
     committed(local_world, NW, 1)
     committed(local_world, NW, 2)
     with local_world.stream.lake.open() as lake:
@@ -133,18 +128,14 @@ def test_an_expired_snapshot_gives_one_clear_error(local_world: World, spark: ob
 
 
 @pytest.mark.parametrize(("since", "until", "said"), [(900, None, "is after the last"), (1, 900, "no snapshot 900")])
-def test_a_snapshot_that_does_not_exist_is_named(
-    local_world: World, spark: object, since: int, until: int | None, said: str
-) -> None:
-    assert spark
+def test_a_snapshot_that_does_not_exist_is_named(local_world: World, since: int, until: int | None, said: str) -> None:
     committed(local_world, NW, 1)
 
     with pytest.raises(CatalogError, match=said):
         changes(local_world, since, until)
 
 
-def test_columns_are_those_of_the_last_snapshot(local_world: World, spark: object) -> None:
-    assert spark
+def test_columns_are_those_of_the_last_snapshot(local_world: World) -> None:
     committed(local_world, NW, 1)
     as_written(
         local_world,
@@ -166,8 +157,7 @@ def committed_before(table: pa.Table) -> int:
     return int(table["_snapshot"][0].as_py())
 
 
-def test_an_encrypted_lake_has_changes_too(local_world: World, spark: object) -> None:
-    assert spark
+def test_an_encrypted_lake_has_changes_too(local_world: World) -> None:
     world = local_world
     world.lake_options = ENCRYPTED
     committed(world, NW, 1, 2)
@@ -176,8 +166,7 @@ def test_an_encrypted_lake_has_changes_too(local_world: World, spark: object) ->
     assert totals(changes(world, last)) == [("delete", 1), ("delete", 2), ("insert", 2)]
 
 
-def test_a_column_with_a_name_of_the_changes_is_refused(local_world: World, spark: object) -> None:
-    assert spark
+def test_a_column_with_a_name_of_the_changes_is_refused(local_world: World) -> None:
     committed(local_world, NW, 1)
     as_written(local_world, ["ALTER TABLE lake.sales ADD COLUMN _Change INTEGER"])
 
@@ -185,8 +174,7 @@ def test_a_column_with_a_name_of_the_changes_is_refused(local_world: World, spar
         changes(local_world)
 
 
-def test_only_files_of_these_snapshots_are_read(local_world: World, spark: object) -> None:
-    assert spark
+def test_only_files_of_these_snapshots_are_read(local_world: World) -> None:
     committed(local_world, SW, 7)
     last = committed(local_world, NW, 1)
     storage = local_world.config.lakes["test"].own_storage

@@ -4,7 +4,6 @@ python -m lake_assets_tests.lake.commit.large_export WORLD.json ROWS MEMORY_LIMI
 """
 
 import json
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow as pa
 
 from lake_assets.lake import ducklake
 from lake_assets_tests.faults import writer
+from lake_assets_tests.memory import peak
 from lake_assets_tests.world import NW, World
 
 
@@ -37,7 +37,7 @@ def main() -> None:
         writer.make_table(world)
         for _ in range(2):
             writer.write(world, NW)
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)  # noqa: T201 - the parent reads it
+    print(peak())  # noqa: T201 - the parent reads it
 
 
 if __name__ == "__main__":

@@ -22,8 +22,11 @@ from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.orchestration.metadata import materialization_metadata
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.store import Store
+from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["sessions"]
 
 META = ["_change", "_snapshot", "_run_id", "_committed_at"]
 
@@ -35,8 +38,7 @@ def exporting(world: World, folder: Path | dict[str, Any], **more: Any) -> World
 
 
 @pytest.fixture
-def local_export(local_world: World, tmp_path: Path, spark: object) -> World:
-    assert spark
+def local_export(local_world: World, tmp_path: Path) -> World:
     return exporting(local_world, tmp_path / "deltas")
 
 
@@ -80,8 +82,7 @@ def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     return sorted(tuple(row[name] for name in order) for row in table.to_pylist())
 
 
-def test_each_commit_exports_what_history_says(world: World, tmp_path: Path, spark: object) -> None:
-    assert spark
+def test_each_commit_exports_what_history_says(world: World, tmp_path: Path) -> None:
     to = tmp_path / "deltas" if world.storage["type"] == "local" else world.storage | {"prefix": "deltas"}
     if isinstance(to, dict):
         world.storage = world.storage | {"prefix": "lake"}
@@ -120,8 +121,7 @@ def test_the_extension_exports_the_same(local_export: World) -> None:
     assert rows(exported(local_export)) == rows(history(local_export))
 
 
-def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_path: Path, spark: object) -> None:
-    assert spark
+def test_an_encrypted_lake_exports_by_permission_only(local_world: World, tmp_path: Path) -> None:
     local_world.lake_options = {"attach_options": {"encrypted": True}}
     exporting(local_world, tmp_path / "deltas")
     with pytest.raises(ValueError, match="plaintext: true"):
@@ -304,8 +304,7 @@ def test_a_storage_that_refuses_the_export_fails_the_run_and_names_it(local_expo
     assert local_export.query("SELECT count(*) FROM lake.sales") == [(0,)]
 
 
-def test_latest_lists_the_newest_files(local_world: World, tmp_path: Path, spark: object) -> None:
-    assert spark
+def test_latest_lists_the_newest_files(local_world: World, tmp_path: Path) -> None:
     world = exporting(local_world, tmp_path / "deltas", latest=True)
     committed(world, NW, 1)
     with mock.patch.object(exporter, "LISTED", 2):
@@ -320,9 +319,8 @@ def test_latest_lists_the_newest_files(local_world: World, tmp_path: Path, spark
 
 
 def test_a_commit_succeeds_although_latest_cannot_be_written(
-    local_world: World, tmp_path: Path, spark: object, caplog: pytest.LogCaptureFixture
+    local_world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert spark
     world = exporting(local_world, tmp_path / "deltas", latest=True)
     (tmp_path / "deltas" / "_latest.json" / "folder").mkdir(parents=True)
 

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.lake.commit.candidates import inspect_candidates
 from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
@@ -27,8 +27,8 @@ from lake_assets.lake.schema.fitting import Keys
 from lake_assets.lake.schema.tables import create_table, data_schema, prepare_table
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
-from lake_assets.storage.store import LandedObject
 from lake_assets_tests.plain_client import plain_client
 
 Strategy = Callable[[LakeSession, Replacement], LedgerRow]

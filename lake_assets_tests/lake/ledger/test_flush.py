@@ -142,17 +142,23 @@ def test_files_without_deleted_rows_keep_the_order(local_world: World, monkeypat
 def test_files_have_small_row_groups_and_large_ones_are_not_merged(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "INLINED_ROWS", 30_000)
+    assert {
+        "parquet_row_group_size": flush.ROW_GROUP,
+        "target_file_size": f"{flush.LARGE} bytes",
+    } == flush._OPTIONS
+    # All sizes are a tenth, for the inserts take long.
+    monkeypatch.setattr(tables, "INLINED_ROWS", 3_000)
+    monkeypatch.setattr(flush, "MANY", 1_000)
     monkeypatch.setattr(flush, "FILES", 2)
-    monkeypatch.setattr(flush, "LARGE", 2_000_000)
-    monkeypatch.setattr(flush, "_OPTIONS", flush._OPTIONS | {"target_file_size": "2MB"})
+    monkeypatch.setattr(flush, "LARGE", 200_000)
+    monkeypatch.setattr(flush, "_OPTIONS", {"parquet_row_group_size": 2_048, "target_file_size": "200kB"})
     local_world.land(NW, sales(1))
     local_world.ingest(NW)
     for _ in range(4):
         with local_world.stream.lake.open() as lake:
             lake.rows(
                 "INSERT INTO lake.ingest_runs SELECT * EXCLUDE (n) REPLACE (uuid()::VARCHAR AS source_fingerprint) "
-                "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(30_000) AS n(n)"
+                "FROM (SELECT * FROM lake.ingest_runs LIMIT 1), range(3_000) AS n(n)"
             )
         tidy(local_world)
 
@@ -161,5 +167,5 @@ def test_files_have_small_row_groups_and_large_ones_are_not_merged(
         local_world.query("SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata(?) ORDER BY 1", file)
         for file, *_ in files
     ]
-    assert max(rows for of_file in groups for _, rows in of_file) == flush.ROW_GROUP
+    assert max(rows for of_file in groups for _, rows in of_file) == 2_048
     assert len(files) > 1

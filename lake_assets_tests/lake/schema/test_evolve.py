@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lake_assets.config.models import Lake
+from lake_assets.config.lake import Lake
 from lake_assets.errors import SchemaError
 from lake_assets.lake.ducklake import DuckLake
 from lake_assets.lake.schema.evolve import column_changes, evolve_table, evolved, statements

@@ -1,6 +1,6 @@
 """The direct strategy: the files of a partition end, unless the commit adds to them, and new files are added."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from lake_assets.errors import StorageError
@@ -81,8 +81,10 @@ def _values(opened: OpenTable, replacement: Replacement) -> Sequence[str | None]
     return key_values(opened.partitioning, replacement.partition)
 
 
-def _refuse_marked(replacement: Replacement, files: Iterable[PartitionFile]) -> None:
-    if not replacement.may_be_held and any(may_be_marked(file.path) for file in files):
+def _refuse_marked(replacement: Replacement, files: Collection[PartitionFile]) -> None:
+    """Refuse a partition that may be held; the first commit of a partition needs no look at the ledger."""
+    may_be = any(may_be_marked(file.path) for file in files) if files else replacement.was_committed
+    if may_be and not replacement.may_be_held:
         raise MarkedFilesError
 
 

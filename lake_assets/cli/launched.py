@@ -1,0 +1,82 @@
+"""An ingest of the command line whose driver a launcher starts."""
+
+import datetime as dt
+import uuid
+from collections.abc import Callable, Sequence
+
+from pydantic import TypeAdapter
+
+from lake_assets.cli.common import user
+from lake_assets.cli.terminal import echo
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import AnyRuns, InProcess, RemoteRuns, Runs
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.ingest.reported import reported_run
+from lake_assets.layout.partition import Partition
+from lake_assets.remote.launch import launch
+from lake_assets.remote.messages import Reported
+from lake_assets.remote.received import Received
+from lake_assets.remote.request import Request
+from lake_assets.remote.spark_submit import submission
+from lake_assets.remote.told import report_outcome
+from lake_assets.streams.stream import OpenStream
+
+
+def ingest_by_driver(
+    config: LakeConfig,
+    launcher: str | None,
+    stream: OpenStream,
+    partitions: Sequence[Partition],
+    note: Callable[[Outcome], None],
+    announce: Callable[[str | None], None],
+    *,
+    force: bool,
+    outside: bool,
+) -> None:
+    """Refresh partitions by a driver.
+
+    Args:
+        config: of the stream, read from a file.
+        launcher: its name; that of the config when None.
+        stream: of the partitions.
+        partitions: each once.
+        note: is called with each outcome.
+        announce: is called with a text before the driver starts, and with None when it has started.
+        force: as of `ingest_all`.
+        outside: as of `ingest_all`.
+
+    Raises:
+        Exception: what ended the run in the driver.
+        LauncherError: the driver cannot be started.
+        KeyboardInterrupt: Ctrl-C or SIGTERM; the driver has ended.
+    """
+    request = Request.of(
+        config,
+        stream.name,
+        partitions,
+        force=force,
+        landed_only=False,
+        outside=outside,
+        run_id=str(uuid.uuid4()),
+        run_at=dt.datetime.now(dt.UTC),
+        requested_by=user(),
+    )
+    driver = submission(config, _runs(config, launcher), transforms=stream.config.transform is not None)
+    announce("starting the driver")
+
+    def tell(reported: Reported) -> None:
+        report_outcome(request.run_id, stream.name, reported.outcome)
+        note(reported.outcome)
+
+    received = Received(partitions, tell, lambda: announce(None), lambda text: echo(text, err=True))
+    with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
+        launch(driver, request, received)
+
+
+def _runs(config: LakeConfig, launcher: str | None) -> RemoteRuns:
+    """The launcher with its options: those of the config, if it has this launcher."""
+    runs = config.runs
+    if launcher not in (None, runs.launcher):
+        runs = TypeAdapter[AnyRuns](Runs).validate_python({"launcher": launcher})
+    assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
+    return runs

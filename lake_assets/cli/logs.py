@@ -1,0 +1,30 @@
+"""The format of a command's log: lines for people, or JSON lines on standard error."""
+
+import logging
+
+import click
+
+from lake_assets.logs import VARIABLE, LogFormat, stop_json, write_json
+
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar=VARIABLE,
+    help=f"The log: text, or a JSON object a line on standard error. Default: ${VARIABLE}, then text.",
+)
+
+_handlers: list[logging.Handler] = []
+
+
+def set_log_format(form: LogFormat) -> None:
+    """Write JSON lines from now on, or lines for people."""
+    while _handlers:
+        stop_json(_handlers.pop())
+    if form == "json":
+        _handlers.append(write_json())
+
+
+def is_json() -> bool:
+    """Whether the log of this process is JSON lines."""
+    return bool(_handlers)

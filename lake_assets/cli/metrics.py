@@ -1,0 +1,43 @@
+"""The command `metrics`: figures of lakes and landing zones for a monitoring system."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import json
+
+import click
+
+from lake_assets.cli.common import Options
+from lake_assets.cli.output import print_table, table_of, write_json
+from lake_assets.cli.terminal import echo
+
+
+@click.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "prometheus"]),
+    default="table",
+    show_default=True,
+    help="prometheus: the text format of Prometheus, for the node exporter's textfile collector.",
+)
+@click.pass_obj
+def metrics(options: Options, form: str) -> None:
+    """Measure the lag and the partitions of each stream, the files of its table, and the catalogs.
+
+    Landing zones are listed, and the ledgers and catalogs are read. If OpenTelemetry's environment variable
+    OTEL_EXPORTER_OTLP_ENDPOINT is set, the figures are sent there too; this needs the extra `otel`.
+    """
+    from lake_assets.telemetry.gauges import gauges, prometheus_text
+    from lake_assets.telemetry.process import set_gauges
+
+    values = list(gauges(options.load()))
+    set_gauges(values)
+    if form == "prometheus":
+        echo(prometheus_text(values).rstrip("\n"))
+    elif form == "json":
+        write_json(json.dumps({"metric": v.metric, **v.attributes, "value": v.value}) for v in values)
+    else:
+        rows = [
+            (v.metric, " ".join(f"{k}={text}" for k, text in v.attributes.items()), f"{v.value:,.15g}") for v in values
+        ]
+        print_table(table_of(["metric", "of", "value"], rows, right=["value"]))

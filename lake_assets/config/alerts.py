@@ -1,0 +1,86 @@
+"""The section `alerts` of the config: the receivers of failed runs, and of objects that are not ingested."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from lake_assets.config.fields import Identifier
+from lake_assets.config.model import Model
+from lake_assets.config.schedules import Age, Status
+
+
+def _one_line(text: str) -> str:
+    # It is a line of an HTTP request or of a mail's head.
+    if not text.isascii() or not text.isprintable():
+        raise ValueError(f"{text!r} has a line break, or a character outside ASCII: remove it")
+    return text
+
+
+Line = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+Url = Annotated[str, Field(pattern=r"^https?://[^/@]+(/.*)?$"), AfterValidator(_one_line)]
+
+
+class Slack(Model):
+    """Messages to a Slack channel, by a bot with the scope `chat:write`. It needs the extra `slack`."""
+
+    channel: Line = Field(description="Name or id of the channel, such as `#lake`.")
+    token: SecretStr = Field(description="The bot's token.")
+
+
+class Email(Model):
+    """Mails by an SMTP server."""
+
+    to: tuple[Line, ...] = Field(min_length=1, description="Addresses of the receivers.")
+    sender: Line = Field(alias="from", description="Address of the sender.")
+    host: Line = Field(description="The SMTP server.")
+    port: int | None = Field(None, ge=1, le=65535, description="Its port; 465 or 587 by `security` when absent.")
+    security: Literal["ssl", "starttls"] = Field("starttls", description="TLS from the start, or after STARTTLS.")
+    user: Line | None = Field(None, description="The user that logs in; the sender when absent.")
+    password: SecretStr = Field(description="The user's password.")
+
+
+class Webhook(Model):
+    """A POST request with a JSON object, for any other service."""
+
+    url: SecretStr = Field(description="URL of the request; it may have a secret.")
+    authorization: SecretStr | None = Field(
+        None, description="The request's header `Authorization`, such as `Bearer …`."
+    )
+    timeout: float = Field(10, gt=0, le=20, description="Seconds until a request without an answer fails.")
+
+    @model_validator(mode="after")
+    def _is_a_request(self) -> Self:
+        if not self.url.get_secret_value().startswith(("https://", "http://")):
+            raise ValueError("url is no URL of a web server: begin it with https:// or http://")
+        for name, secret in (("url", self.url), ("authorization", self.authorization)):
+            value = "" if secret is None else secret.get_secret_value()
+            if not (value.isascii() and value.isprintable()):
+                raise ValueError(f"{name} has a line break, or a character outside ASCII: remove it")
+        return self
+
+
+class Alerts(Model):
+    """Alarms of Dagster's runs and of the landing zones, and where they are sent."""
+
+    stale_hours: Age = Field(
+        6, description="Age of a landed object that is not in the lake, above which its stream counts as stale."
+    )
+    interval: int = Field(300, ge=30, le=86400, description="Seconds between two looks at the landing zones.")
+    lookback: int | None = Field(
+        None,
+        ge=0,
+        le=100_000,
+        description="Number of partitions before the current one that are listed; all when absent.",
+    )
+    slack: Slack | None = Field(None, description="Sends them to a Slack channel.")
+    email: Email | None = Field(None, description="Sends them by mail.")
+    webhook: Webhook | None = Field(None, description="Sends them to a web server.")
+    ui_url: Url | None = Field(None, description="URL of Dagster's web server, for links to runs.")
+    name: Identifier = Field("alerts", description="First part of the names of the sensors in Dagster.")
+    status: Status = Field("running", description="State when Dagster first loads the sensors; the UI can change it.")
+
+    @model_validator(mode="after")
+    def _has_a_receiver(self) -> Self:
+        if not (self.slack or self.email or self.webhook):
+            raise ValueError("alerts have no receiver: give slack, email or webhook")
+        return self

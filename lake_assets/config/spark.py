@@ -1,0 +1,116 @@
+"""The section `spark` of the config: where Spark runs, and its settings."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
+
+from lake_assets.config.fields import as_text
+from lake_assets.config.model import Model
+from lake_assets.config.spark_settings import refuse_secrets
+
+MASTER, REMOTE = "spark.master", "spark.remote"
+"""The names of two of Spark's settings, which are keys of the section too."""
+
+_KEYS = MappingProxyType({MASTER: "master", REMOTE: "remote"})
+_TEMPLATE = "{{"  # of Dagster's, whose value comes later
+
+_Setting = Annotated[str, BeforeValidator(as_text, json_schema_input_type=str | bool | int | float)]
+
+
+class Spark(Model):
+    """Where Spark runs: here, on a cluster by `master`, or on a Spark Connect server by `remote`.
+
+    Beside these two keys, the section takes any of Spark's settings by its name, such as `spark.driver.memory: 4g`.
+    They override the package's own, and are texts without secrets, because Spark's pages and Dagster's UI show them.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, _Setting]
+
+    master: str | None = Field(
+        None,
+        min_length=1,
+        description="Master of the session: `local[4]`, `spark://host:7077`, `k8s://https://host:6443`, `yarn`; all "
+        "cores of this machine when absent. The same as `spark.master`.",
+    )
+    remote: SecretStr | None = Field(
+        None,
+        description="URL of a Spark Connect server in place of a master: `sc://host:15002/;token=${SPARK_TOKEN}`. The "
+        "same as `spark.remote`.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_its_short_name(cls, data: object) -> object:
+        """The data with `master` and `remote` in place of Spark's own names for them."""
+        if not isinstance(data, Mapping):
+            return data
+        short: dict[Any, object] = dict(data)
+        for name, key in _KEYS.items():
+            if name in short:
+                if key in short:
+                    raise ValueError(f"{key} and {name} are the same setting: remove one of them")
+                short[key] = short.pop(name)
+        return short
+
+    @field_validator("remote")
+    @classmethod
+    def _has_the_form_of_a_url(cls, remote: SecretStr | None) -> SecretStr | None:
+        url = remote.get_secret_value() if remote is not None else _TEMPLATE
+        if _TEMPLATE in url or url.startswith("local"):
+            return remote
+        # The text is not repeated, because it may have a token.
+        error = ValueError("not the URL of a Spark Connect server: write sc://host:port, or sc://host:port/;token=…")
+        try:
+            parts = urlsplit(url)
+            is_complete = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        except ValueError:
+            raise error from None
+        path, *parameters = parts.path.split(";")
+        if parts.scheme != "sc" or not is_complete or path not in {"", "/"} or parts.query or parts.fragment:
+            raise error
+        if parameters != [""] and any(parameter.count("=") != 1 for parameter in parameters):
+            raise error
+        return remote
+
+    @model_validator(mode="after")
+    def _settings_are_spark_settings(self) -> Self:
+        for name in self._others:
+            if "." not in name:
+                raise ValueError(f"unknown key {name}: write master, remote, or a setting of Spark by its whole name")
+        refuse_secrets(self._others)
+        if self.master is not None:
+            refuse_secrets({MASTER: self.master})
+        if self.master is not None and self.remote is not None:
+            raise ValueError(
+                "a session has a master or a remote: remove master if a Spark Connect server runs the jobs, which has "
+                "a master of its own, and remote if this process is the driver"
+            )
+        return self
+
+    @property
+    def _others(self) -> dict[str, str]:
+        return self.__pydantic_extra__ or {}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Spark's settings by their whole names; the URL of a server has its token."""
+        return self._with_remote(self.remote.get_secret_value() if self.remote is not None else None)
+
+    @property
+    def shown_settings(self) -> dict[str, str]:
+        """The settings for eyes and files: the URL of a server has no token and no other parameter."""
+        url = self.remote.get_secret_value() if self.remote is not None else None
+        return self._with_remote(None if url is None else without_parameters(url))
+
+    def _with_remote(self, remote: str | None) -> dict[str, str]:
+        named = {MASTER: self.master, REMOTE: remote}
+        return {name: value for name, value in named.items() if value is not None} | self._others
+
+
+def without_parameters(url: str) -> str:
+    """The URL of a Spark Connect server for messages: `sc://host:15002` without its token and other parameters."""
+    return url.partition(";")[0].rstrip("/")

@@ -1,0 +1,87 @@
+"""A partition after its commit, for people: columns, number of rows, and a preview."""
+
+import dataclasses
+from collections.abc import Callable
+
+from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
+from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.lake.catalog.preview import PartitionView, view_of_files
+from lake_assets.lake.commit.replacement import where
+from lake_assets.lake.session import LakeSession, TableName
+from lake_assets.layout.partition import Partition
+from lake_assets.streams.stream import OpenStream
+
+PREVIEWS = 20  # of a run: reading rows takes longer than a small commit
+PREVIEW_ROWS = 10
+PREVIEW_CHARACTERS = 80  # of one value
+
+
+class Viewer:
+    """Views the partitions of a run, the first ones with a preview.
+
+    Args:
+        stream: of the partitions.
+        warn: is called with a text if a partition cannot be read. Its commit is done, with or without a preview.
+    """
+
+    def __init__(self, stream: OpenStream, warn: Callable[[str], None]) -> None:
+        self._stream = stream
+        self._warn = warn
+        self._viewed = 0
+        self._last: PartitionView | None = None
+
+    def view(self, result: IngestResult, partition: Partition) -> PartitionView | None:
+        """The view of a partition with this result; None if there is no table, or it cannot be read."""
+        self._viewed += 1
+        if self._viewed > PREVIEWS:
+            return self._last and self._last.without_preview(result.row.rows_after)
+        view = None
+        try:
+            with self._stream.lake.open(read_only=True) as lake:
+                view = view_partition(lake, self._stream.table, partition, result.row.rows_after)
+        except LakeAssetsError as error:
+            self._warn(f"No preview of {visible_name(str(partition))}: {error}")
+        self._last = view or self._last
+        return view
+
+
+def view_partition(
+    session: LakeSession, table: TableName, partition: Partition, rows: int | None = None
+) -> PartitionView | None:
+    """Read the columns, the number of rows and a preview of a partition.
+
+    Args:
+        session: an open lake.
+        table: the stream's destination.
+        partition: of the table.
+        rows: its number of rows, if that is known from its commit; they are counted otherwise.
+
+    Returns:
+        The view; None if the table does not exist.
+
+    Raises:
+        CatalogError: the lake cannot be read.
+    """
+    seen = view_of_files(session, table, partition, PREVIEW_ROWS, PREVIEW_CHARACTERS + 1)
+    if seen is not None and rows is not None:
+        seen = dataclasses.replace(seen, rows=rows)
+    if seen is not None and seen.preview is not None:
+        return seen
+    condition, parameters = where(partition)
+    if seen is not None:
+        columns, rows = seen.columns, seen.rows
+    else:
+        if not session.exists(table):
+            return None
+        columns = tuple((name, sql) for name, sql, *_ in session.rows(f"DESCRIBE {table.sql}"))
+        if rows is None:
+            query = f"SELECT count(*) FROM {table.sql} WHERE {condition}"  # noqa: S608 - quoted names
+            ((rows,),) = session.rows(query, parameters)
+    # DuckDB casts and cuts: any type has a text, and long values are not fetched.
+    preview = session.rows(
+        f"SELECT left(COLUMNS(*)::VARCHAR, {PREVIEW_CHARACTERS + 1}) FROM {table.sql} "  # noqa: S608 - quoted names
+        f"WHERE {condition} LIMIT {PREVIEW_ROWS}",
+        parameters,
+    )
+    return PartitionView(columns, rows, tuple(preview))

@@ -1,0 +1,62 @@
+"""Dagster's log of a run: its messages carry the run's events, so that a handler can write these as JSON.
+
+The events are the attribute `lake_assets_events` of the message's record, and `lake_assets.logs.JsonFormatter` writes a
+line for each. Dagster stores only the text of a message, so its UI shows the same with and without such a handler.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import dagster as dg
+
+from lake_assets.events import EVENTS, Event, listening
+from lake_assets.telemetry.process import telemetry
+
+
+class EventLog:
+    """Logs messages of a run together with the events since the last message.
+
+    One message carries many events, because Dagster takes longer to store one than a small commit takes.
+
+    Args:
+        log: of the run's step.
+        run_id: of the events.
+    """
+
+    def __init__(self, log: dg.DagsterLogManager, run_id: str) -> None:
+        self._log = log
+        self._run_id = run_id
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Collect the events of the block, and log what is left of them at its end; export its metrics and traces."""
+        try:
+            with telemetry(), listening(self._add):
+                yield
+        finally:
+            self._flush()
+
+    def info(self, text: str) -> None:
+        """Log a message."""
+        self._log.info(text, extra={EVENTS: self._take()})
+
+    def error(self, text: str, exc_info: BaseException | None = None) -> None:
+        """Log an error."""
+        self._log.error(text, exc_info=exc_info, extra={EVENTS: self._take()})
+
+    def _flush(self) -> None:
+        if events := self._take():
+            self._log.debug(str(events[-1]), extra={EVENTS: events})
+
+    def _add(self, event: Event) -> None:
+        if event.run == self._run_id:
+            with self._lock:
+                self._events.append(event)
+
+    def _take(self) -> list[Event]:
+        with self._lock:
+            events, self._events = self._events, []
+        return events

@@ -1,0 +1,128 @@
+"""The driver of a run: it lists, runs the jobs and commits, and reports each partition when it ends."""
+
+import datetime as dt
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from dagster_pipes import PipesContext, open_dagster_pipes
+
+from lake_assets.config.load import load_config
+from lake_assets.errors import is_interrupt
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_runs import passing_on_interrupts
+from lake_assets.ingest.view import Viewer
+from lake_assets.layout.partition import Partition
+from lake_assets.remote.messages import OBJECTS, End, Reported, message_of
+from lake_assets.remote.request import Request
+from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
+from lake_assets.spark.session import own_session
+from lake_assets.streams.stream import open_stream
+
+_SIGNALLED = 128  # an exit code is this plus the number of the signal
+_WATCH_SECONDS = 1.0
+
+
+class _Stop:
+    """SIGINT and SIGTERM, which end the run as Ctrl-C ends a command."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if there was a signal, in case a library swallowed the first one."""
+        if self.number is not None:
+            raise KeyboardInterrupt
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signal module's form
+        if self.number is None:
+            self.number = number
+            raise KeyboardInterrupt
+
+
+def main() -> int:
+    """Do the run that the environment's Pipes parameters describe; returns the exit code of the process.
+
+    It is 0 also if partitions have failed, because each failure has been reported.
+    """
+    stop = _Stop()
+    _announce()
+    with open_dagster_pipes() as pipes, _logs(pipes):
+        end = End()
+        try:
+            _run(Request.of_extras(pipes.extras), pipes, stop.check)
+        except Exception as error:  # noqa: BLE001 - the launcher raises it
+            end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
+        except KeyboardInterrupt:
+            end = End(is_cancelled=True)
+        pipes.report_custom_message(message_of(end))
+    return _SIGNALLED + (stop.number or signal.SIGINT) if end.is_cancelled else 0
+
+
+def _run(request: Request, pipes: PipesContext, checkpoint: Callable[[], None]) -> None:
+    config = load_config(request.config)
+    stream = open_stream(config, request.stream)
+    viewer, listed = Viewer(stream, pipes.log.warning), 0
+    with own_session(config.spark.settings, transforms=stream.config.transform is not None) as sessions:
+        outcomes = ingest_all(
+            stream,
+            [Partition.at(stream.config.columns, path) for path in request.partitions],
+            sessions,
+            force=request.force,
+            landed_only=request.landed_only,
+            outside=request.outside,
+            run_id=request.run_id,
+            run_at=dt.datetime.fromisoformat(request.run_at),
+            requested_by=request.requested_by,
+            checkpoint=checkpoint,
+        )
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                checkpoint()  # after a signal, an error of Spark or DuckDB is not a failure of the partition
+                view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
+                listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
+                pipes.report_custom_message(message_of(Reported(outcome, view, listed <= OBJECTS)))
+
+
+class _ToPipes(logging.Handler):
+    def __init__(self, pipes: PipesContext) -> None:
+        super().__init__()
+        self._pipes = pipes
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._pipes.log.log(record.levelno, self.format(record))
+
+
+@contextmanager
+def _logs(pipes: PipesContext) -> Iterator[None]:
+    """Send the package's own log to the launcher in the block."""
+    logger, handler = logging.getLogger("lake_assets"), _ToPipes(pipes)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+def _announce() -> None:
+    """Give the supervisor, if there is one, this process to cancel, and end with it."""
+    file, supervisor = os.environ.pop(DRIVER_FILE, None), os.environ.pop(SUPERVISOR, None)
+    if file is None or supervisor is None:
+        return
+    with open(file, "w", encoding="ascii") as opened:  # noqa: PTH123 - one word
+        opened.write(str(os.getpid()))
+    threading.Thread(target=_watch, args=(int(supervisor), os.getppid()), daemon=True).start()
+
+
+def _watch(supervisor: int, parent: int) -> None:
+    """Terminate this process when its supervisor, or Spark's JVM that started it, has ended."""
+    while is_running(supervisor) and os.getppid() == parent:
+        time.sleep(_WATCH_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)

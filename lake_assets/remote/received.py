@@ -1,0 +1,84 @@
+"""What a launcher has received from a driver."""
+
+from collections.abc import Callable, Sequence
+
+from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.layout.partition import Partition
+from lake_assets.remote.messages import End, Message, Reported, report_of
+
+
+class Received:
+    """Takes the messages of one driver.
+
+    Args:
+        partitions: those of the request.
+        note: is called with the outcome of each partition when it arrives.
+        opened: is called when the driver has started.
+        warn: is called with each warning of the driver's log.
+    """
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        note: Callable[[Reported], None],
+        opened: Callable[[], None] = lambda: None,
+        warn: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._partitions = {partition.path: partition for partition in partitions}
+        self._note = note
+        self._opened = opened
+        self._warn = warn
+        self._reported: set[Partition] = set()
+        self._has_started = False
+        self._end: End | None = None
+        self._problem: BaseException | None = None  # of this process, with a message
+
+    def open(self) -> None:
+        """Note that the driver has started."""
+        self._has_started = True
+        self._opened()
+
+    def log(self, level: str, text: str) -> None:
+        """Take a message of the driver's log."""
+        if level not in ("DEBUG", "INFO"):
+            self._warn(text)
+
+    def receive(self, message: Message) -> None:
+        """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
+        try:
+            report = report_of(message, self._partitions)
+            if isinstance(report, End):
+                self._end = report
+            else:
+                self._reported.add(report.outcome.partition)
+                self._note(report)
+        except BaseException as error:  # noqa: BLE001 - see above
+            self._problem = self._problem or error
+
+    def finish(self, reason: str) -> None:
+        """Take the end of the driver's process: partitions without an outcome get an error.
+
+        Args:
+            reason: how the process ended.
+
+        Raises:
+            Exception: what ended the run in the driver, or what a message raised here.
+        """
+        if self._problem is not None:
+            raise self._problem
+        if self._end is not None and self._end.error is not None:
+            raise self._end.error
+        self.fail(self._lost(reason))
+
+    def fail(self, error: LauncherError) -> None:
+        """Give the partitions without an outcome this error."""
+        for partition in self._partitions.values():
+            if partition not in self._reported:
+                self._note(Reported(Outcome(partition, error=error)))
+
+    def _lost(self, reason: str) -> LauncherError:
+        where = "its own output, on stdout and stderr, says why."
+        if self._has_started:
+            return DriverLostError(f"the driver of the run ended before the partition did ({reason}):", where)
+        return LauncherError(f"the driver of the run did not start ({reason}):", where)

@@ -1,0 +1,84 @@
+"""What a launcher asks of a driver. It has no secret: the driver reads the config's file and its own environment."""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypedDict, Unpack
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import LauncherError
+from lake_assets.layout.partition import Partition
+from lake_assets.version import VERSION
+
+
+class RunOptions(TypedDict):
+    """The options of `ingest_all` that a launcher passes on."""
+
+    force: bool
+    landed_only: bool
+    outside: bool
+    run_id: str
+    run_at: dt.datetime
+    requested_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of `ingest_all` for a driver, as JSON has them.
+
+    Attributes:
+        config: path of the config's file.
+        stream: its name.
+        partitions: their paths.
+        run_at: ISO 8601, with time zone.
+        version: of the package that made the request.
+    """
+
+    config: str
+    stream: str
+    partitions: Sequence[str]
+    run_id: str
+    run_at: str
+    requested_by: str | None
+    force: bool
+    landed_only: bool
+    outside: bool
+    version: str = VERSION
+
+    @classmethod
+    def of(
+        cls, config: LakeConfig, stream: str, partitions: Sequence[Partition], **options: Unpack[RunOptions]
+    ) -> Self:
+        """The request for these partitions of a stream.
+
+        Raises:
+            LauncherError: the config is not that of a file.
+        """
+        if config.file is None:
+            raise LauncherError(
+                "the launcher starts a driver that reads the config's file, and this config is not of a file:",
+                "write the config to a file such as lake.yaml, and load that.",
+            )
+        paths = [partition.path for partition in partitions]
+        written: dict[str, Any] = {**options, "run_at": options["run_at"].isoformat()}
+        return cls(config=str(config.file), stream=stream, partitions=paths, **written)
+
+    @classmethod
+    def of_extras(cls, extras: Mapping[str, Any]) -> Self:
+        """The request that a launcher sent.
+
+        Raises:
+            LauncherError: a launcher of another version of this package sent it.
+        """
+        if (theirs := extras.get("version")) != VERSION:
+            raise LauncherError(
+                f"the driver has lake-assets {VERSION}, and the run's launcher has {theirs}:",
+                "install the same version for both.",
+            )
+        return cls(**extras)
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """The request as Pipes sends it."""
+        return dataclasses.asdict(self)

@@ -1,0 +1,81 @@
+"""The command that starts a driver by `spark-submit`, in client mode."""
+
+import importlib.util
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import SparkSubmit, refusal
+from lake_assets.config.spark import REMOTE
+from lake_assets.errors import LauncherError
+from lake_assets.remote import supervise
+from lake_assets.spark.class_sharing import sharing_options
+from lake_assets.spark.java import find_java
+from lake_assets.spark.remote import remote_url
+from lake_assets.spark.session import JVM_OPTIONS, spark_config
+
+ENTRY = Path(__file__).with_name("__main__.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A command, and what it needs in its environment. Neither has a secret."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Submission:
+    """The command that starts a driver for the config's Spark settings.
+
+    Args:
+        config: with the Spark settings. They are validated to have no secrets, so they may be arguments.
+        runs: the launcher.
+        transforms: as in `spark_config`.
+
+    Raises:
+        LauncherError: the settings do not fit the launcher, or there is no `spark-submit`.
+        SparkUnavailableError: there is no usable Java.
+    """
+    settings = config.spark.settings
+    remote = {REMOTE: url} if (url := remote_url(settings)) else {}
+    if (reason := refusal(runs, settings | remote)) is not None:
+        raise LauncherError(f"{reason[0]}:", f"{reason[1]}.")
+    conf = spark_config(app_name="lake-assets", settings=settings, transforms=transforms)
+    program, java = spark_submit(runs), find_java()
+    if options := sharing_options(java, conf):
+        conf[JVM_OPTIONS] = f"{shlex.join(options)} {conf.get(JVM_OPTIONS, '')}"
+    arguments = [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
+    environment = {
+        "JAVA_HOME": os.fspath(java.home),
+        "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    command = (sys.executable, "-m", supervise.__name__, program, "--deploy-mode", "client", *arguments, str(ENTRY))
+    return Submission(command, environment)
+
+
+def spark_submit(runs: SparkSubmit) -> str:
+    """The path of `spark-submit`: that of the config, of `SPARK_HOME`, or of pyspark.
+
+    Raises:
+        LauncherError: it does not exist, or cannot be executed.
+    """
+    if runs.command:
+        path, origin = Path(runs.command), "runs.command"
+    elif home := os.environ.get("SPARK_HOME"):
+        path, origin = Path(home) / "bin" / "spark-submit", "SPARK_HOME"
+    else:
+        pyspark = importlib.util.find_spec("pyspark")
+        assert pyspark is not None  # noqa: S101 - the package requires it
+        assert pyspark.origin is not None  # noqa: S101
+        path, origin = Path(pyspark.origin).parent / "bin" / "spark-submit", "the package pyspark"
+    if not os.access(path, os.X_OK):
+        raise LauncherError(
+            f"{path}, from {origin}, is not a program:", "write the path of spark-submit as runs.command."
+        )
+    return str(path)

@@ -1,0 +1,188 @@
+"""The Python workers of a cluster: each must have this package, in the version of the driver.
+
+A worker that lacks the package gets it from the driver, once for each session. One that has another version is an
+error: the values of a job may not load there, or mean something else. So each task compares the versions before it
+loads anything of its job.
+"""
+
+import importlib.util
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+
+from lake_assets import errors
+from lake_assets.errors import WorkerError
+from lake_assets.version import VERSION
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+_PACKAGE = Path(errors.__file__).parent
+_WIDE = 10_000  # rows; more than the cores of any session
+_WORKERS = pa.schema([("host", pa.string()), ("version", pa.string()), ("error", pa.string())])
+_REFUSAL = re.compile(r"lake-assets (?:\S+ runs here, but|lacks a package) ")
+_INSTALL = "install lake-assets there, with the extras of this machine, so that the packages of both are the same."
+_cores: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a worker reports.
+
+    Attributes:
+        host: of the worker.
+        version: of this package there; None if it lacks the package.
+        error: why the code of the tasks cannot be imported there; None if it can.
+    """
+
+    host: str
+    version: str | None
+    error: str | None
+
+
+def carried(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
+    """The work of a task as a function that any worker can load, and that refuses one with another version.
+
+    `refused` finds the texts that it raises.
+    """
+    load, pickled, ours = cloudpickle.loads, cloudpickle.dumps(work), VERSION  # type: ignore[no-untyped-call]
+
+    # Pickled by value, because it is defined here: it must not need this package.
+    def checked(items: Iterable[In]) -> Iterator[Out]:
+        import socket  # noqa: PLC0415 - of the worker
+
+        try:
+            from lake_assets.version import VERSION as THEIRS  # noqa: PLC0415 - of the worker
+        except ImportError as error:
+            theirs = "no lake-assets" if (error.name or "") == "lake_assets" else "an older lake-assets"
+        else:
+            theirs = f"lake-assets {THEIRS}"
+        if theirs != f"lake-assets {ours}":
+            raise RuntimeError(f"lake-assets {ours} runs here, but {theirs} on the worker at {socket.gethostname()}")
+        try:
+            todo = load(pickled)
+        except ImportError as error:
+            raise RuntimeError(
+                f"lake-assets lacks a package on the worker at {socket.gethostname()} ({error})"
+            ) from None
+        yield from todo(items)
+
+    checked.__annotations__ = {}  # pickled too, and its type variables are of this module
+    return checked
+
+
+def prepare(spark: SparkSession) -> None:
+    """Check the workers of a session once, and send them this package if they lack it.
+
+    A local session's workers are those of this process.
+
+    Raises:
+        WorkerError: a worker has another version of this package, or lacks a package that it needs.
+        PySparkException, Py4JError: the job of this check failed, or Spark ended.
+    """
+    if spark in _cores:
+        return
+    if isinstance(spark, SparkSession) and str(spark.sparkContext.master).partition("[")[0] == "local":
+        return
+    workers = _workers(spark)
+    if any(worker.version is None for worker in workers):
+        _send(spark)
+    for worker in workers:
+        _refuse(worker)
+    _cores[spark] = len(workers)
+
+
+def workers_cores(spark: SparkSession) -> int:
+    """The number of tasks that a session runs in parallel, by Spark's own choice of partitions; of `prepare`."""
+    prepare(spark)
+    return _cores[spark]
+
+
+def _workers(spark: SparkSession) -> Sequence[Worker]:
+    """What the workers report, one for each task of a job that Spark divides as it likes."""
+
+    def look() -> tuple[str, str | None, str | None]:
+        import importlib  # noqa: PLC0415 - of the worker
+        import socket  # noqa: PLC0415
+
+        version, error = None, None
+        try:
+            version = importlib.import_module("lake_assets.version").VERSION
+            importlib.import_module("lake_assets.parquet.task")
+        except ImportError as raised:
+            if raised.name == "lake_assets.version":
+                version = "an older version"
+            elif version is not None:
+                error = str(raised)
+        return socket.gethostname(), version, error
+
+    def of_rows(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow  # noqa: PLC0415 - of the worker
+
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array([text], pyarrow.string()) for text in look()], names=names)
+
+    def of_items(_: Iterable[int]) -> Iterator[tuple[str, str | None, str | None]]:
+        yield look()
+
+    names = _WORKERS.names
+    if isinstance(spark, SparkSession):
+        rows: Any = spark.sparkContext.range(_WIDE).mapPartitions(of_items).collect()
+    else:
+        rows = spark.range(_WIDE).mapInArrow(of_rows, "host string, version string, error string").collect()
+    return [Worker(*row) for row in rows]
+
+
+def _refuse(worker: Worker) -> None:
+    if worker.version is not None and worker.version != VERSION:
+        theirs = worker.version if worker.version[:1].isdigit() else "an older version"
+        raise WorkerError(
+            f"lake-assets {VERSION} runs here, but {theirs} on the worker at {worker.host}:",
+            f"install lake-assets {VERSION} there, or remove it there, and the run sends its own.",
+        )
+    if worker.error is not None:
+        raise WorkerError(f"lake-assets lacks a package on the worker at {worker.host} ({worker.error}):", _INSTALL)
+
+
+def refused(text: str) -> WorkerError | None:
+    """The error for a text that a function of `carried` raised on a worker; None for any other text."""
+    if not _REFUSAL.match(text):
+        return None
+    if "lacks" in text:
+        return WorkerError(f"{text}:", _INSTALL)
+    return WorkerError(f"{text}:", "install the driver's version on every worker; then run it again.")
+
+
+def _send(spark: SparkSession) -> None:
+    """Send this package to all workers of the session, present and later ones."""
+    if isinstance(spark, SparkSession):
+        # The driver serves the file as long as the session lives.
+        folder = tempfile.mkdtemp(dir=spark.sparkContext._temp_dir)  # noqa: SLF001
+        spark.sparkContext.addPyFile(os.fspath(zipped(Path(folder))))
+        return
+    with tempfile.TemporaryDirectory() as name:
+        spark.addArtifacts(os.fspath(zipped(Path(name))), pyfile=True)
+
+
+def zipped(folder: Path) -> Path:
+    """A zip of this package in a folder, with the byte code that Python has cached for it."""
+    file = folder / f"lake_assets-{VERSION}.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(_PACKAGE.rglob("*")):
+            if not path.is_file() or "__pycache__" in path.parts:
+                continue
+            name = path.relative_to(_PACKAGE.parent)
+            archive.write(path, name)
+            cached = Path(importlib.util.cache_from_source(os.fspath(path))) if path.suffix == ".py" else None
+            if cached is not None and cached.is_file():
+                archive.write(cached, name.with_suffix(".pyc"))
+    return file

@@ -1,0 +1,87 @@
+"""The lag of a stream: how long landed objects have not been in the lake."""
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.layout.partition import Partition
+from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.stream import OpenStream
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """What a refresh of a stream would bring into the lake, and since when it could.
+
+    Partitions that the config does not have, and held ones, do not count: no refresh reads them.
+    """
+
+    stream: str
+    read_at: dt.datetime
+    pending: tuple[Partition, ...]  # partitions whose landed objects are not those in the lake
+    since: dt.datetime | None  # when the oldest object landed that came after the last commit of its partition
+    undated: int  # pending partitions without such an object: objects vanished, or files kept an older time
+    newest_commit: dt.datetime | None  # of any partition that was listed
+
+    @property
+    def seconds(self) -> float:
+        """The age of the oldest such object; zero if there is none."""
+        return 0.0 if self.since is None else max(0.0, (self.read_at - self.since).total_seconds())
+
+
+def lag_of(stream: OpenStream, partitions: Iterable[Partition] | None = None, now: dt.datetime | None = None) -> Lag:
+    """The lag of a stream, by a listing of its landing zone and a query of its ledger.
+
+    Args:
+        stream: the stream.
+        partitions: those to list; the whole landing zone when None.
+        now: the moment from which ages are counted, with a time zone; the present when None.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    landed, _ = list_scope(stream, partitions)
+    wanted = None if partitions is None else list(landed)
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, wanted, holds=True)
+    return lag_by(stream, landed, runs, now)
+
+
+def lag_by(
+    stream: OpenStream, landed: Mapping[Partition, Manifest], runs: Mapping[str, LastRuns], now: dt.datetime
+) -> Lag:
+    """The lag of a stream, by the landed objects and the newest runs of its partitions, these by path."""
+    calendar = Calendar(stream.config, now)
+    pending = {
+        partition: _since(manifest, runs.get(partition.path))
+        for partition, manifest in landed.items()
+        if manifest.objects
+        and _is_pending(stream, manifest, runs.get(partition.path))
+        and calendar.outside(partition) is None
+    }
+    times = [since for since in pending.values() if since is not None]
+    commits = [last.committed_at for last in runs.values() if last.committed_at is not None]
+    return Lag(
+        stream.name,
+        now,
+        tuple(pending),
+        min(times, default=None),
+        len(pending) - len(times),
+        max(commits, default=None),
+    )
+
+
+def _is_pending(stream: OpenStream, manifest: Manifest, last: LastRuns | None) -> bool:
+    if last is None:
+        return True
+    return not last.is_held and last.fingerprint != stream.fingerprint(manifest)
+
+
+def _since(manifest: Manifest, last: LastRuns | None) -> dt.datetime | None:
+    committed = None if last is None else last.committed_at
+    times = [obj.last_modified for obj in manifest.objects]
+    return min((time for time in times if committed is None or time > committed), default=None)

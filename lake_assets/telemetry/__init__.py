@@ -1,0 +1,1 @@
+"""Metrics and traces of runs by OpenTelemetry, and figures of lakes and landing zones."""

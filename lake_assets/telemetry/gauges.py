@@ -1,0 +1,82 @@
+"""The gauges of a config: lag and partitions of each stream, files of its table, size of each catalog."""
+
+import datetime as dt
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.lake.catalog.figures import catalog_size, snapshots, table_files
+from lake_assets.lake.ducklake import DuckLake
+from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.report.state import by_partition, state_by
+from lake_assets.streams.lag import lag_by
+from lake_assets.streams.landing_zone import list_landed
+from lake_assets.streams.stream import OpenStream, open_streams
+from lake_assets.telemetry.instruments import INSTRUMENTS
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a metric."""
+
+    metric: str  # a name of `INSTRUMENTS`
+    value: float
+    attributes: Mapping[str, str]
+
+
+def gauges(config: LakeConfig, now: dt.datetime | None = None) -> Iterator[Value]:
+    """All gauges, by one listing of each landing zone and one query of each ledger.
+
+    Args:
+        config: of the lakes and streams.
+        now: the moment from which ages are counted, with a time zone; the present when None.
+
+    Raises:
+        LakeAssetsError: a landing zone cannot be listed, or a lake cannot be read.
+    """
+    now = now or dt.datetime.now(dt.UTC)
+    for stream in open_streams(config).values():
+        yield from _of_stream(stream, now)
+    for name, lake in config.lakes.items():
+        if lake.is_managed:
+            continue  # MotherDuck's own
+        with DuckLake(lake).open_if_exists() as session:
+            if session is not None:
+                yield Value("lake_assets.snapshots", snapshots(session), {"lake": name})
+                if (size := catalog_size(session)) is not None:
+                    yield Value("lake_assets.catalog.size", size, {"lake": name})
+
+
+def _of_stream(stream: OpenStream, now: dt.datetime) -> Iterator[Value]:
+    of_stream = {"stream": stream.name}
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, holds=True)
+        if lake is not None and not stream.lake_config.is_managed:
+            found = table_files(lake, stream.table, len(stream.config.columns))
+            yield Value("lake_assets.files", found.files, of_stream)
+            yield Value("lake_assets.partition.files", found.most, of_stream)
+    ledger = by_partition(stream, runs)
+    landed, unmatched = list_landed(stream, ledger, now)
+    lag = lag_by(stream, landed, runs, now)
+    yield Value("lake_assets.lag", lag.seconds, of_stream)
+    yield Value("lake_assets.pending", len(lag.pending), of_stream)
+    yield Value("lake_assets.unmatched", len(unmatched), of_stream)
+    for state, number in state_by(stream, ledger, landed, unmatched, now).counts.items():
+        yield Value("lake_assets.states", number, {**of_stream, "state": state})
+
+
+def prometheus_text(values: Iterable[Value]) -> str:
+    """The values in Prometheus' text format, as the node exporter's textfile collector reads it."""
+    by_metric: dict[str, list[Value]] = {}
+    for value in values:
+        by_metric.setdefault(value.metric, []).append(value)
+    lines = []
+    for metric, found in by_metric.items():
+        instrument = INSTRUMENTS[metric]
+        lines.append(f"# HELP {instrument.prometheus} {instrument.meaning}")
+        lines.append(f"# TYPE {instrument.prometheus} {instrument.type}")
+        for value in found:
+            # Names of streams, lakes and states are identifiers.
+            labels = ",".join(f'{name}="{text}"' for name, text in value.attributes.items())
+            lines.append(f"{instrument.prometheus}{{{labels}}} {value.value!r}")
+    return "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,173 @@
+"""The events of a run: their figures are those of the ledger, and each partition has one outcome."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from lake_assets.errors import EmptySourceError
+from lake_assets.events import Event, listening
+from lake_assets.history.restore import restore
+from lake_assets.ingest.api import ingest_all
+from lake_assets.lake.commit import strategy
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.maintenance.run import maintain
+from lake_assets_tests.world import NW, SW, World, sales
+
+EMPTY = "region=NE,date=2026-02-11"
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Event]]:
+    """All events of the test."""
+    found: list[Event] = []
+    with listening(found.append):
+        yield found
+
+
+def ingest(world: World, *texts: str, **options: Any) -> None:
+    list(ingest_all(world.stream, map(world.partition, texts), world.sessions, **options))
+
+
+def of(seen: list[Event], event: str) -> list[Event]:
+    return [found for found in seen if found.event == event]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_commit_is_steps_and_an_outcome_with_the_figures_of_its_ledger_row(
+    local_world: World, seen: list[Event]
+) -> None:
+    local_world.land(NW, sales(1, 2))
+
+    ingest(local_world, NW, run_id="r")
+
+    (row,) = local_world.ledger()
+    steps = {event.step: event for event in of(seen, "step")}
+    assert [step for step in steps if step != "start"] == ["list", "check", "job", "verify", "commit"]
+    assert {(e.run, e.stream, e.partition) for e in steps.values()} == {("r", "sales", row.load_partition)}
+    assert (steps["list"].objects, steps["list"].bytes) == (1, row.source_bytes)
+    assert (steps["job"].rows, steps["job"].files, steps["job"].bytes) == (2, 1, row.bytes_written)
+    assert (steps["commit"].rows, steps["commit"].snapshot) == (2, row.snapshot_id)
+    (outcome,) = of(seen, "partition")
+    assert (outcome.status, outcome.rows, outcome.rows_before, outcome.files) == ("committed", 2, 0, 1)
+    assert (outcome.bytes, outcome.snapshot, outcome.mode) == (row.bytes_written, row.snapshot_id, "replace")
+    (begin,), (end,) = of(seen, "run_started"), of(seen, "run")
+    assert (begin.partitions, end.status, end.committed, end.skipped, end.failed) == (1, "committed", 1, 0, 0)
+    assert [seen[0].event, seen[-1].event] == ["run_started", "run"]
+
+
+@pytest.mark.usefixtures("spark")
+def test_partitions_of_one_job_share_its_event(local_world: World, seen: list[Event]) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, sales(3))
+
+    ingest(local_world, NW, SW)
+
+    (job,) = (event for event in of(seen, "step") if event.step == "job")
+    assert (job.partitions, job.partition, job.rows, job.objects) == (2, None, 3, 2)
+
+
+@pytest.mark.usefixtures("spark")
+def test_each_partition_has_one_outcome(local_world: World, seen: list[Event]) -> None:
+    local_world.land(NW, sales(1))
+    ingest(local_world, NW)
+    local_world.land(SW, b"no parquet")
+    seen.clear()
+
+    ingest(local_world, NW, SW, EMPTY)
+
+    outcomes = {event.partition: event for event in of(seen, "partition")}
+    assert {name: event.status for name, event in outcomes.items()} == {
+        "region=NW/date=2026-02-11": "skipped",
+        "region=SW/date=2026-02-11": "failed",
+        "region=NE/date=2026-02-11": "failed",
+    }
+    failed = outcomes["region=SW/date=2026-02-11"]
+    assert (failed.level, failed.kind) == (logging.ERROR, "SourceError")
+    assert "cannot be read as Parquet" in (failed.message or "")
+    assert outcomes["region=NE/date=2026-02-11"].kind == EmptySourceError.__name__
+    (end,) = of(seen, "run")
+    assert (end.status, end.level, end.committed, end.skipped, end.failed) == ("failed", logging.ERROR, 0, 1, 2)
+
+
+def test_mode_index_reports_its_registration(local_world: World, seen: list[Event]) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1, 2))
+
+    ingest(local_world, NW)
+
+    steps = {event.step: event for event in of(seen, "step")}
+    assert list(steps) == ["list", "register"]
+    assert (steps["register"].files, steps["register"].rows) == (1, 2)
+    (outcome,) = of(seen, "partition")
+    assert (outcome.status, outcome.mode, outcome.rows) == ("committed", "index", 2)
+    assert len(of(seen, "run")) == 1
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_cancelled_run_says_what_became_of_its_partitions(local_world: World, seen: list[Event]) -> None:
+    local_world.land(NW, sales(1))
+
+    def press() -> None:
+        if any(event.step == "check" for event in seen):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ingest(local_world, NW, checkpoint=press)
+
+    assert [event.status for event in of(seen, "partition")] == ["cancelled"]
+    assert [(event.status, event.level) for event in of(seen, "run")] == [("cancelled", logging.WARNING)]
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_conflict_is_an_event_of_its_partition(
+    local_world: World, seen: list[Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.land(NW, sales(1))
+    replace = strategy._replace
+    overtaken = iter([True, True])
+
+    def conflicting(*arguments: Any) -> LedgerRow:
+        if next(overtaken, False):
+            raise duckdb.TransactionException("Transaction conflict: another writer was faster than password=hunter2")
+        return replace(*arguments)
+
+    monkeypatch.setattr(strategy, "_replace", conflicting)
+    ingest(local_world, NW)
+
+    assert [(e.retry, e.kind, e.partition) for e in of(seen, "retry")] == [
+        (1, "conflict", "region=NW/date=2026-02-11"),
+        (2, "conflict", "region=NW/date=2026-02-11"),
+    ]
+    assert not any("hunter2" in str(event.fields) for event in seen)
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_stream_with_deltas_reports_the_export(local_world: World, seen: list[Event], tmp_path: Any) -> None:
+    local_world.options = {"deltas": {"to": str(tmp_path / "deltas")}}
+    local_world.land(NW, sales(1, 2))
+
+    ingest(local_world, NW)
+
+    (export,) = (event for event in of(seen, "step") if event.step == "export")
+    assert (export.rows, export.files, export.partition) == (2, 1, "region=NW/date=2026-02-11")
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_restore_and_maintenance_are_steps(local_world: World, seen: list[Event]) -> None:
+    local_world.land(NW, sales(1, 2))
+    first = local_world.ingest(NW).row.snapshot_id
+    local_world.land(NW, sales(3))
+    local_world.ingest(NW)
+    assert first is not None
+
+    restored = restore(local_world.stream, local_world.partition(NW), first)
+    maintain(local_world.config, "test", local_world.sessions)
+
+    (step,) = (event for event in of(seen, "step") if event.step == "restore")
+    assert restored.row is not None
+    assert (step.rows, step.snapshot, step.partition) == (2, restored.row.snapshot_id, "region=NW/date=2026-02-11")
+    (step,) = (event for event in of(seen, "step") if event.step == "maintain")
+    assert (step.lake, step.snapshots, step.failed) == ("test", 0, 0)

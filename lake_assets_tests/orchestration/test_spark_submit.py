@@ -1,0 +1,262 @@
+"""A run whose driver `spark-submit` starts: the same events, rows and ledger as those of a run in process."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import duckdb
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets.cli.common import user
+from lake_assets.config.load import load_config
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.remote.spark_submit import ENTRY
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.world import NW, SW, World, sales
+
+pytestmark = pytest.mark.long
+
+SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
+SALES = dg.AssetSelection.assets("sales")
+TIMES = re.compile(r"seconds|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
+
+
+def run(file: Path, *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
+    """One run of the asset and its checks, by the config of a file."""
+    config = load_config(file)
+    repository = build_definitions(config, pyspark_resource(config.spark)).get_repository_def()
+    job = repository.get_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(SALES.resolve(repository.asset_graph)),
+        asset_check_selection=SALES.resolve_checks(repository.asset_graph),
+    )
+    tags = {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
+    return job.execute_in_process(tags=tags, raise_on_error=False, **options)
+
+
+def timeless(value: Any) -> Any:
+    """The value without times and ids of runs, in mappings at any depth."""
+    if isinstance(value, Mapping):
+        return {name: timeless(item) for name, item in value.items() if not TIMES.search(name)}
+    return value
+
+
+def metadata_of(entry: Any) -> dict[str, Any]:
+    return {name: timeless(value.value) for name, value in entry.metadata.items() if not TIMES.search(name)} | {
+        "names": sorted(entry.metadata)
+    }
+
+
+def events_of(result: dg.ExecuteInProcessResult) -> list[Any]:
+    """What Dagster keeps of a run: without times and ids, in an order that does not depend on them."""
+    found: list[Any] = []
+    for event in result.all_events:
+        match event.event_type:
+            case dg.DagsterEventType.ASSET_MATERIALIZATION:
+                done = event.step_materialization_data.materialization
+                found.append(("done", done.partition, timeless(done.tags or {}), metadata_of(done)))
+            case dg.DagsterEventType.ASSET_OBSERVATION:
+                seen = event.asset_observation_data.asset_observation
+                found.append(("seen", seen.partition, timeless(seen.tags or {}), metadata_of(seen)))
+            case dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+                check = event.asset_check_evaluation_data
+                about = (check.check_name, check.partition, check.passed, check.severity, check.blocking)
+                found.append(("check", *about, check.description, metadata_of(check)))
+            case dg.DagsterEventType.STEP_FAILURE:
+                failure = event.step_failure_data
+                assert failure.user_failure_data
+                found.append(("failed", failure.user_failure_data.description))
+            case dg.DagsterEventType.STEP_UP_FOR_RETRY | dg.DagsterEventType.STEP_SUCCESS:
+                found.append((event.event_type_value, event.step_key))
+    return sorted(found, key=repr)
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    local_world.land("region=NW,date=2026-02-12", sales(3))
+    seen = {}
+    for launcher in ("in_process", "spark_submit"):
+        file = local_world.config_file(tmp_path, runs={"launcher": launcher}, spark=SPARK)
+        first = run(file, "2026-02-11|NW", "2026-02-12|SW")
+        again = run(file, "2026-02-11|NW", "2026-02-11|NW")
+        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
+        seen[launcher] = (events_of(first), events_of(again), rows, local_world.totals())
+        shutil.rmtree(tmp_path / "data")
+        for path in tmp_path.glob("catalog.sqlite*"):
+            path.unlink()
+
+    assert seen["spark_submit"] == seen["in_process"]
+    events, repeated, rows, totals = seen["spark_submit"]
+    assert totals == [1, 2, 3]
+    assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
+    assert {event[0] for event in repeated} >= {"done", "check"}
+    assert {row["status"] for row in rows} == {"committed", "skipped", "failed"}
+
+
+SIGNAL_SECONDS = 3.0  # from Dagster by the supervisor to the driver
+
+DAYS = [f"2026-01-{day:02}" for day in range(1, 32)]
+REGIONS = ["NE", "NW", "SE", "SW"]
+MANY = {"region": {"values": REGIONS}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}}
+
+
+def land_many(world: World) -> None:
+    world.options |= {"partitions": MANY}
+    for region in REGIONS:
+        for day in DAYS:
+            world.land(f"region={region},date={day}", sales(1))
+
+
+def drivers() -> list[psutil.Process]:
+    """The drivers that this process has started."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            arguments = child.cmdline()
+            if arguments[1:2] == [str(ENTRY)]:
+                found.append(child)
+    return found
+
+
+def committed(world: World) -> int:
+    return statuses(world).get("committed", 0)
+
+
+def statuses(world: World) -> dict[str, int]:
+    """The number of the ledger's rows of each status; none while there is no ledger."""
+    with contextlib.suppress(duckdb.Error):
+        return dict(world.query("SELECT status, count(*) FROM lake.ingest_runs GROUP BY status"))
+    return {}
+
+
+@contextlib.contextmanager
+def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
+    """Act once when the first partition of a run in the block is committed."""
+
+    def watch() -> None:
+        while not committed(world):
+            time.sleep(0.1)
+        act()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    yield
+    watcher.join(30)
+
+
+@pytest.mark.kill
+def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world: World, tmp_path: Path) -> None:
+    land_many(local_world)
+    file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
+    before: list[psutil.Process] = []
+
+    def terminate() -> None:
+        before.extend(drivers())
+        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
+            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
+            time.sleep(SIGNAL_SECONDS)
+            catalog.execute("ROLLBACK")
+
+    with at_first_commit(local_world, terminate):
+        result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert not result.success
+    assert not retries(result)
+    (driver,) = before
+    assert not driver.is_running()
+    found = statuses(local_world)
+    assert set(found) == {"committed", "cancelled"}
+    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
+
+
+@pytest.mark.kill_all
+def test_a_run_whose_driver_is_killed_is_tried_again(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    land_many(local_world)
+    file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
+
+    def kill() -> None:
+        (driver,) = drivers()
+        driver.kill()
+
+    with at_first_commit(local_world, kill):
+        result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert result.success
+    assert len(retries(result)) == 1
+    assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
+
+
+def retries(result: dg.ExecuteInProcessResult) -> list[Any]:
+    return [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
+
+
+def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    program = tmp_path / "spark-submit"
+    program.write_text("#!/bin/sh\nexit 7\n", encoding="utf-8")
+    program.chmod(0o755)
+    runs = {"launcher": "spark_submit", "command": str(program)}
+
+    result = run(local_world.config_file(tmp_path, runs=runs), "2026-02-11|NW", "2026-02-11|NW")
+
+    assert not result.success
+    assert not retries(result)
+    text = failure_of(result)
+    assert text.startswith("the driver of the run did not start (")
+    assert "code 7" in text
+
+
+def test_the_command_has_the_option(local_world: World, tmp_path: Path) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    file = local_world.config_file(tmp_path, spark=SPARK)
+    command = ["--config", str(file), "ingest", "sales", "--launcher", "spark_submit"]
+
+    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "region=SW/date=2026-02-11" in printed["failed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    assert {row.requested_by for row in local_world.ledger()} == {user()}
+
+
+@pytest.mark.kill_all
+def test_the_driver_has_the_executors_of_a_standalone_cluster(
+    local_world: World, tmp_path: Path, standalone: str
+) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    spark = {"master": standalone, "spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
+
+    result = run(local_world.config_file(tmp_path, runs="spark_submit", spark=spark), "2026-02-11|NW", "2026-02-11|SW")
+
+    assert local_world.totals() == [1, 2]
+    assert failure_of(result).startswith("1 of 2 partitions failed, 1 are done.")
+    assert "cannot be read as Parquet" in failure_of(result)
+    assert {row.status for row in local_world.ledger()} == {"committed", "failed"}

@@ -1,0 +1,147 @@
+"""What a driver reports arrives as it was, through JSON."""
+
+import datetime as dt
+import json
+from dataclasses import replace
+
+import pytest
+
+from lake_assets import errors
+from lake_assets.errors import (
+    DriverLostError,
+    LakeAssetsError,
+    LauncherError,
+    SchemaDriftError,
+    StorageUnreachableError,
+)
+from lake_assets.ingest.partition_run import IngestResult, Outcome
+from lake_assets.lake.catalog.preview import PartitionView
+from lake_assets.lake.commit.deltas import DeltaFile
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.schema.evolve import ColumnChange
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.orchestration.failures import text_of
+from lake_assets.parquet.job import LetterFile
+from lake_assets.remote.messages import DriverTracebackError, End, Reported, message_of, report_of
+from lake_assets.remote.received import Received
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.manifest import Manifest
+
+COLUMNS = (PartitionColumn("region", "string"),)
+NW, SW = (Partition(COLUMNS, (region,)) for region in ("N/W é\u2028%", None))
+NOW = dt.datetime(2026, 2, 11, 12, 30, 1, 5, tzinfo=dt.UTC)
+ROW = LedgerRow(
+    run_id="r", run_at=NOW, stream="sales", source_glob="g", destination_table="t", partition_columns="region",
+    load_partition=NW.path, mode="replace", status="committed", row_count=3, rows_before=0, snapshot_id=7,
+    started_at=NOW, finished_at=NOW, hold="held", error=None,
+)  # fmt: skip
+RESULT = IngestResult(
+    row=ROW,
+    manifest=Manifest((LandedObject("s3://b/\udcff", "\udcff", "1-2", 5, NOW),), {"a": "it is damaged"}),
+    destination="file:/lake",
+    schema=None,
+    seconds={"list": 0.25, "commit": 1.5},
+    changes=(ColumnChange(("a", "b"), "BIGINT", None),),
+    note="release it",
+    not_copied={"a": "INT96"},
+    letters=[LetterFile("s3://a", "s3://b", 2, 100, "no region")],
+    deltas=[DeltaFile("s3://c", 1, 0, 50)],
+)
+VIEW = PartitionView((("id", "BIGINT"), ("total", "DOUBLE")), 3, (("1", None), ("2", "x")))
+
+
+def sent(report: Reported | End) -> Reported | End:
+    """The report after its way through a file of messages."""
+    return report_of(json.loads(json.dumps(message_of(report))), {p.path: p for p in (NW, SW)})
+
+
+def error_of(error: Exception) -> Exception:
+    """The error of an outcome, as the launcher has it."""
+    report = sent(Reported(Outcome(SW, error=error)))
+    assert isinstance(report, Reported)
+    assert report.outcome.error is not None
+    return report.outcome.error
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Reported(Outcome(NW, RESULT), VIEW),
+        Reported(Outcome(NW, replace(RESULT, deltas=None, letters=[], changes=())), replace(VIEW, preview=None)),
+        Reported(Outcome(NW, RESULT)),
+        Reported(Outcome(NW, replace(RESULT, manifest=Manifest(()))), has_listing=False),
+        Reported(Outcome(SW)),
+        End(),
+        End(is_cancelled=True),
+    ],
+)
+def test_a_report_arrives_as_it_was(report: Reported | End) -> None:
+    assert sent(report) == report
+
+
+def test_each_error_of_the_package_keeps_its_class_text_and_notes() -> None:
+    kinds = [value for value in vars(errors).values() if isinstance(value, type)]
+    classes = [kind for kind in kinds if issubclass(kind, LakeAssetsError)]
+    assert StorageUnreachableError in classes
+    assert SchemaDriftError in classes
+    for cls in classes:
+        error = cls("the object a\tb is gone:", "land it again.")
+        error.add_note("No ledger row could be written.")
+        arrived = error_of(error)
+        assert type(arrived) is cls
+        assert (str(arrived), arrived.__notes__) == (str(error), error.__notes__)
+
+
+def test_an_error_of_another_module_of_the_package_arrives_as_one_of_the_package() -> None:
+    class OtherError(LakeAssetsError):
+        pass
+
+    arrived = error_of(OtherError("a:", "b."))
+    assert type(arrived) is LakeAssetsError
+    assert str(arrived) == "a: b."
+
+
+def test_a_bug_arrives_with_its_name_its_text_and_its_traceback() -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("division by zero")
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        broken()
+    arrived = error_of(raised.value)
+
+    assert not isinstance(arrived, LakeAssetsError)
+    assert text_of(arrived) == text_of(raised.value) == "ZeroDivisionError: division by zero"
+    assert isinstance(arrived.__cause__, DriverTracebackError)
+    assert "in broken" in str(arrived.__cause__)
+
+
+def test_a_driver_that_did_not_start_is_another_error_than_one_that_was_lost() -> None:
+    noted: list[Reported] = []
+    received = Received([NW, SW], noted.append)
+    received.finish("exit code 1")
+    assert {type(report.outcome.error) for report in noted} == {LauncherError}
+
+    noted.clear()
+    received = Received([NW, SW], noted.append)
+    received.open()
+    received.receive(message_of(Reported(Outcome(NW, RESULT))))
+    received.finish("exit code 137")
+    assert [(r.outcome.partition, type(r.outcome.error)) for r in noted] == [(NW, type(None)), (SW, DriverLostError)]
+    assert "exit code 137" in str(noted[1].outcome.error)
+
+
+def test_what_ended_the_run_in_the_driver_is_raised() -> None:
+    received = Received([NW], lambda _: None)
+    received.receive(message_of(End(StorageUnreachableError("no bucket:", "make it."))))
+    with pytest.raises(StorageUnreachableError, match="no bucket: make it"):
+        received.finish("exit code 0")
+
+
+def test_an_error_while_a_message_is_taken_is_raised_at_the_end() -> None:
+    def refuse(_: Reported) -> None:
+        raise ValueError("the disk is full")
+
+    received = Received([NW], refuse)
+    received.receive(message_of(Reported(Outcome(NW, RESULT))))
+    with pytest.raises(ValueError, match="the disk is full"):
+        received.finish("exit code 0")

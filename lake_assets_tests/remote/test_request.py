@@ -1,0 +1,110 @@
+"""What a launcher hands to a driver: no secret in arguments, environment or Pipes' context."""
+
+import datetime as dt
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lake_assets.config.load import load_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import SparkSubmit
+from lake_assets.errors import LauncherError
+from lake_assets.remote.request import Request
+from lake_assets.remote.spark_submit import spark_submit, submission
+
+SECRETS = ("lake-password", "landing-key", "landing-secret", "lake-secret")
+CONFIG: dict[str, Any] = {
+    "lakes": {
+        "shop": {
+            "catalog": {"type": "postgres", "database": "lake", "user": "me", "password": "${LAKE_PASSWORD}"},
+            "storage": {"type": "s3", "bucket": "lake", "key_id": "k", "secret": "lake-secret"},
+        }
+    },
+    "streams": {
+        "sales": {
+            "source": {"type": "s3", "bucket": "landing", "key_id": "landing-key", "secret": "landing-secret"},
+            "partitions": {"region": {}},
+            "destination": {"table": "sales"},
+        }
+    },
+    "spark": {"spark.driver.memory": "1g"},
+    "runs": "spark_submit",
+}
+RUNS = SparkSubmit(launcher="spark_submit")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> LakeConfig:
+    file = tmp_path / "lake.yaml"
+    file.write_text(yaml.safe_dump(CONFIG), encoding="utf-8")
+    return load_config(file, {"LAKE_PASSWORD": "lake-password"})
+
+
+def request(config: LakeConfig) -> Request:
+    return Request.of(
+        config,
+        "sales",
+        [config.streams["sales"].partition("region=NW")],
+        force=True,
+        landed_only=False,
+        outside=False,
+        run_id="r1",
+        run_at=dt.datetime(2026, 2, 11, tzinfo=dt.UTC),
+        requested_by="me",
+    )
+
+
+def test_no_secret_is_handed_on(config: LakeConfig) -> None:
+    driver = submission(config, RUNS, transforms=False)
+    handed = [*driver.command, *driver.environment.values(), json.dumps(request(config).extras)]
+    assert any("spark.driver.memory=1g" in text for text in handed)
+    assert any("region=NW" in text for text in handed)
+    assert [secret for secret in SECRETS if any(secret in text for text in handed)] == []
+
+
+def test_a_request_arrives_as_it_was(config: LakeConfig, tmp_path: Path) -> None:
+    sent = request(config)
+    assert Request.of_extras(json.loads(json.dumps(sent.extras))) == sent
+    assert sent.config == str(tmp_path / "lake.yaml")
+
+
+def test_a_request_of_another_version_is_refused(config: LakeConfig) -> None:
+    extras = request(config).extras | {"version": "0.0.1", "new": 1}
+    with pytest.raises(LauncherError, match=r"the run's launcher has 0\.0\.1: install the same version for both"):
+        Request.of_extras(extras)
+
+
+def test_a_config_without_a_file_is_refused() -> None:
+    written = CONFIG | {"lakes": {"shop": {"catalog": {"type": "sqlite", "path": "c"}, "storage": "data"}}}
+    with pytest.raises(LauncherError, match="write the config to a file"):
+        request(LakeConfig.model_validate(written))
+
+
+def test_the_program_is_that_of_the_config_of_spark_home_or_of_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert spark_submit(RUNS).endswith("/pyspark/bin/spark-submit")
+    program = tmp_path / "bin" / "spark-submit"
+    program.parent.mkdir()
+    program.write_text("")
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(LauncherError, match=r"from SPARK_HOME, is not a program: .*runs\.command"):
+        spark_submit(RUNS)
+    program.chmod(0o755)
+    assert spark_submit(RUNS) == str(program)
+    other = SparkSubmit(launcher="spark_submit", command=sys.executable)
+    assert spark_submit(other) == sys.executable
+
+
+def test_a_spark_connect_server_of_the_environment_is_refused(
+    config: LakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_REMOTE", "sc://host/;token=s3cret")
+    with pytest.raises(LauncherError, match="names a Spark Connect server: use launcher in_process") as raised:
+        submission(config, RUNS, transforms=False)
+    assert "s3cret" not in str(raised.value)

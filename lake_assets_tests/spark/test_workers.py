@@ -1,0 +1,122 @@
+"""Workers of other machines: with this package, without it, and with another version of it."""
+
+import shutil
+import socket
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+import lake_assets
+from lake_assets.spark.workers import carried, refused, zipped
+from lake_assets.version import VERSION
+from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest
+from lake_assets_tests.servers.connect import connect_server
+from lake_assets_tests.spark.stranger import older, stranger
+from lake_assets_tests.world import NW, SW, World
+
+RUN = """
+import sys
+from pyspark import cloudpickle
+print(list(cloudpickle.load(open(sys.argv[1], "rb"))(iter([1, 2]))))
+"""
+
+
+def of_this_package(items: Iterator[int]) -> Iterator[str]:
+    """Pickled by reference, so a worker must have its module."""
+    for item in items:
+        yield f"{lake_assets.__name__} {item}"
+
+
+def run(python: str, folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
+    """Run `of_this_package` as a worker does."""
+    job = folder / "job"
+    job.write_bytes(cloudpickle.dumps(carried(of_this_package)))  # type: ignore[no-untyped-call]
+    environment = {"PYTHONPATH": ":".join(map(str, path)), "PATH": ""}
+    return subprocess.run(
+        [python, "-c", RUN, str(job)], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    file = Path(lake_assets.__file__).parents[1] / "pyproject.toml"
+    assert tomllib.loads(file.read_text())["project"]["version"] == VERSION
+
+
+def test_a_worker_with_this_version_does_the_work(tmp_path: Path) -> None:
+    done = run(sys.executable, tmp_path, Path(lake_assets.__file__).parents[1])
+    assert done.stdout.strip() == "['lake_assets 1', 'lake_assets 2']", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "theirs"),
+    [("0.0.9", "lake-assets 0.0.9"), (None, "an older lake-assets"), ("", "no lake-assets")],
+)
+def test_a_worker_with_another_loads_nothing_and_names_both(tmp_path: Path, version: str | None, theirs: str) -> None:
+    python, extra = stranger(tmp_path)
+    if version != "":
+        older(extra, version)
+
+    done = run(python, tmp_path)
+
+    raised = done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: ")
+    assert raised == f"lake-assets {VERSION} runs here, but {theirs} on the worker at {socket.gethostname()}"
+    error = refused(raised)
+    assert error is not None
+    assert error.hint.startswith("install the driver's version on every worker")
+
+
+def test_a_worker_that_lacks_a_package_names_it(tmp_path: Path) -> None:
+    python, extra = stranger(tmp_path)
+    older(extra, VERSION)
+
+    done = run(python, tmp_path)
+
+    raised = done.stderr.strip().splitlines()[-1].removeprefix("RuntimeError: ")
+    assert raised.startswith(f"lake-assets lacks a package on the worker at {socket.gethostname()} (No module named ")
+    error = refused(raised)
+    assert error is not None
+    assert error.hint.startswith("install lake-assets there")
+
+
+def test_other_errors_are_not_of_the_versions() -> None:
+    assert refused("lake-assets is a word of the user's own error") is None
+
+
+def test_the_zip_is_the_whole_package(tmp_path: Path) -> None:
+    python, _ = stranger(tmp_path)
+    file = zipped(tmp_path)
+
+    code = "import lake_assets.spark.tasks, lake_assets.parquet.encrypted as module; print(module.__file__)"
+    done = subprocess.run(
+        [python, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(file)}, capture_output=True, text=True, check=False
+    )
+
+    assert done.stdout.startswith(str(file)), done.stderr
+
+
+@pytest.mark.servers
+@pytest.mark.long
+def test_a_server_gets_the_package_and_refuses_another(local_world: World, tmp_path: Path) -> None:
+    python, extra = stranger(tmp_path)
+    local_world.land(NW, ROWS)
+    local_world.land(SW, ROWS)
+
+    with connect_server(python=python) as url:
+        sent = ingest(local_world, tmp_path, url)
+        older(extra, "0.0.9")
+        local_world.land(NW, ROWS, "more.parquet")
+        different = ingest(local_world, tmp_path, url)
+        shutil.rmtree(extra / "lake_assets")
+
+    assert sent.returncode == 0, sent.stderr
+    assert len(local_world.query("FROM lake.sales")) == 3
+    assert different.returncode == 1
+    assert (
+        f"lake-assets {VERSION} runs here, but 0.0.9 on the worker at {socket.gethostname()}: install lake-assets "
+        f"{VERSION} there"
+    ) in " ".join(different.stderr.split())

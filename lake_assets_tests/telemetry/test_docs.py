@@ -1,0 +1,29 @@
+"""The page on operation names every metric, step and alert that exists."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from lake_assets.orchestration.alert_receivers import Kind
+from lake_assets.telemetry.instruments import INSTRUMENTS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "operate.md").read_text("utf-8")
+
+
+def test_the_table_of_metrics_is_that_of_the_code() -> None:
+    suffixes = {"histogram": "_bucket"}
+    rows = [f"| `{m.name}` | `{m.prometheus}{suffixes.get(m.type, '')}`" for m in INSTRUMENTS.values()]
+
+    assert [row for row in rows if row not in PAGE] == []
+    assert set(re.findall(r"`(lake_assets\.[a-z.]+)` \|", PAGE)) == set(INSTRUMENTS)
+
+
+def test_every_metric_that_the_page_names_exists() -> None:
+    known = {one.prometheus for one in INSTRUMENTS.values()}
+    named = set(re.findall(r"`(lake_assets_[a-z_]+)", PAGE))
+
+    assert {name for name in named if name.removesuffix("_bucket") not in known} == set()
+
+
+def test_every_alert_has_its_meaning() -> None:
+    assert [kind for kind in get_args(Kind) if f"| `{kind}` |" not in PAGE] == []

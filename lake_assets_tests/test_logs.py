@@ -1,0 +1,103 @@
+"""JSON logs: a line for each event and record, also with line breaks and control characters in the values."""
+
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lake_assets.events import EVENTS, Event, report
+from lake_assets.logs import JsonFormatter, line, stop_json, write_json
+
+TEXT = 'a\n"b"\x1b[2J\u2028\u202e é'  # UTF-8, because pytest-xdist cannot hand on captured logs with anything else
+HOSTILE = f"{TEXT}\udcff"
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """What is written while the log is JSON."""
+    stream = io.StringIO()
+    handler = write_json(stream)
+    yield stream
+    stop_json(handler)
+
+
+def read(stream: io.StringIO) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in stream.getvalue().split("\n")[:-1]]
+
+
+def test_a_hostile_value_stays_in_its_line_and_comes_back_as_it_is() -> None:
+    text = line(Event(event="partition", partition=HOSTILE))
+
+    assert text.isascii()
+    assert text.isprintable()
+    assert json.loads(text)["partition"] == HOSTILE
+
+
+def test_events_are_lines_in_their_order(log: io.StringIO) -> None:
+    report("step", step="list", rows=1, seconds=0.12345678)
+    report("run", run="r")
+
+    first, second = read(log)
+    assert {name: first[name] for name in ("event", "level", "step", "rows", "seconds")} == {
+        "event": "step",
+        "level": "info",
+        "step": "list",
+        "rows": 1,
+        "seconds": 0.123457,
+    }
+    assert second["run"] == "r"
+
+
+def test_warnings_and_errors_of_other_loggers_are_lines_too(log: io.StringIO) -> None:
+    logger = logging.getLogger("somebody.else")
+    logger.error("it failed: %s", TEXT, exc_info=ValueError("no\nline"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.warn("old", stacklevel=1)
+
+    failed, warned = read(log)
+    assert (failed["event"], failed["level"], failed["logger"]) == ("log", "error", "somebody.else")
+    assert failed["message"] == f"it failed: {TEXT}"
+    assert "ValueError: no\nline" in failed["traceback"]
+    assert (warned["logger"], warned["level"]) == ("py.warnings", "warning")
+    assert "old" in warned["message"]
+
+
+def test_a_message_that_is_not_utf8_is_one_line() -> None:
+    text = JsonFormatter().format(logging.makeLogRecord({"msg": HOSTILE}))
+
+    assert text.isascii()
+    assert json.loads(text)["message"] == HOSTILE
+
+
+def test_nothing_is_written_after_the_end() -> None:
+    stream = io.StringIO()
+    stop_json(write_json(stream))
+    report("step", level=logging.ERROR)
+    logging.getLogger("somebody.else").debug("nothing")
+
+    assert stream.getvalue() == ""
+
+
+def test_a_record_that_tells_several_events_is_several_lines() -> None:
+    record = logging.makeLogRecord({"msg": "for people", EVENTS: [Event(event="step"), Event(event="run")]})
+
+    assert [json.loads(text)["event"] for text in JsonFormatter().format(record).split("\n")] == ["step", "run"]
+
+
+def test_a_record_of_dagster_has_its_run_and_message() -> None:
+    meta = {"run_id": "r", "job_name": "j", "step_key": "s", "orig_message": "hello", "dagster_event": None}
+    record = logging.makeLogRecord({"msg": "j - r - s - hello", "dagster_meta": meta, EVENTS: []})
+
+    shown = json.loads(JsonFormatter().format(record))
+    assert {name: shown[name] for name in ("event", "run", "job", "dagster_step", "message")} == {
+        "event": "log",
+        "run": "r",
+        "job": "j",
+        "dagster_step": "s",
+        "message": "hello",
+    }
