@@ -14,10 +14,14 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
 PEERS := lake_assets_tests/benchmarks/peers/locks
+COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
+  --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet
+# The extras that deploy/image installs.
+IMAGE := deploy connect kubernetes openlineage otel report slack
 # `make bench-peers ARGS='--quick'` and other options of the command.
 ARGS :=
 
-.PHONY: help install demo ui docs test test-newest quick kills lint format audit bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui docs test test-newest quick kills lint lint-deploy format audit bench bench-peers lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,11 +63,16 @@ docs: $(STAMP)  ## the documentation's site, in site/; needs no network
 	$(MKDOCS) build --strict --quiet
 	@echo 'Open site/index.html, or run: $(MKDOCS) serve'
 
-lint: $(STAMP)  ## ruff, mypy and the docs in strict mode, no findings
+lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-deploy, no findings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(MKDOCS) build --strict --quiet
+
+lint-deploy: $(STAMP)  ## the files of deploy/, by the linter or schema of each kind
+	$(BIN)/hadolint deploy/image/Dockerfile
+	sh -n deploy/image/lake-run
+	sh -n deploy/systemd/as-lake
 
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -80,16 +89,16 @@ bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and wr
 bench-peers: $(STAMP)  ## this package beside its peers, each in an environment of its own, which pip makes the first time
 	$(BIN)/python -m lake_assets_tests.benchmarks.peers $(ARGS)
 
-lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml
+lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml, and from it those of the image
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o requirements.lock
+	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
+	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
+	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
 
 lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
 	$(BIN)/python -m pip install --quiet uv
 	for peer in $(basename $(wildcard $(PEERS)/*.in)); do \
-	  $(BIN)/uv pip compile $$peer.in --universal --python-version 3.11 --generate-hashes \
-	    --no-strip-extras --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet -o $$peer.lock || exit 1; \
+	  $(COMPILE) $$peer.in -o $$peer.lock || exit 1; \
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake

@@ -36,7 +36,7 @@ def _split(url: str, problem: str) -> SplitResult:
 
 
 def _http_endpoint(endpoint: str | None) -> str | None:
-    if endpoint is None:
+    if not endpoint:  # an empty one is that of `${NAME:-}`, so that one config is for AWS and for other servers
         return None
     parts = _split(endpoint, "an endpoint is of the form http://host:port or https://host, and this one is malformed")
     if "@" in parts.netloc:
@@ -127,7 +127,7 @@ class S3Storage(S3ProtocolStorage):
 
     type: Literal["s3"] = "s3"
     region: str = Field("us-east-1", description="The bucket's region.")
-    endpoint: Endpoint = Field(None, description="URL of an S3-compatible server; AWS when absent.")
+    endpoint: Endpoint = Field(None, description="URL of an S3-compatible server; AWS when absent or empty.")
     anonymous: bool = Field(default=False, description="A public bucket: requests are not signed. For landing zones.")
 
     @model_validator(mode="after")

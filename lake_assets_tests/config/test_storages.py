@@ -117,6 +117,11 @@ def test_the_chain_may_be_said_in_words(value: dict[str, Any]) -> None:
     assert said == silent.model_copy(update={"provider": "credential_chain"})
 
 
+def test_an_empty_endpoint_is_that_of_aws() -> None:
+    """So one config has `endpoint: ${NAME:-}` for AWS and for other servers."""
+    assert S3Storage.model_validate({"bucket": "lake", "endpoint": ""}) == S3Storage(bucket="lake")
+
+
 def test_r2_has_the_endpoint_of_its_account() -> None:
     storage = R2Storage(account_id="abc123", bucket="lake")
 

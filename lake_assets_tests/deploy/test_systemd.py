@@ -27,6 +27,7 @@ from lake_assets_tests.world_fixtures import bucket_on, database_on
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SYSTEMD = DEPLOY / "systemd"
+WORKSPACE = (DEPLOY / "workspace.yaml").read_text("utf-8")
 SERVICES = ("code-server", "webserver", "daemon")
 SCRIPTS = sysconfig.get_path("scripts")
 MOST_EXPOSED = 25  # tenths; systemd calls a service with less than 50 "medium", and one with less than 30 "OK"
@@ -82,10 +83,10 @@ def test_the_variables_of_the_configs_are_in_the_environment_files_and_secrets_i
     lake = (DEPLOY / "lake.yaml").read_text("utf-8")
     named = {part.split("}")[0].split(":-")[0] for part in lake.split("${")[1:]}
     dagster = yaml.safe_load((DEPLOY / "dagster.yaml").read_text("utf-8"))
-    found = set(variables_of(dagster))
+    found = set(variables_of([dagster, yaml.safe_load(WORKSPACE)]))
 
-    assert len(named) == 7
-    assert len(found) == 6
+    assert len(named) == 8
+    assert len(found) == 7
     assert (named | found) <= settings.keys() | secrets.keys()
     assert {name for name in settings if "PASSWORD" in name or "KEY" in name} == set()
     assert set(secrets.values()) == {""}
@@ -97,7 +98,9 @@ def variables_of(node: Any) -> Iterator[str]:
         case {"env": str(name)}:
             yield name
         case dict():
-            for value in node.values():
+            yield from variables_of(list(node.values()))
+        case list():
+            for value in node:
                 yield from variables_of(value)
 
 
@@ -130,13 +133,17 @@ class Machine:
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
         self.root = root
         self.code_port, self.web_port = free_ports(2)
-        self.environment = (
-            os.environ | environment | {"DAGSTER_HOME": str(root), "LAKE_CONFIG": str(root / "lake.yaml")}
-        )
+        settings = assignments(SYSTEMD / "lake.env")
+        self.environment = {
+            **os.environ,
+            **{name: settings[name] for name in variables_of(yaml.safe_load(WORKSPACE))},
+            **environment,
+            "DAGSTER_HOME": str(root),
+            "LAKE_CONFIG": str(root / "lake.yaml"),
+        }
         shutil.copy(DEPLOY / "dagster.yaml", root)
-        workspace = (DEPLOY / "workspace.yaml").read_text("utf-8")
-        assert "port: 4000" in workspace
-        (root / "workspace.yaml").write_text(workspace.replace("4000", str(self.code_port)), "utf-8")
+        assert "port: 4000" in WORKSPACE
+        (root / "workspace.yaml").write_text(WORKSPACE.replace("4000", str(self.code_port)), "utf-8")
 
     def command(self, service: str) -> list[str]:
         (line,) = directives(SYSTEMD / f"lake-assets-{service}.service", "Service")["ExecStart"]
