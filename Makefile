@@ -71,6 +71,7 @@ lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-depl
 
 lint-deploy: $(STAMP)  ## the files of deploy/, by the linter or schema of each kind
 	$(BIN)/hadolint deploy/image/Dockerfile
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
 	sh -n deploy/image/lake-run
 	sh -n deploy/systemd/as-lake
 
