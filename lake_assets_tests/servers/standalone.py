@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyspark
 import pytest
@@ -18,6 +19,7 @@ from lake_assets_tests.servers.process import free_ports, running, start_with_re
 
 _CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _HOST = "127.0.0.1"
+_DEPLOY = "org.apache.spark.deploy"
 
 
 @contextmanager
@@ -35,44 +37,64 @@ def standalone_cluster() -> Iterator[str]:
 def _cluster() -> Iterator[str]:
     port, web, worker_web = free_ports(3)
     url = f"spark://{_HOST}:{port}"
-    environment = {
-        "JAVA_HOME": os.fspath(find_java().home),
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_NO_DAEMONIZE": "1",
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
     folders = [Path(tempfile.mkdtemp(prefix=f"lake-assets-{name}-")) for name in ("master", "worker")]
-    master = [f"--host={_HOST}", f"--port={port}", f"--webui-port={web}"]
-    worker = [f"--host={_HOST}", f"--webui-port={worker_web}", "--cores=2", "--memory=1g", f"--work-dir={folders[1]}"]
-    deploy = "org.apache.spark.deploy"
     with ExitStack() as stack:
         for command, folder, workers in (
-            ([f"{deploy}.master.Master", *_split(master)], folders[0], 0),
-            ([f"{deploy}.worker.Worker", *_split(worker), url], folders[1], 1),
+            (master_command(port, web), folders[0], 0),
+            (worker_command(url, worker_web, folders[1], cores=2), folders[1], 1),
         ):
             started_now = running(
-                [str(_CLASS), *command],
+                command,
                 folder=folder,
-                ready=lambda workers=workers: _workers(web) >= workers,  # type: ignore[misc]
-                environment=environment,
+                ready=lambda workers=workers: (found := live_workers(web)) is not None and len(found) >= workers,  # type: ignore[misc]
+                environment=cluster_environment(),
                 timeout=120,
             )
             stack.enter_context(started_now)
         yield url
 
 
-def _split(options: list[str]) -> list[str]:
-    """The options as the classes' parser takes them: name and value apart."""
-    return [part for option in options for part in option.split("=", 1)]
+def cluster_environment() -> dict[str, str]:
+    """The variables of a master or a worker: this environment's Java and Python, and little memory."""
+    return {
+        "JAVA_HOME": os.fspath(find_java().home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_NO_DAEMONIZE": "1",
+        "SPARK_DAEMON_MEMORY": "256m",
+    }
 
 
-def _workers(web: int) -> int:
-    """The number of the master's live workers; -1 while it does not answer."""
+def master_command(port: int, web: int) -> list[str]:
+    """A master on 127.0.0.1; `web` is the port of its page."""
+    return [str(_CLASS), f"{_DEPLOY}.master.Master", "--host", _HOST, "--port", str(port), "--webui-port", str(web)]
+
+
+def worker_command(master: str, web: int, folder: Path, *, cores: int) -> list[str]:
+    """A worker of the master with this URL, with a gigabyte for executors.
+
+    Args:
+        master: `spark://host:port`.
+        web: the port of its page.
+        folder: for the logs and files of its executors.
+        cores: of its executors together.
+    """
+    options = {"--host": _HOST, "--webui-port": web, "--cores": cores, "--memory": "1g", "--work-dir": folder}
+    split = [str(part) for option in options.items() for part in option]
+    return [str(_CLASS), f"{_DEPLOY}.worker.Worker", *split, master]
+
+
+def live_workers(web: int) -> list[int] | None:
+    """The ports of the pages of a master's live workers; None while it does not answer.
+
+    Args:
+        web: the port of the master's page.
+    """
     try:
         with urllib.request.urlopen(f"http://{_HOST}:{web}/json/", timeout=5) as answer:
-            return int(json.load(answer)["aliveworkers"])
+            workers = json.load(answer)["workers"]
     except (OSError, ValueError):
-        return -1
+        return None
+    return [urlsplit(worker["webuiaddress"]).port or 0 for worker in workers if worker["state"] == "ALIVE"]
 
 
 @pytest.fixture(scope="session")

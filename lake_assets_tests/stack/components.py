@@ -1,0 +1,159 @@
+"""What a stack consists of: each component's process, what it needs before it, and whether it answers."""
+
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lake_assets_tests.servers import postgres, s3
+from lake_assets_tests.servers.connect import connect_command, listens
+from lake_assets_tests.servers.standalone import live_workers, master_command, worker_command
+from lake_assets_tests.stack import prepared, probes
+from lake_assets_tests.stack.site import HOST, Ports, Site
+from lake_assets_tests.stack.supervised import Program
+
+_SCRIPTS = Path(sysconfig.get_path("scripts"))
+# Of its JVM; Spark calls this server a daemon, and spark.driver.memory has no effect on it.
+_CONNECT_ENVIRONMENT = {"SPARK_DAEMON_MEMORY": "512m"}
+
+
+@dataclass(frozen=True)
+class Component:
+    """A part of a stack.
+
+    Attributes:
+        name: of its process and its log.
+        address: for people.
+        ports: that it listens on.
+        answers: whether it does its work now.
+        program: its process; called when the supervisor starts.
+        after: names of those that must answer before it is started.
+        prepare: makes what others expect of it, as soon as it answers; may be repeated.
+    """
+
+    name: str
+    address: str
+    ports: Sequence[int]
+    answers: Callable[[], bool]
+    program: Callable[[], Program]
+    after: Sequence[str] = ()
+    prepare: Callable[[], None] = lambda: None
+
+
+def components(site: Site) -> Mapping[str, Component]:
+    """All components by their names, each after those that it needs."""
+    ports = site.ports
+    found = [
+        Component(
+            "postgres",
+            f"{HOST}:{ports.postgres}",
+            [ports.postgres],
+            lambda: probes.postgres(site),
+            lambda: _postgres(site),
+            prepare=lambda: prepared.databases(site),
+        ),
+        Component(
+            "s3",
+            site.s3_endpoint,
+            ports.s3,
+            lambda: probes.s3(site),
+            lambda: _s3(site),
+            prepare=lambda: prepared.buckets(site),
+        ),
+        Component(
+            "spark-master",
+            f"spark://{HOST}:{ports.spark_master} http://{HOST}:{ports.spark_master_page}",
+            [ports.spark_master, ports.spark_master_page],
+            lambda: live_workers(ports.spark_master_page) is not None,
+            lambda: Program("spark-master", master_command(ports.spark_master, ports.spark_master_page)),
+        ),
+        _worker(site, 1, ports.spark_worker_1_page),
+        _worker(site, 2, ports.spark_worker_2_page),
+        Component(
+            "spark-connect",
+            f"sc://localhost:{ports.spark_connect} http://{HOST}:{ports.spark_connect_page}",
+            [ports.spark_connect, ports.spark_connect_page],
+            lambda: listens(ports.spark_connect),
+            lambda: Program("spark-connect", _connect(ports), environment=_CONNECT_ENVIRONMENT),
+            after=["spark-worker-1", "spark-worker-2"],
+        ),
+        Component(
+            "code-server",
+            f"{HOST}:{ports.code_server}",
+            [ports.code_server],
+            lambda: probes.code_server(ports.code_server),
+            # The signal reaches its runs too, as systemd's does; each ends its Spark job.
+            lambda: Program("code-server", _code_server(ports), stop_seconds=150, whole_group=True),
+            after=["postgres", "s3"],
+        ),
+        Component(
+            "webserver",
+            site.url,
+            [ports.webserver],
+            lambda: probes.webserver(site.url),
+            lambda: Program("webserver", _dagster("dagster-webserver", "-h", HOST, "-p", ports.webserver, site=site)),
+            after=["code-server"],
+        ),
+        Component(
+            "daemon",
+            "",
+            [],
+            lambda: probes.daemon(site.url),
+            lambda: Program("daemon", _dagster("dagster-daemon", "run", site=site)),
+            after=["code-server"],
+        ),
+    ]
+    return {component.name: component for component in found}
+
+
+def _postgres(site: Site) -> Program:
+    if postgres.needs_system_user():
+        postgres.ensure_system_user()
+    folder = site.folder / "postgres"
+    folder.mkdir(exist_ok=True)
+    made = postgres.Installation.made_in(folder, site.ports.postgres)
+    # INT is its fast shutdown; TERM waits for its clients.
+    return Program("postgres", made.command, user=made.system_user, stop_signal="INT")
+
+
+def _s3(site: Site) -> Program:
+    folder = site.folder / "s3"
+    folder.mkdir(exist_ok=True)
+    made = s3.Installation.made_in(folder, site.ports.s3, site.settings.s3_secret)
+    return Program("s3", made.command, stop_signal="INT")
+
+
+def _worker(site: Site, number: int, page: int) -> Component:
+    name, ports = f"spark-worker-{number}", site.ports
+    command = worker_command(f"spark://{HOST}:{ports.spark_master}", page, site.folder / name, cores=1)
+    return Component(
+        name,
+        f"http://{HOST}:{page}",
+        [page],
+        lambda: page in (live_workers(ports.spark_master_page) or ()),
+        lambda: Program(name, command),
+        after=["spark-master"],
+    )
+
+
+def _connect(ports: Ports) -> list[str]:
+    settings = {
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+        "spark.ui.port": str(ports.spark_connect_page),
+        "spark.ui.showConsoleProgress": "false",
+        # As of docs/how-to/use-a-cluster.md: its Python processes load the code of the tasks once.
+        "spark.python.daemon.module": "lake_assets.spark.daemon",
+    }
+    return connect_command(ports.spark_connect, f"spark://{HOST}:{ports.spark_master}", settings)
+
+
+def _code_server(ports: Ports) -> list[str]:
+    """The command of `deploy/systemd/lake-assets-code-server.service`."""
+    program = [str(_SCRIPTS / "dagster"), "code-server", "start", "-h", HOST, "-p", str(ports.code_server)]
+    return [*program, "-m", "lake_assets.definitions"]
+
+
+def _dagster(program: str, *options: object, site: Site) -> list[str]:
+    """The command of the unit in `deploy/systemd` that has this program."""
+    return [str(_SCRIPTS / program), *map(str, options), "-w", str(site.folder / "workspace.yaml")]

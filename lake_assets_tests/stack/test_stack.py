@@ -1,0 +1,160 @@
+"""A stack of its two servers: what is killed comes back, a stop leaves nothing, and a start begins where it ended.
+
+`test_kills.py` has the whole stack.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from lake_assets_tests.servers.process import running
+from lake_assets_tests.stack.probes import server_of
+from lake_assets_tests.stack.site import Ports, Site, StackError
+from lake_assets_tests.stack.supervised import Process, Supervisor, left_processes
+
+pytestmark = pytest.mark.servers
+
+SERVERS = ("postgres", "s3")
+
+
+def stack(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command of the stack."""
+    command = [sys.executable, "-m", "lake_assets_tests.stack", *arguments, "--folder", str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+# Stops the stack of a folder when it is interrupted.
+STOPPER = """
+import signal, subprocess, sys
+try:
+    signal.pause()
+except KeyboardInterrupt:
+    subprocess.call([sys.executable, "-m", "lake_assets_tests.stack", "stop", "--folder", sys.argv[1]])
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """The folder of a stack, which ends with the test, also where the tests are killed."""
+    result = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
+    with running([sys.executable, "-c", STOPPER, str(result)], folder=result, ready=lambda: True, grace=240):
+        yield result
+
+
+def processes(folder: Path) -> dict[str, Process]:
+    """The servers' processes."""
+    found = Supervisor(Site.existing(folder)).processes()
+    return {name: found[name] for name in SERVERS}
+
+
+def connect(site: Site) -> "psycopg.Connection[tuple[object, ...]]":
+    """A client of the lake's database, by password."""
+    return psycopg.connect(
+        host="127.0.0.1",
+        port=site.ports.postgres,
+        dbname="lake",
+        user="lake",
+        password=site.settings.lake_password,
+        autocommit=True,
+    )
+
+
+def read(site: Site) -> tuple[object, bytes]:
+    """What the two servers keep."""
+    with connect(site) as connection:
+        row = connection.execute("SELECT x FROM t").fetchone()
+    body = server_of(site).client().get_object(Bucket="landing", Key="a/b")["Body"].read()
+    return row, body
+
+
+@pytest.mark.kill
+def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_data(folder: Path) -> None:
+    assert stack("up", *SERVERS, "--free-ports", "--detach", folder=folder).returncode == 0
+    site = Site.existing(folder)
+    with connect(site) as connection:
+        connection.execute("CREATE TABLE t AS SELECT 1 AS x")
+    server_of(site).client().put_object(Bucket="landing", Key="a/b", Body=b"kept")
+    first = processes(folder)
+
+    for process in first.values():
+        os.kill(process.pid, signal.SIGKILL)
+    for attempt in Retrying(
+        retry=retry_if_exception_type(AssertionError), stop=stop_after_delay(60), wait=wait_fixed(0.2), reraise=True
+    ):
+        with attempt:
+            killed = processes(folder)
+            assert all(killed[name].pid not in {0, first[name].pid} for name in SERVERS)
+    # A start waits until all of it answers, and starts nothing a second time.
+    again = stack("up", *SERVERS, "--detach", folder=folder)
+    assert (again.returncode, "starts" in again.stdout) == (0, False), again.stdout + again.stderr
+    assert read(site) == ((1,), b"kept")
+
+    stopped = stack("stop", folder=folder)
+    assert (stopped.returncode, stopped.stdout) == (0, "stopping\nstopped\n"), stopped.stderr
+    assert left_processes(folder) == []
+
+    assert stack("up", *SERVERS, "--detach", folder=folder).returncode == 0
+    assert read(site) == ((1,), b"kept")
+
+
+@pytest.mark.kill
+def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder: Path) -> None:
+    assert stack("up", "postgres", "--free-ports", "--detach", folder=folder).returncode == 0
+    supervisor = psutil.Process(int((folder / "supervisord.pid").read_text()))
+    (left,) = supervisor.children()
+    supervisor.kill()
+    supervisor.wait(10)
+
+    again = stack("up", "postgres", "--detach", folder=folder)
+
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert "processes that a killed supervisor left behind" in again.stdout
+    assert not left.is_running()
+
+
+def test_a_port_that_another_program_has_is_named_with_its_component(folder: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        Site.at(folder, Ports.free().model_copy(update={"spark_connect": port}))
+        done = stack("up", "postgres", "--detach", folder=folder)
+
+    assert done.returncode == 1
+    assert f"other programs listen on ports of the stack: {port} (spark-connect). End them" in done.stderr
+
+
+def test_a_component_that_does_not_exist_is_an_error_that_names_them_all(folder: Path) -> None:
+    done = stack("up", "kafka", "--free-ports", folder=folder)
+
+    assert done.returncode == 1
+    assert "the stack has no kafka: it has postgres, s3, spark-master, " in done.stderr
+
+
+def test_a_folder_without_a_stack_is_an_error(folder: Path) -> None:
+    done = stack("status", folder=folder)
+
+    assert (done.returncode, done.stderr) == (1, f"Error: no stack was started in {folder}: run make stack\n")
+
+
+def test_secrets_are_in_one_file_that_only_its_owner_reads(folder: Path) -> None:
+    site = Site.at(folder)
+
+    assert (folder / "stack.json").stat().st_mode & 0o077 == 0
+    assert Site.at(folder).settings == site.settings
+    assert len({site.settings.lake_password, site.settings.s3_secret, site.settings.spark_token}) == 3
+
+
+def test_a_folder_too_deep_for_sockets_is_refused() -> None:
+    with pytest.raises(StackError, match="longer than 85 characters"):
+        Site.at(Path("/tmp") / ("x" * 90))
