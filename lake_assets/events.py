@@ -29,7 +29,7 @@ _LOG.addHandler(logging.NullHandler())  # otherwise Python prints warnings of a 
 class Event:
     """One thing that happened. Fields that do not apply are None."""
 
-    event: str  # run_started, step, retry, partition, run, maintenance, restore, error, message
+    event: str  # run_started, task, step, retry, partition, run, maintenance, restore, error, message
     time: dt.datetime = dataclasses.field(default_factory=lambda: dt.datetime.now(dt.UTC))
     level: int = logging.INFO  # of Python's logging
     run: str | None = None
@@ -39,6 +39,7 @@ class Event:
     step: str | None = None  # list, check, start, job, verify, commit, export, evolve, examine, ledger, register, …
     status: str | None = None  # committed, skipped, failed, cancelled or left_out
     mode: str | None = None  # replace, append or index
+    host: str | None = None  # of a task
     seconds: float | None = None
     partitions: int | None = None  # that a step handled together, or that a run has
     committed: int | None = None  # partitions of a run
@@ -54,6 +55,12 @@ class Event:
     retry: int | None = None  # counts from 1
     kind: str | None = None  # of an error: its class; of a retry: conflict, locked, or the error's class
     message: str | None = None
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> "Event":
+        """The event with these `fields`."""
+        level, time = logging.getLevelNamesMapping()[fields["level"].upper()], dt.datetime.fromisoformat(fields["time"])
+        return cls(**{**fields, "level": level, "time": time})
 
     @property
     def fields(self) -> Mapping[str, object]:
@@ -117,15 +124,17 @@ def about(**fields: Any) -> Iterator[None]:  # noqa: ANN401 - fields of an event
 
 def report(event: str, **fields: Any) -> None:  # noqa: ANN401 - fields of an event
     """Report an event; the fields are those of `Event`."""
-    is_logged = fields.get("level", logging.INFO) >= _LOG.level
-    if not _listeners and not is_logged:
-        return
-    reported = Event(event=event, **{**(_scope.get() or {}), **fields})
+    if _listeners or fields.get("level", logging.INFO) >= _LOG.level:
+        pass_on(Event(event=event, **{**(_scope.get() or {}), **fields}))
+
+
+def pass_on(event: Event) -> None:
+    """Pass an event to the listeners and to Python's logging, as `report` does it with a new one."""
     for listener in _listeners:
-        listener(reported)
-    if is_logged:
+        listener(event)
+    if event.level >= _LOG.level:
         # Not by `log`: after Ctrl-C, `logging.disable` suppresses what libraries say, but this is still to be told.
-        record = _LOG.makeRecord(LOGGER, reported.level, __file__, 0, str(reported), (), None, extra={EVENT: reported})
+        record = _LOG.makeRecord(LOGGER, event.level, __file__, 0, str(event), (), None, extra={EVENT: event})
         _LOG.handle(record)
 
 

@@ -4,6 +4,7 @@ The events are the attribute `lake_assets_events` of the message's record, and `
 line for each. Dagster stores only the text of a message, so its UI shows the same with and without such a handler.
 """
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ class EventLog:
             self._log.debug(str(events[-1]), extra={EVENTS: events})
 
     def _add(self, event: Event) -> None:
-        if event.run == self._run_id:
+        if event.run == self._run_id and event.level >= logging.INFO:
             with self._lock:
                 self._events.append(event)
 

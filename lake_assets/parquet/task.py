@@ -1,5 +1,7 @@
 """The work of one task of a job: it reads landed objects, and writes data files. Spark only distributes the work."""
 
+import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -34,17 +36,39 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Timing:
+    """When and where a task was executed.
+
+    Attributes:
+        host: of the worker.
+        began: seconds since 1970, by the worker's clock.
+        seconds: that it took.
+        files: complete ones.
+        rows: of these files.
+        size: of these files, in bytes.
+    """
+
+    host: str
+    began: float
+    seconds: float
+    files: int
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a task reports about a partition: a complete file, an error that would come again, or a refusal to copy.
 
-    A complete file has rows of the lake, or rows that were left out.
+    A complete file has rows of the lake, or rows that were left out. The last report of a task is about itself.
     """
 
-    index: int  # of the partition in the job
+    index: int  # of the partition in the job; -1 for the task itself
     file: DataFile | None = None
     letter: LetterFile | None = None
     refusal: Refusal | None = None
     error: LakeAssetsError | None = None
+    timing: Timing | None = None
 
 
 Task = Callable[[Iterator[Bin]], Iterator[Report]]
@@ -118,16 +142,20 @@ def reported(index: int, files: Iterable[DataFile], letters: LetterBox | None = 
 
 
 def discarding(job: Job, reports: Iterable[Report]) -> Iterator[Report]:
-    """The reports of a task; if the task fails, the files that it has reported are removed."""
+    """The reports of a task, and one of its time; if the task fails, the files that it has reported are removed."""
     written: list[str] = []
     letters: list[str] = []
+    began, start, rows, size = time.time(), time.perf_counter(), 0, 0
     try:
         for report in reports:
             if report.file is not None:
                 written.append(report.file.uri)
+                rows, size = rows + report.file.rows, size + report.file.size
             if report.letter is not None:
                 letters.append(report.letter.uri)
             yield report
+        seconds = time.perf_counter() - start
+        yield Report(-1, timing=Timing(socket.gethostname(), began, seconds, len(written), rows, size))
     except BaseException:
         discard(job.storage, written)
         if job.letters is not None:

@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 from dagster_pipes import PipesContext, open_dagster_pipes
 
 from lake_assets.config.load import load_config
 from lake_assets.errors import is_interrupt
+from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
@@ -26,6 +28,7 @@ from lake_assets.streams.stream import open_stream
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
 _WATCH_SECONDS = 1.0
+_WITHIN = frozenset({"task", "step", "retry"})  # events of a run
 
 
 class _Stop:
@@ -57,7 +60,8 @@ def main() -> int:
     with open_dagster_pipes() as pipes, _logs(pipes):
         end = End()
         try:
-            _run(Request.of_extras(pipes.extras), pipes, stop.check)
+            with listening(partial(_pass_on, pipes)):
+                _run(Request.of_extras(pipes.extras), pipes, stop.check)
         except Exception as error:  # noqa: BLE001 - the launcher raises it
             end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
         except KeyboardInterrupt:
@@ -89,6 +93,12 @@ def _run(request: Request, pipes: PipesContext, checkpoint: Callable[[], None]) 
                 view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
                 listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
                 pipes.report_custom_message(message_of(Reported(outcome, view, listed <= OBJECTS)))
+
+
+def _pass_on(pipes: PipesContext, event: Event) -> None:
+    """Send what happens within the run to the launcher, which itself reports the run and its partitions."""
+    if event.event in _WITHIN:
+        pipes.report_custom_message(message_of(event))
 
 
 class _ToPipes(logging.Handler):

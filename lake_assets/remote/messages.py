@@ -1,4 +1,4 @@
-"""What a driver reports by Pipes, as JSON: the outcome of each partition, and at last that the run has ended.
+"""What a driver reports by Pipes, as JSON: its steps, the outcome of each partition, and at last the end of the run.
 
 An error has the class, the text and the hint that it has in the driver's process, so that both read the same, and the
 launcher's decision on a retry is that of a run in process. The listings of the objects are sent too, so that the checks
@@ -14,6 +14,7 @@ from typing import Any
 
 from lake_assets import errors
 from lake_assets.errors import LakeAssetsError
+from lake_assets.events import Event
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
@@ -60,8 +61,10 @@ class DriverTracebackError(Exception):
     """The traceback of an error in the driver's process; Python and Dagster show it as the error's cause."""
 
 
-def message_of(report: Reported | End) -> Message:
+def message_of(report: Reported | End | Event) -> Message:
     """The message for a report."""
+    if isinstance(report, Event):
+        return {"kind": "event", "fields": dict(report.fields)}
     if isinstance(report, End):
         return {"kind": "end", "error": _of_error(report.error), "is_cancelled": report.is_cancelled}
     outcome = report.outcome
@@ -74,13 +77,15 @@ def message_of(report: Reported | End) -> Message:
     }
 
 
-def report_of(message: Message, partitions: Mapping[str, Partition]) -> Reported | End:
+def report_of(message: Message, partitions: Mapping[str, Partition]) -> Reported | End | Event:
     """The report of a message.
 
     Args:
         message: from a driver.
         partitions: those of the request by their paths.
     """
+    if message["kind"] == "event":
+        return Event.of_fields(message["fields"])
     error = _error(message["error"])
     if message["kind"] == "end":
         return End(error, message["is_cancelled"])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.events import Event, pass_on
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.messages import End, Message, Reported, report_of
@@ -48,7 +49,9 @@ class Received:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
         try:
             report = report_of(message, self._partitions)
-            if isinstance(report, End):
+            if isinstance(report, Event):
+                pass_on(report)
+            elif isinstance(report, End):
                 self._end = report
             else:
                 self._reported.add(report.outcome.partition)

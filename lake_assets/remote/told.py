@@ -1,6 +1,6 @@
-"""The events of a run whose driver is another process: its begin, its end, and what became of its partitions.
+"""The events of a run whose driver is another process: what became of its partitions.
 
-The steps of such a run are events of the driver's process only.
+Its steps, tasks and retries arrive from the driver as they are.
 """
 
 import logging

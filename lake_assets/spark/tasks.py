@@ -6,7 +6,9 @@ Connect has no RDDs.
 
 import base64
 import dataclasses
+import datetime as dt
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
@@ -16,13 +18,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from lake_assets import errors
 from lake_assets.errors import LakeAssetsError, SchemaDriftError
+from lake_assets.events import report as report_event
 from lake_assets.parquet.job import DataFile, Job, JobResult, LetterFile
-from lake_assets.parquet.task import Bin, Refusal, Report, Task, discarding
+from lake_assets.parquet.task import Bin, Refusal, Report, Task, Timing, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_interrupted, discard_job
 from lake_assets.spark.remote import interrupted_on_server, is_client
 from lake_assets.spark.workers import carried, prepare, workers_cores
 
-_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason", "letter")
+_NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason", "letter", "timing")
 _ROW = pa.schema(
     {name: pa.int64() for name in _NUMBERS}
     | {name: pa.string() for name in _TEXTS}
@@ -100,6 +103,9 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
         raise
     results = [JobResult() for _ in job.partitions]
     for report in reports:
+        if report.timing is not None:
+            _report_task(report.timing)
+            continue
         result = results[report.index]
         if report.file is not None:
             result.files.append(report.file)
@@ -111,6 +117,13 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
             result.error = _first_error(result.error, report.error)
     discard_failed(job, results)
     return results
+
+
+def _report_task(timing: Timing) -> None:
+    """Report a task that has succeeded; of a task that Spark tried again, the last try."""
+    ended = dt.datetime.fromtimestamp(timing.began + timing.seconds, dt.UTC)
+    figures = {"files": timing.files, "rows": timing.rows, "bytes": timing.size}
+    report_event("task", level=logging.DEBUG, time=ended, host=timing.host, seconds=timing.seconds, **figures)
 
 
 def _first_error(known: Exception | None, error: LakeAssetsError) -> Exception:
@@ -130,6 +143,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
         values["footer"] = file.footer
     if report.letter is not None:
         values["letter"] = json.dumps(dataclasses.asdict(report.letter))
+    if report.timing is not None:
+        values["timing"] = json.dumps(dataclasses.asdict(report.timing))
     if report.refusal is not None:
         values |= {"refused": report.refusal.key, "reason": report.refusal.reason}
     if report.error is not None:
@@ -141,6 +156,8 @@ def _as_row(report: Report) -> pa.RecordBatch:
 
 
 def _from_row(row: Row) -> Report:
+    if row["timing"] is not None:
+        return Report(row["index"], timing=Timing(**json.loads(row["timing"])))
     if row["refused"] is not None:
         return Report(row["index"], refusal=Refusal(row["refused"], row["reason"]))
     if row["letter"] is not None:

@@ -51,6 +51,7 @@ class Exported:
             for name, one in INSTRUMENTS.items()
         }
         self._runs: dict[str, trace.Span] = {}
+        self._tasks: list[Event] = []  # of steps that have not ended
         self._lock = threading.Lock()
 
     def on_event(self, event: Event) -> None:
@@ -100,13 +101,31 @@ class Exported:
             started = self._tracer.start_span(f"ingest {event.stream}", start_time=_nanoseconds(event.time))
             self._runs[event.run] = started
         elif event.event == "run" and run is not None:
+            self._trace_tasks(event, run)
             _finish(self._runs.pop(event.run or ""), event)
+        elif event.event == "task":
+            self._tasks.append(event)
         elif event.event == "step" and event.seconds is not None:
-            parent = None if run is None else trace.set_span_in_context(run)
-            began = event.time - dt.timedelta(seconds=event.seconds)
-            _finish(self._tracer.start_span(event.step or "", parent, start_time=_nanoseconds(began)), event)
+            span = self._spanned(event.step or "", event, run)
+            if event.step == "job":
+                self._trace_tasks(event, span)
         elif event.event in ("retry", "partition") and run is not None:
             run.add_event(event.event, _span_attributes(event), _nanoseconds(event.time))
+
+    def _trace_tasks(self, event: Event, parent: trace.Span) -> None:
+        """Make spans of the tasks of an event's run that have been reported, within the span of their job."""
+        tasks = [task for task in self._tasks if task.run == event.run]
+        self._tasks = [task for task in self._tasks if task.run != event.run]
+        for task in tasks:
+            self._spanned("task", task, parent)
+
+    def _spanned(self, name: str, event: Event, within: trace.Span | None) -> trace.Span:
+        """A span for an event at its end."""
+        began = event.time - dt.timedelta(seconds=event.seconds or 0)
+        parent = None if within is None else trace.set_span_in_context(within)
+        span = self._tracer.start_span(name, parent, start_time=_nanoseconds(began))
+        _finish(span, event)
+        return span
 
 
 def exported_by_otlp() -> Exported:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lake_assets_tests.end_to_end.test_spark_connect import ROWS, ingest, twin
+from lake_assets_tests.ingest.lettering import BIG, letters, made, wide
 from lake_assets_tests.servers.connect import TOKEN, connect_server
 from lake_assets_tests.servers.process import free_ports
 from lake_assets_tests.spark.processes import run_python
@@ -52,7 +53,20 @@ def failing(frame):
             raise ValueError("failed on purpose: " + "x" * 5000)
         yield
     return frame.mapInArrow(fail, frame.schema)
+
+def helped(frame):
+    """Its task is a function of another module, which the workers get from the client."""
+    frame.sparkSession.addArtifacts("{folder}/helper.py", pyfile=True)
+    import helper
+    return frame.mapInArrow(helper.twice, frame.schema)
 '''
+
+HELPER = """
+def twice(batches):
+    for batch in batches:
+        yield batch
+        yield batch
+"""
 
 
 def with_functions(world: World, folder: Path, name: str) -> World:
@@ -226,6 +240,61 @@ def test_objects_are_appended_by_a_client(local_world: World, tmp_path: Path, sp
     assert done.returncode == 0, done.stderr
     assert local_world.query("SELECT count(*) FROM lake.sales") == [(3,)]
     assert [row.source_files for row in local_world.ledger(NW)] == [1, 1]
+
+
+def test_a_damaged_object_is_quarantined_by_a_client(local_world: World, tmp_path: Path, spark_connect: str) -> None:
+    local_world.options = {"on_bad_object": "quarantine"}
+    local_world.land(NW, ROWS, "a.parquet")
+    local_world.land(NW, b"PAR1 no more than that PAR1", "b.parquet")
+
+    done = ingest(local_world, tmp_path, spark_connect)
+
+    assert done.returncode == 0, done.stderr
+    assert local_world.query("SELECT count(*) FROM lake.sales") == [(3,)]
+    assert [row.files_quarantined for row in local_world.ledger(NW)] == [1]
+
+
+@pytest.mark.parametrize("options", [{}, {"transform": {"sql": "SELECT id, total FROM source"}}])
+def test_rows_that_do_not_fit_are_dead_letters_of_a_client(
+    local_world: World, tmp_path: Path, spark_connect: str, options: dict[str, Any]
+) -> None:
+    local_world.options = {"on_bad_row": "dead_letter"} | options
+    made(local_world)
+    local_world.land(NW, wide(1, BIG), "b.parquet")
+
+    done = ingest(local_world, tmp_path, spark_connect)
+
+    assert done.returncode == 0, done.stderr
+    assert local_world.query("SELECT id FROM lake.sales ORDER BY id") == [(0,), (1,)]
+    assert [letter["id"] for letter in letters(local_world)] == [BIG]
+
+
+def test_small_files_are_compacted_by_a_client(local_world: World, tmp_path: Path, spark_connect: str) -> None:
+    local_world.options = {"mode": "append"}
+    for number in range(5):
+        local_world.land(NW, sales(number), f"{number}.parquet")
+        local_world.ingest(NW)
+    local_world.lake_options = {"maintenance": {"compact": 2}}
+    config = local_world.config_file(tmp_path, spark={"remote": spark_connect})
+
+    done = run_python(LAKE_ASSETS, "--config", str(config), "maintain", folder=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    assert local_world.ledger()[-1].mode == "compact"
+    assert local_world.query("SELECT count(*), sum(id) FROM lake.sales") == [(5, 10)]
+
+
+def test_a_module_of_the_user_reaches_the_workers(local_world: World, tmp_path: Path, spark_connect: str) -> None:
+    (tmp_path / "helper.py").write_text(HELPER)
+    world = with_functions(local_world, tmp_path, "helped")
+    for text in (NW, SW):
+        world.land(text, sales(1, 2))
+
+    run = started(world.config_file(tmp_path, spark={"remote": spark_connect}), tmp_path, NW, SW)
+    _, stderr = run.communicate(timeout=240)
+
+    assert run.returncode == 0, stderr
+    assert world.query("SELECT count(*) FROM lake.sales") == [(8,)]
 
 
 def test_a_wrong_token_is_named_and_not_printed(local_world: World, tmp_path: Path, spark_connect: str) -> None:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import logging
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from lake_assets.errors import (
     SchemaDriftError,
     StorageUnreachableError,
 )
+from lake_assets.events import Event
 from lake_assets.ingest.partition_run import IngestResult, Outcome
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
@@ -50,7 +52,7 @@ RESULT = IngestResult(
 VIEW = PartitionView((("id", "BIGINT"), ("total", "DOUBLE")), 3, (("1", None), ("2", "x")))
 
 
-def sent(report: Reported | End) -> Reported | End:
+def sent(report: Reported | End | Event) -> Reported | End | Event:
     """The report after its way through a file of messages."""
     return report_of(json.loads(json.dumps(message_of(report))), {p.path: p for p in (NW, SW)})
 
@@ -73,9 +75,10 @@ def error_of(error: Exception) -> Exception:
         Reported(Outcome(SW)),
         End(),
         End(is_cancelled=True),
+        Event(event="task", time=NOW, level=logging.DEBUG, run="r", host="node-7", seconds=0.25, rows=5),
     ],
 )
-def test_a_report_arrives_as_it_was(report: Reported | End) -> None:
+def test_a_report_arrives_as_it_was(report: Reported | End | Event) -> None:
     assert sent(report) == report
 
 

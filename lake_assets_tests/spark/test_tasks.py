@@ -1,5 +1,6 @@
 """The two ways of a job through Spark, RDD and DataFrame, have the same results."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pyspark.sql.conf import RuntimeConfig
 
 from lake_assets.config.storages import LocalStorage
 from lake_assets.errors import SchemaDriftError, SchemaError, StorageError
+from lake_assets.events import Event, about, listening
 from lake_assets.parquet.job import DataFile, Job, LetterFile, PartitionJob
 from lake_assets.parquet.task import Bin, Refusal, Report
 from lake_assets.spark.tasks import run_tasks, spark_cores
@@ -64,7 +66,9 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     bins = [Bin(index, partition, "main/t/", ()) for index in range(len(REPORTS))]
     session = spark if way == "rdd" else Frames(spark)
 
-    files, error, drift, both, refusals, letters = run_tasks(session, job, reports_of, bins, 2)  # type: ignore[arg-type]
+    events: list[Event] = []
+    with listening(events.append), about(run="r"):
+        files, error, drift, both, refusals, letters = run_tasks(session, job, reports_of, bins, 2)  # type: ignore[arg-type]
 
     assert files.files == [report.file for report in REPORTS["files"]]
     assert isinstance(error.error, StorageError)
@@ -74,6 +78,11 @@ def test_files_and_errors_come_back_as_the_tasks_reported_them(
     assert type(both.error) is SchemaError
     assert refusals.refused == {"0.parquet": "it has a NaN", "1.parquet": "it has a NaN"}
     assert letters.letters == [report.letter for report in REPORTS["letters"]]
+    tasks = [event for event in events if event.event == "task"]
+    assert {(task.run, task.host) for task in tasks} == {("r", socket.gethostname())}
+    figures = [sum(getattr(task, name) for task in tasks) for name in ("files", "rows", "bytes")]
+    assert figures == [3, 3, 3 * 2**40]
+    assert len(tasks) == 2
 
 
 def test_the_cores_of_a_session_without_a_context_are_those_of_one_with(spark: SparkSession) -> None:

@@ -107,6 +107,21 @@ def test_a_run_is_a_span_with_a_span_for_each_step(exported: Exported, spans: In
     assert run.start_time <= commit.start_time + 1_000_000
 
 
+def test_the_tasks_of_a_job_are_spans_within_it(exported: Exported, spans: InMemorySpanExporter) -> None:
+    with listening(exported.on_event), reported_run("r", "sales", "replace", 1), about(run="r", stream="sales"):
+        with step("job"):
+            report("task", host="node-7", seconds=2.5, rows=5)
+            report("task", host="node-8", seconds=0.5, rows=7)
+        with step("commit"):
+            pass
+
+    found = {span.context.span_id: span for span in spans.get_finished_spans()}
+    tasks = [span for span in found.values() if span.name == "task"]
+    assert {(span.attributes or {})["lake_assets.host"] for span in tasks} == {"node-7", "node-8"}
+    assert {found[span.parent.span_id].name for span in tasks if span.parent is not None} == {"job"}
+    assert {(span.end_time or 0) - (span.start_time or 0) for span in tasks} == {2_500_000_000, 500_000_000}
+
+
 def test_the_metrics_have_no_attribute_without_a_bound() -> None:
     """A label of a partition or a run would make a series for each."""
     names = {name for instrument in INSTRUMENTS.values() for name in instrument.attributes}
@@ -115,8 +130,9 @@ def test_the_metrics_have_no_attribute_without_a_bound() -> None:
 
 
 @pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize("launcher", ["in_process", "spark_submit"])
 def test_a_receiver_gets_the_figures_of_real_ingests(
-    local_world: World, tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+    local_world: World, tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, launcher: str
 ) -> None:
     monkeypatch.setenv(ENDPOINT, inbox.url)
     local_world.land(NW, sales(1, 2))
@@ -126,7 +142,10 @@ def test_a_receiver_gets_the_figures_of_real_ingests(
     for _ in range(2):
         CliRunner().invoke(
             main,
-            ["--config", str(local_world.config_file(tmp_path)), "ingest", "--partition", NW, "--partition", SW],
+            [
+                *("--config", str(local_world.config_file(tmp_path)), "ingest", "--launcher", launcher),
+                *("--partition", NW, "--partition", SW),
+            ],
         )
 
     found = received(inbox)
@@ -144,6 +163,7 @@ def test_a_receiver_gets_the_figures_of_real_ingests(
     names = [(name, parent) for name, parent, _ in found.spans]
     assert names.count(("ingest sales", "")) == 2
     assert ("commit", "ingest sales") in names
+    assert names.count(("task", "job")) == 1
 
 
 def test_the_command_metrics_sends_its_gauges(

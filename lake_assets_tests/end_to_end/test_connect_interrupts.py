@@ -1,0 +1,67 @@
+"""An interrupt in a process that lives on ends the run's job on a Spark Connect server, and not the session."""
+
+from pathlib import Path
+
+import pytest
+
+from lake_assets_tests.end_to_end.test_connect_clients import with_functions
+from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.world import NW, World, sales
+
+CODE = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+import dagster as dg
+
+from lake_assets.cli.sessions import Session
+from lake_assets.config.load import load_config
+from lake_assets.ingest.api import ingest
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.streams.stream import open_stream
+
+way, file, partition = sys.argv[1:]
+config = load_config(file)
+beats = Path("beats")
+
+def interrupt():
+    while not beats.exists():
+        time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sessions = Session(config.spark.settings)
+session = sessions()
+try:
+    if way == "ingest":
+        stream = open_stream(config, "sales")
+        ingest(stream, stream.config.partition(partition), sessions)
+    else:
+        build_definitions(config).get_implicit_global_asset_job_def().execute_in_process(
+            asset_selection=[dg.AssetKey("sales")], partition_key=partition, instance=dg.DagsterInstance.ephemeral()
+        )
+except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
+    print(type(error).__name__)
+time.sleep(1)  # for a beat that is being written
+size = beats.stat().st_size
+time.sleep(2)
+print(beats.stat().st_size - size, session.range(3).count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "partition", "error"),
+    [("ingest", NW, "KeyboardInterrupt"), ("dagster", "2026-02-11|NW", "DagsterExecutionInterruptedError")],
+)
+def test_the_job_ends_and_the_session_goes_on(
+    local_world: World, tmp_path: Path, spark_connect: str, way: str, partition: str, error: str
+) -> None:
+    world = with_functions(local_world, tmp_path, "beating")
+    world.land(NW, sales(1, 2))
+    file = world.config_file(tmp_path, spark={"remote": spark_connect})
+
+    done = run_python("-c", CODE, way, str(file), partition, folder=tmp_path)
+
+    assert done.stdout.split() == [error, "0", "3"], done.stderr
+    assert [row.status for row in world.ledger(NW)] == ["cancelled"]
+    assert world.data_files() == set()
