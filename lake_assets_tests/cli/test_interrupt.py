@@ -1,5 +1,6 @@
 """Ctrl-C at any moment: exit code 130, nothing but `Interrupted.`, no JVM left, and a lake that goes on."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,7 +13,8 @@ import pytest
 
 from lake_assets_tests.world import World, sales
 
-PARTITIONS = [f"region=NW,date=2026-02-{day:02}" for day in range(1, 29)]
+PARTITIONS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 29)]
+PIPE_BYTES = 4096  # fewer than the lines of all partitions, so that a run waits for its reader before it can end
 
 pytestmark = pytest.mark.kill
 
@@ -65,6 +67,7 @@ def test_between_and_within_partitions(
 
     process = start(local_world, tmp_path)
     assert process.stdout
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     assert process.stdout.readline().startswith("committed")
     errors = stop(process)
 

@@ -72,7 +72,7 @@ def twice(batches):
 def with_functions(world: World, folder: Path, name: str) -> World:
     """The world with one of these functions as its transform."""
     (folder / "mine.py").write_text(MINE.replace("{folder}", str(folder)))
-    return replace(world, options={"transform": {"function": f"mine:{name}"}}, _opened=None)
+    return replace(world, options=world.options | {"transform": {"function": f"mine:{name}"}}, _opened=None)
 
 
 def until(is_so: Any, seconds: float = 60) -> None:
@@ -280,8 +280,8 @@ def test_small_files_are_compacted_by_a_client(local_world: World, tmp_path: Pat
     done = run_python(LAKE_ASSETS, "--config", str(config), "maintain", folder=tmp_path)
 
     assert done.returncode == 0, done.stderr
-    assert local_world.ledger()[-1].mode == "compact"
-    assert local_world.query("SELECT count(*), sum(id) FROM lake.sales") == [(5, 10)]
+    assert local_world.ledger()[0].mode == "compact"
+    assert local_world.query("SELECT count(*), sum(total) FROM lake.sales") == [(5, 10)]
 
 
 def test_a_module_of_the_user_reaches_the_workers(local_world: World, tmp_path: Path, spark_connect: str) -> None:

@@ -75,7 +75,15 @@ def error_of(error: Exception) -> Exception:
         Reported(Outcome(SW)),
         End(),
         End(is_cancelled=True),
-        Event(event="task", time=NOW, level=logging.DEBUG, run="r", host="node-7", seconds=0.25, rows=5),
+        Event(
+            event="task",
+            time=NOW.replace(microsecond=5000),
+            level=logging.DEBUG,
+            run="r",
+            host="node-7",
+            seconds=0.25,
+            rows=5,
+        ),
     ],
 )
 def test_a_report_arrives_as_it_was(report: Reported | End | Event) -> None:
