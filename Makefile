@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .newest
 AUDIT := .audit
+CHECKOV := .checkov
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # The variable turns off an advertisement of mkdocs-material.
@@ -82,11 +83,19 @@ lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-depl
 	$(BIN)/mypy
 	$(MKDOCS) build --strict --quiet
 
-lint-deploy: $(STAMP)  ## the files of deploy/, by the linter or schema of each kind
+lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the linter or schema of each kind
 	$(BIN)/hadolint deploy/image/Dockerfile
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
 	sh -n deploy/image/lake-run
 	sh -n deploy/systemd/as-lake
+	$(BIN)/cfn-lint deploy/aws/template.yaml
+	$(CHECKOV)/bin/checkov --config-file lake_assets_tests/deploy/checkov.yaml --file deploy/aws/template.yaml
+
+# An environment of its own, because its dependencies are many.
+$(CHECKOV)/.installed: lake_assets_tests/deploy/locks/checkov.lock
+	$(PYTHON) -m venv --clear $(CHECKOV)
+	$(CHECKOV)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
+	touch $@
 
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .
@@ -108,6 +117,7 @@ lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml, and from 
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
 	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
+	$(COMPILE) lake_assets_tests/deploy/locks/checkov.in -o lake_assets_tests/deploy/locks/checkov.lock
 
 lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
 	$(BIN)/python -m pip install --quiet uv
@@ -116,4 +126,4 @@ lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) $(NEWEST) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) $(CHECKOV) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
