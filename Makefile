@@ -86,6 +86,10 @@ lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-depl
 lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the linter or schema of each kind
 	$(BIN)/hadolint deploy/image/Dockerfile
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
+	$(BIN)/kubernetes-validate --strict --quiet $(wildcard deploy/kubernetes/base/[enrs]*.yaml)
+	for overlay in $(wildcard deploy/kubernetes/overlays/*); do \
+	  kubectl kustomize $$overlay > $(VENV)/rendered.yaml && $(BIN)/kubernetes-validate --strict --quiet $(VENV)/rendered.yaml || exit 1; \
+	done
 	sh -n deploy/image/lake-run
 	sh -n deploy/systemd/as-lake
 	$(BIN)/cfn-lint deploy/aws/template.yaml

@@ -105,7 +105,9 @@ def test_services_that_talk_share_a_network_and_spark_has_no_way_out() -> None:
         assert set(SERVICES[one]["networks"]) & set(SERVICES[other]["networks"]), (one, other)
     assert FILE["networks"]["spark"] == FILE["networks"]["databases"] == {"internal": True}
     reach = {name for name in SERVICES if "spark" in SERVICES[name]["networks"]}
-    assert reach == {"code-server", "spark-master", "spark-worker", "spark-connect"}
+    assert reach == {"code-server", "s3", "spark-master", "spark-worker", "spark-connect"}
+    # A process of Spark announces one address, and the others of the cluster must reach it.
+    assert all(OURS[name]["networks"] == ["spark"] for name in OURS if name.startswith("spark"))
 
 
 def test_only_the_web_server_has_a_port_and_only_on_this_machine() -> None:

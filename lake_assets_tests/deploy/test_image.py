@@ -132,7 +132,7 @@ def test_a_secret_that_cannot_be_read_ends_the_container(tmp_path: Path) -> None
 
 
 def test_the_entry_point_starts_an_executor_with_sparks_jars_and_options(tmp_path: Path) -> None:
-    """The JVM is one that prints its arguments; test_kubernetes_spark.py has real executors."""
+    """The JVM is one that prints its arguments."""
     java = tmp_path / "bin/java"
     java.parent.mkdir()
     java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
