@@ -64,7 +64,7 @@ class Finding:
     hint: str = ""
 
 
-def examine(config_file: Path | None = None) -> Iterator[Finding]:
+def examine(config_file: str | os.PathLike[str] | None = None) -> Iterator[Finding]:
     """Run all checks, and yield each finding as soon as it is known.
 
     Args:
@@ -183,7 +183,7 @@ def _disk(folder: Path) -> str:
     return text
 
 
-def _config(file: Path | None) -> Iterator[Finding]:
+def _config(file: str | os.PathLike[str] | None) -> Iterator[Finding]:
     """The config, and everything that it names."""
     named = file or os.environ.get(CONFIG_VARIABLE)
     if named is None and not Path(DEFAULT_FILE).exists():

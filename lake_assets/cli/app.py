@@ -2,7 +2,6 @@
 
 import errno
 import signal
-from pathlib import Path
 from typing import Any
 
 import click
@@ -66,15 +65,15 @@ class Application(click.Group):
 @click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--config",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=str),
     metavar="FILE",
-    help="The config file. Default: $LAKE_CONFIG, then ./lake.yaml.",
+    help="The config: a file, or a URI such as s3://bucket/lake.yaml. Default: $LAKE_CONFIG, then ./lake.yaml.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and Spark's error log.")
 @log_format_option
 @click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, config: Path | None, *, debug: bool, log_format: LogFormat) -> None:
+def main(ctx: click.Context, config: str | None, *, debug: bool, log_format: LogFormat) -> None:
     """Keep a DuckLake in sync with its landing zone, one partition at a time."""
     if is_plain():
         ctx.color = False

@@ -5,7 +5,6 @@
 import getpass
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,7 +35,7 @@ outside_option = click.option(
 class Options:
     """The options before the command's name."""
 
-    config: Path | None
+    config: str | None
     debug: bool
 
     def load(self) -> "LakeConfig":

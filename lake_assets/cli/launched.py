@@ -4,16 +4,17 @@ import datetime as dt
 import uuid
 from collections.abc import Callable, Sequence
 
-from pydantic import TypeAdapter
-
 from lake_assets.cli.common import user
 from lake_assets.cli.terminal import echo
+from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import AnyRuns, InProcess, RemoteRuns, Runs
+from lake_assets.config.runs import InProcess, RemoteRuns, SparkSubmit
+from lake_assets.errors import LauncherError
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.launch import launch
+from lake_assets.remote.launch_job import launch_job
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
@@ -36,7 +37,7 @@ def ingest_by_driver(
     """Refresh partitions by a driver.
 
     Args:
-        config: of the stream, read from a file.
+        config: of the stream.
         launcher: its name; that of the config when None.
         stream: of the partitions.
         partitions: each once.
@@ -50,8 +51,10 @@ def ingest_by_driver(
         LauncherError: the driver cannot be started.
         KeyboardInterrupt: Ctrl-C or SIGTERM; the driver has ended.
     """
+    runs = _runs(config, launcher)
     request = Request.of(
         config,
+        runs,
         stream.name,
         partitions,
         force=force,
@@ -61,7 +64,6 @@ def ingest_by_driver(
         run_at=dt.datetime.now(dt.UTC),
         requested_by=user(),
     )
-    driver = submission(config, _runs(config, launcher), transforms=stream.config.transform is not None)
     announce("starting the driver")
 
     def tell(reported: Reported) -> None:
@@ -70,13 +72,21 @@ def ingest_by_driver(
 
     received = Received(partitions, tell, lambda: announce(None), lambda text: echo(text, err=True))
     with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
-        launch(driver, request, received)
+        if isinstance(runs, EmrServerless):
+            launch_job(config, runs, request, received)
+        else:
+            launch(submission(config, runs, transforms=stream.config.transform is not None), request, received)
 
 
 def _runs(config: LakeConfig, launcher: str | None) -> RemoteRuns:
     """The launcher with its options: those of the config, if it has this launcher."""
     runs = config.runs
     if launcher not in (None, runs.launcher):
-        runs = TypeAdapter[AnyRuns](Runs).validate_python({"launcher": launcher})
+        if launcher != "spark_submit":
+            raise LauncherError(
+                f"--launcher {launcher} needs options, and the config has runs: {runs.launcher}:",
+                f"write runs: {{launcher: {launcher}, …}}, as docs/how-to/run-by-a-driver.md describes.",
+            )
+        runs = SparkSubmit(launcher=launcher)
     assert not isinstance(runs, InProcess)  # noqa: S101 - the caller runs it itself
     return runs

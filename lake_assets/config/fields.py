@@ -42,17 +42,23 @@ def short_for(key: str) -> Callable[[object], object]:
     return lambda value: {key: value} if isinstance(value, str) else value
 
 
-def below(folder: Path) -> Mapping[str, Path]:
-    """The validation context that makes relative paths absolute, starting at this folder.
+def below(folder: Path | None) -> Mapping[str, Path | None]:
+    """The validation context that makes relative paths absolute, starting at this folder; None refuses them.
 
     Raises:
         ConfigError: the folder's name is not UTF-8.
     """
-    if not is_unicode(str(folder)):
+    if folder is not None and not is_unicode(str(folder)):
         raise ConfigError(
             f"the folder {shown(str(folder))} of the config is not UTF-8:", "rename it, or move the file."
         )
     return {_FOLDER: folder}
+
+
+def folder_of(info: ValidationInfo) -> Path | None:
+    """The folder of the validation context `below`; None without one."""
+    folder: Path | None = info.context[_FOLDER] if info.context else None
+    return folder
 
 
 def _absolute(path: str, info: ValidationInfo) -> str:
@@ -61,7 +67,15 @@ def _absolute(path: str, info: ValidationInfo) -> str:
         expanded = Path(path).expanduser()
     except RuntimeError as error:
         raise ValueError(f"{path!r} is in the home folder of an unknown user: write the whole path") from error
-    return str(info.context[_FOLDER] / expanded) if info.context else path
+    if not info.context:
+        return path
+    folder = folder_of(info)
+    if folder is None and not expanded.is_absolute():
+        raise ValueError(
+            f"{path!r} is a relative path, and a config that is read from a URI has no folder: write the whole path, "
+            "or the URI of a bucket"
+        )
+    return str(expanded if folder is None else folder / expanded)
 
 
 FolderPath = Annotated[str, Field(min_length=1), AfterValidator(_absolute)]

@@ -2,5 +2,5 @@
 
 from typing import Literal, get_args
 
-Launcher = Literal["in_process", "spark_submit"]
+Launcher = Literal["in_process", "spark_submit", "emr_serverless"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)

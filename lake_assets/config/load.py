@@ -1,10 +1,10 @@
-"""Reads `lake.yaml`. Every error names file, line, column and field."""
+"""Reads `lake.yaml`, a file or an object of a bucket. Every error names file, line, column and field."""
 
 import os
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, dotted, read_document
@@ -13,16 +13,19 @@ from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
 from lake_assets.config.models import LakeConfig, LocatedError, Origin
 from lake_assets.config.sentences import sentence
+from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage, Storage, WebStorage
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
-from lake_assets.errors import ConfigError
+from lake_assets.config.uris import is_uri
+from lake_assets.errors import ConfigError, SourceChangedError, StorageError
 
 ConfigSource = LakeConfig | str | os.PathLike[str] | None
-"""A loaded config, or the path of its file; None for the config that `load_config` finds."""
+"""A loaded config, or the path or URI of one; None for the config that `load_config` finds."""
 
 CONFIG_VARIABLE = "LAKE_CONFIG"
 DEFAULT_FILE = "lake.yaml"
 
 _MAX_BYTES = 2**20
+_READS = 3  # of an object that changes
 _MAX_ERRORS = 50
 _MAX_LENGTH = 1000  # of an error that repeats a value of the config
 
@@ -31,18 +34,23 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     """Read and validate a config.
 
     Args:
-        path: the file; when None, `$LAKE_CONFIG`, then `lake.yaml` of the current folder. If there is neither and
-            `SOURCE_GLOB` is set, the environment defines one stream (docs/flight.md).
+        path: the file, or the URI of an object (`s3://…`, `gs://…`, `abfss://…`), which is read with the credentials
+            of the environment and has no relative paths. When None, `$LAKE_CONFIG`, then `lake.yaml` of the current
+            folder. If there is neither and `SOURCE_GLOB` is set, the environment defines one stream (docs/flight.md).
         environment: the variables of `${NAME}` and `${NAME:-default}`.
 
     Raises:
         ConfigError: the file does not exist, is not YAML, or is not valid; each error is a line with file, line and
             field.
+        StorageError: the object cannot be read.
     """
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
     if without_file and environment.get(SOURCE):
         return flight_config(environment, Path.cwd())
-    path = Path(path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE)
+    place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
+    if isinstance(place, str) and is_uri(place):
+        return parse_config(_decoded(_object(place, environment), place), place, environment)
+    path = Path(place)
     try:
         with path.open("rb") as file:
             written = file.read(_MAX_BYTES + 1)
@@ -65,7 +73,51 @@ def loaded(config: ConfigSource) -> LakeConfig:
     return config if isinstance(config, LakeConfig) else load_config(config)
 
 
-def _decoded(written: bytes, path: Path) -> str:
+def _object(uri: str, environment: Mapping[str, str]) -> bytes:
+    """The bytes of a config in a bucket.
+
+    Raises:
+        ConfigError: the URI names no object of a bucket, or there is none.
+        StorageError: the bucket is unreachable, or refuses.
+    """
+    from lake_assets.storage.store import Store  # noqa: PLC0415 - a config of a file needs no client
+
+    folder, _, key = uri.rpartition("/")
+    store = Store(_bucket(folder, uri, environment))
+    for _ in range(_READS):
+        found = store.find(key)
+        if found is None:
+            raise ConfigError(f"there is no config {uri}:", "copy one there, or correct the URI.")
+        if found.size > _MAX_BYTES:
+            raise ConfigError(f"config {uri} has more than {_MAX_BYTES:,} bytes:", "name a config.")
+        try:
+            return bytes(store.get(key, found.etag))
+        except SourceChangedError:
+            continue
+    raise StorageError(f"config {uri} changed each time while it was read:", "try again.")
+
+
+def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage:
+    """The storage of a folder; a bucket of S3 has region and server of AWS's own variables."""
+    try:
+        storage: AnyStorage = TypeAdapter[AnyStorage](Storage).validate_python(folder)
+        if isinstance(storage, S3Storage):
+            named = {
+                "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
+                "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
+            }
+            storage = S3Storage.model_validate(
+                storage.model_dump(include={"type", "bucket", "prefix"}) | {k: v for k, v in named.items() if v}
+            )
+    except ValidationError as error:
+        problem = sentence(error.errors(include_url=False)[0])
+        raise ConfigError(f"the config's URI {uri} names no object of a bucket: {problem}.") from error
+    if isinstance(storage, LocalStorage | WebStorage):
+        raise ConfigError(f"the config's URI {uri} names no object of a bucket:", "write a path, or s3://bucket/key.")
+    return storage
+
+
+def _decoded(written: bytes, path: Path | str) -> str:
     if len(written) > _MAX_BYTES:
         raise ConfigError(f"config file {path} has more than {_MAX_BYTES:,} bytes:", "name a config with --config.")
     try:
@@ -75,8 +127,8 @@ def _decoded(written: bytes, path: Path) -> str:
         raise _error([Problem(line, column, "the file is not UTF-8: save it as UTF-8")], path) from error
 
 
-def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeConfig:
-    """Validate the text of a config file; `path` is for messages and for relative paths.
+def parse_config(text: str, path: Path | str, environment: Mapping[str, str]) -> LakeConfig:
+    """Validate the text of a config; its path, or its URI as a text, is for messages and for relative paths.
 
     Raises:
         ConfigError: as `load_config`.
@@ -90,15 +142,17 @@ def parse_config(text: str, path: Path, environment: Mapping[str, str]) -> LakeC
         raise _error(sorted(set(document.problems)), path)
     if document.data is None:
         raise _error([Problem(1, 1, "the file is empty: write lakes and streams, or run `lake-assets init`")], path)
+    origin = Origin(uri=path) if isinstance(path, str) else Origin(path.resolve())
     try:
-        config = LakeConfig.model_validate(document.data, context=below(path.resolve().parent))
+        context = below(None if origin.file is None else origin.file.parent)
+        config = LakeConfig.model_validate(document.data, context=context)
     except ValidationError as error:
         raise _error(_problems(error, document), path) from error
-    config._origin = Origin(path.resolve())  # noqa: SLF001 - only a file has one
+    config._origin = origin  # noqa: SLF001 - only a file or an object has one
     return config
 
 
-def _error(problems: Sequence[Problem], path: Path) -> ConfigError:
+def _error(problems: Sequence[Problem], path: Path | str) -> ConfigError:
     """The error with the first problems, each as `file:line:column: field: what is wrong: how to fix it`."""
     texts = [f"{path}:{p.line}:{p.column}: {_sentence_of(p.text)}" for p in problems[:_MAX_ERRORS]]
     if more := problems[_MAX_ERRORS:]:

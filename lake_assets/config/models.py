@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.alerts import Alerts
 from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
-from lake_assets.config.fields import Identifier, KeyPrefix
+from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import Model
-from lake_assets.config.runs import InProcess, Runs, refusal
+from lake_assets.config.runs import CONFIG_MISSING, ElsewhereRuns, InProcess, Runs, refusal
+from lake_assets.config.secrets import secret_in
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
@@ -39,9 +40,10 @@ class OfStreamError(LocatedError):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a config comes from. Equal configs of two files are equal."""
+    """Where a config comes from. Equal configs of two places are equal."""
 
     file: Path | None = field(default=None, compare=False)
+    uri: str | None = field(default=None, compare=False)
 
 
 class LakeConfig(Model):
@@ -60,10 +62,25 @@ class LakeConfig(Model):
         """The file that the config was read from, an absolute path; None if it was made otherwise."""
         return self._origin.file
 
+    @property
+    def uri(self) -> str | None:
+        """The URI that the config was read from; None if it is not of an object."""
+        return self._origin.uri
+
     @model_validator(mode="after")
-    def _launcher_fits(self) -> Self:
-        if (reason := refusal(self.runs, self.spark.shown_settings)) is not None:
+    def _launcher_fits(self, info: ValidationInfo) -> Self:
+        runs = self.runs
+        if (reason := refusal(runs, self.spark.shown_settings)) is not None:
             raise LocatedError(": ".join(reason), "runs")
+        if isinstance(runs, ElsewhereRuns):
+            if runs.config is None and folder_of(info) is not None:
+                raise LocatedError(": ".join(CONFIG_MISSING), "runs")
+            if secret_in(runs.model_dump_json(), self):
+                raise LocatedError(
+                    "runs has a secret of this config, and the launcher would show it: remove it, and give the driver "
+                    "the variable by a secret of the cluster, which docs/how-to/run-by-a-driver.md describes",
+                    "runs",
+                )
         return self
 
     @model_validator(mode="after")

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from urllib.parse import quote, unquote
 
@@ -11,6 +11,7 @@ from pydantic import BaseModel, SecretStr
 MOTHERDUCK_TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the variable's name
 
 _MASK = "***"
+_LEAST_LENGTH = 6  # of a secret that is looked for in other texts
 # Parts of connection strings and signed URLs; clients repeat single parts.
 _PARTS = re.compile(r"(?:AccountKey|SharedAccessSignature|sig|password)=([^;&]+)", re.IGNORECASE)
 
@@ -52,6 +53,23 @@ def mask_error(error: BaseException, *models: BaseModel) -> None:
             if isinstance(text := getattr(current, name, None), str):
                 setattr(current, name, masked(text, *models))
         pending += [current.__cause__, current.__context__]
+
+
+def secret_in(text: str, model: BaseModel) -> bool:
+    """Whether the text has a secret of the model, or of a model within it; words of a few letters are none."""
+    secrets = (secret for secret in _all_secrets(model.model_dump()) if len(secret) >= _LEAST_LENGTH)
+    return any(form in text for secret in secrets for form in _forms(secret))
+
+
+def _all_secrets(value: object) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _all_secrets(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _all_secrets(item)
 
 
 def _secrets(model: BaseModel) -> Iterator[str]:

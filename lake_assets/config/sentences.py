@@ -57,11 +57,14 @@ FORMS: Mapping[str, str] = MappingProxyType(
     {
         "account": "3 to 24 small letters and digits",
         "account_id": "letters and digits, as in the host name of the endpoint",
+        "application_id": "the application's id, of small letters and digits",
         "bucket": "the bucket's name, of small letters, digits, dots and hyphens, three at least",
         "container": "3 to 63 small letters, digits and hyphens, no two hyphens together",
+        "execution_role": "arn:aws:iam::123456789012:role/name",
         "function": "package.module:name",
         "node": "up to 63 letters, digits, dots and hyphens, a letter or digit first",
         "queue_url": "https://host/account/queue, without user or password",
+        "region": "a region of AWS, such as eu-central-1",
     }
 )
 """The form of texts that must match a pattern, by the name of the field."""

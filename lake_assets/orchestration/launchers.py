@@ -1,19 +1,21 @@
 """Launchers by Dagster Pipes: the driver of a run is a process of its own, and reports while it runs."""
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Unpack
+from collections.abc import Callable, Sequence
+from typing import Unpack
 
 import dagster as dg
 
+from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import RemoteRuns
+from lake_assets.config.runs import RemoteRuns, SparkSubmit
 from lake_assets.errors import LakeAssetsError, LauncherError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import DagsterPipesExecutionError, allow_no_output
+from lake_assets.orchestration.emr_serverless import run_job
+from lake_assets.orchestration.pipes_messages import PassingReader
 from lake_assets.remote.messages import Reported
-from lake_assets.remote.received import Received
+from lake_assets.remote.received import Ended, Received
 from lake_assets.remote.request import Request, RunOptions
 from lake_assets.remote.spark_submit import submission
 from lake_assets.remote.supervise import WAIT_SECONDS
@@ -24,7 +26,7 @@ class RemoteRun:
     """Launches drivers for the runs of one stream.
 
     Args:
-        config: of the stream, read from a file.
+        config: of the stream.
         runs: the launcher.
         stream: whose partitions are refreshed.
     """
@@ -57,63 +59,33 @@ class RemoteRun:
         if not partitions:
             return
         received = Received(partitions, note)
-        reason = "it was terminated"
         try:
-            self._launch(context, Request.of(self._config, self._stream.name, partitions, **options), received)
-        except DagsterPipesExecutionError as error:
-            reason = str(error)
+            request = Request.of(self._config, self._runs, self._stream.name, partitions, **options)
+            ended = self._launch(context, request, received)
         except LakeAssetsError as error:
-            received.fail(LauncherError(error.problem, error.hint))
+            received.fail(error if isinstance(error, LauncherError) else LauncherError(error.problem, error.hint))
             return
         finally:
             allow_no_output(context)
-        received.finish(reason)
+        received.finish(ended)
 
-    def _launch(self, context: dg.AssetExecutionContext, request: Request, received: Received) -> None:
-        driver = submission(self._config, self._runs, transforms=self._stream.config.transform is not None)
+    def _launch(self, context: dg.AssetExecutionContext, request: Request, received: Received) -> Ended:
+        if isinstance(self._runs, EmrServerless):
+            return run_job(context, self._config, self._runs, request, received)
+        return self._submit(context, self._runs, request, received)
+
+    def _submit(
+        self, context: dg.AssetExecutionContext, runs: SparkSubmit, request: Request, received: Received
+    ) -> Ended:
+        driver = submission(self._config, runs, transforms=self._stream.config.transform is not None)
         client = dg.PipesSubprocessClient(
-            message_reader=_Reader(dg.PipesTempFileMessageReader(), received),
+            message_reader=PassingReader(dg.PipesTempFileMessageReader(), received),
             termination_timeout_seconds=WAIT_SECONDS,
         )
         try:
             client.run(context=context, command=driver.command, env=driver.environment, extras=request.extras)
         except subprocess.TimeoutExpired as error:
             raise dg.DagsterExecutionInterruptedError from error
-
-
-class _Reader(dg.PipesMessageReader):
-    """Passes messages of this package on when they arrive; Pipes would keep them until the driver has ended."""
-
-    def __init__(self, reader: dg.PipesMessageReader, received: Received) -> None:
-        self._reader = reader
-        self._received = received
-
-    @contextmanager
-    def read_messages(self, handler: dg.PipesMessageHandler) -> Iterator[dict[str, Any]]:
-        with self._reader.read_messages(_Handler(handler, self._received)) as parameters:  # type: ignore[arg-type]
-            yield dict(parameters)
-
-    def on_opened(self, opened_payload: Any) -> None:  # noqa: ANN401 - Dagster's type
-        self._received.open()
-        self._reader.on_opened(opened_payload)
-
-    def no_messages_debug_text(self) -> str:
-        return self._reader.no_messages_debug_text()
-
-
-class _Handler:
-    """Pipes' own handler for all messages but this package's."""
-
-    def __init__(self, handler: dg.PipesMessageHandler, received: Received) -> None:
-        self._handler = handler
-        self._received = received
-
-    def handle_message(self, message: Any) -> None:  # noqa: ANN401 - Dagster's type
-        """Take one message."""
-        if message["method"] == "report_custom_message":
-            self._received.receive(message["params"]["payload"])
-        else:
-            self._handler.handle_message(message)
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an attribute of the handler
-        return getattr(self._handler, name)
+        except DagsterPipesExecutionError as error:
+            return Ended(str(error))
+        return Ended("it was terminated")

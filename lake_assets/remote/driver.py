@@ -7,23 +7,29 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from itertools import count
 from types import FrameType
 
-from dagster_pipes import PipesContext, open_dagster_pipes
+from dagster_pipes import PipesContext
 
 from lake_assets.config.load import load_config
+from lake_assets.config.models import LakeConfig
 from lake_assets.errors import is_interrupt
 from lake_assets.events import Event, listening
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
+from lake_assets.remote.channels import open_pipes
 from lake_assets.remote.messages import OBJECTS, End, Reported, message_of
+from lake_assets.remote.parts import PART, parts_of
 from lake_assets.remote.request import Request
+from lake_assets.remote.same_stream import check_same
 from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
-from lake_assets.spark.session import own_session
+from lake_assets.spark.session import Sessions, own_session
+from lake_assets.spark.submitted import submitted_session
 from lake_assets.streams.stream import open_stream
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
@@ -57,24 +63,42 @@ def main() -> int:
     """
     stop = _Stop()
     _announce()
-    with open_dagster_pipes() as pipes, _logs(pipes):
-        end = End()
+    with open_pipes() as pipes, _logs(pipes):
+        report, end = _Reporter(pipes), End()
         try:
-            with listening(partial(_pass_on, pipes)):
-                _run(Request.of_extras(pipes.extras), pipes, stop.check)
+            with listening(partial(_pass_on, report)):
+                _run(Request.of_extras(pipes.extras), pipes, report, stop.check)
         except Exception as error:  # noqa: BLE001 - the launcher raises it
             end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
         except KeyboardInterrupt:
             end = End(is_cancelled=True)
-        pipes.report_custom_message(message_of(end))
+        report(end)
     return _SIGNALLED + (stop.number or signal.SIGINT) if end.is_cancelled else 0
 
 
-def _run(request: Request, pipes: PipesContext, checkpoint: Callable[[], None]) -> None:
+class _Reporter:
+    """Sends reports to the launcher, also from several threads."""
+
+    def __init__(self, pipes: PipesContext) -> None:
+        self._pipes = pipes
+        self._numbers = count()
+
+    def __call__(self, report: Reported | End | Event) -> None:
+        for message in parts_of(message_of(report), next(self._numbers)):
+            self._pipes.report_custom_message(message)
+
+
+def _run(
+    request: Request,
+    pipes: PipesContext,
+    report: Callable[[Reported | End], None],
+    checkpoint: Callable[[], None],
+) -> None:
     config = load_config(request.config)
+    check_same(request.stream, request.facts, request.launcher_config, config, request.config)
     stream = open_stream(config, request.stream)
     viewer, listed = Viewer(stream, pipes.log.warning), 0
-    with own_session(config.spark.settings, transforms=stream.config.transform is not None) as sessions:
+    with _session(request, config) as sessions:
         outcomes = ingest_all(
             stream,
             [Partition.at(stream.config.columns, path) for path in request.partitions],
@@ -92,13 +116,21 @@ def _run(request: Request, pipes: PipesContext, checkpoint: Callable[[], None]) 
                 checkpoint()  # after a signal, an error of Spark or DuckDB is not a failure of the partition
                 view = None if outcome.result is None else viewer.view(outcome.result, outcome.partition)
                 listed += 0 if outcome.result is None else len(outcome.result.manifest.objects)
-                pipes.report_custom_message(message_of(Reported(outcome, view, listed <= OBJECTS)))
+                report(Reported(outcome, view, listed <= OBJECTS))
 
 
-def _pass_on(pipes: PipesContext, event: Event) -> None:
+def _session(request: Request, config: LakeConfig) -> AbstractContextManager[Sessions]:
+    """The session of the driver: its own, or that of the job that started it."""
+    settings = config.spark.settings
+    if request.launcher == "emr_serverless":
+        return submitted_session(settings)
+    return own_session(settings, transforms=config.streams[request.stream].transform is not None)
+
+
+def _pass_on(report: "_Reporter", event: Event) -> None:
     """Send what happens within the run to the launcher, which itself reports the run and its partitions."""
     if event.event in _WITHIN:
-        pipes.report_custom_message(message_of(event))
+        report(event)
 
 
 class _ToPipes(logging.Handler):
@@ -107,7 +139,7 @@ class _ToPipes(logging.Handler):
         self._pipes = pipes
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._pipes.log.log(record.levelno, self.format(record))
+        self._pipes.log.log(record.levelno, self.format(record)[:PART])
 
 
 @contextmanager

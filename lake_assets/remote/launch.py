@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from dagster_pipes import (
-    DAGSTER_PIPES_CONTEXT_ENV_VAR,
-    DAGSTER_PIPES_MESSAGES_ENV_VAR,
-    PipesContextData,
     PipesDefaultContextLoader,
     PipesDefaultMessageWriter,
-    encode_param,
 )
 
-from lake_assets.remote.received import Received
+from lake_assets.remote.pipes import context_of, take, variables
+from lake_assets.remote.received import Ended, Received
 from lake_assets.remote.request import Request
 from lake_assets.remote.spark_submit import Submission
 from lake_assets.remote.supervise import WAIT_SECONDS
@@ -52,30 +49,15 @@ def launch(driver: Submission, request: Request, received: Received) -> None:
                 raise
             finally:
                 _take(lines, received)
-    received.finish(f"exit code {process.returncode}")
+    received.finish(Ended(f"exit code {process.returncode}"))
 
 
 def _parameters(folder: Path, request: Request) -> dict[str, str]:
     """Pipes' variables: the paths of the files of context and messages."""
-    context: PipesContextData = {
-        "asset_keys": None,
-        "code_version_by_asset_key": None,
-        "provenance_by_asset_key": None,
-        "partition_key": None,
-        "partition_key_range": None,
-        "partition_time_window": None,
-        "run_id": request.run_id,
-        "job_name": None,
-        "retry_number": 0,
-        "extras": request.extras,
-    }
     file = folder / "context"
-    file.write_text(json.dumps(context), encoding="utf-8")
+    file.write_text(json.dumps(context_of(request)), encoding="utf-8")
     messages = {PipesDefaultMessageWriter.FILE_PATH_KEY: str(folder / "messages")}
-    return {
-        DAGSTER_PIPES_CONTEXT_ENV_VAR: encode_param({PipesDefaultContextLoader.FILE_PATH_KEY: str(file)}),
-        DAGSTER_PIPES_MESSAGES_ENV_VAR: encode_param(messages),
-    }
+    return variables({PipesDefaultContextLoader.FILE_PATH_KEY: str(file)}, messages)
 
 
 class _Lines:
@@ -93,12 +75,4 @@ class _Lines:
 
 def _take(lines: _Lines, received: Received) -> None:
     for line in lines.new():
-        message = json.loads(line)
-        parameters = message["params"]
-        match message["method"]:
-            case "opened":
-                received.open()
-            case "report_custom_message":
-                received.receive(parameters["payload"])
-            case "log":
-                received.log(parameters["level"], parameters["message"])
+        take(line, received)

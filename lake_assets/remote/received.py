@@ -1,12 +1,29 @@
 """What a launcher has received from a driver."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.events import Event, pass_on
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.messages import End, Message, Reported, report_of
+from lake_assets.remote.parts import Parts
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a driver's process ended.
+
+    Attributes:
+        reason: for errors of partitions without an outcome.
+        hint: where the driver's own output is, or what to do.
+        may_pass: whether a retry may succeed if the driver had started.
+    """
+
+    reason: str
+    hint: str = "its own output, on stdout and stderr, says why."
+    may_pass: bool = True
 
 
 class Received:
@@ -31,6 +48,7 @@ class Received:
         self._opened = opened
         self._warn = warn
         self._reported: set[Partition] = set()
+        self._parts = Parts()
         self._has_started = False
         self._end: End | None = None
         self._problem: BaseException | None = None  # of this process, with a message
@@ -48,7 +66,9 @@ class Received:
     def receive(self, message: Message) -> None:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""
         try:
-            report = report_of(message, self._partitions)
+            if (whole := self._parts.whole(message)) is None:
+                return
+            report = report_of(whole, self._partitions)
             if isinstance(report, Event):
                 pass_on(report)
             elif isinstance(report, End):
@@ -59,11 +79,8 @@ class Received:
         except BaseException as error:  # noqa: BLE001 - see above
             self._problem = self._problem or error
 
-    def finish(self, reason: str) -> None:
+    def finish(self, ended: Ended) -> None:
         """Take the end of the driver's process: partitions without an outcome get an error.
-
-        Args:
-            reason: how the process ended.
 
         Raises:
             Exception: what ended the run in the driver, or what a message raised here.
@@ -72,7 +89,7 @@ class Received:
             raise self._problem
         if self._end is not None and self._end.error is not None:
             raise self._end.error
-        self.fail(self._lost(reason))
+        self.fail(self._lost(ended))
 
     def fail(self, error: LauncherError) -> None:
         """Give the partitions without an outcome this error."""
@@ -80,8 +97,8 @@ class Received:
             if partition not in self._reported:
                 self._note(Reported(Outcome(partition, error=error)))
 
-    def _lost(self, reason: str) -> LauncherError:
-        where = "its own output, on stdout and stderr, says why."
-        if self._has_started:
-            return DriverLostError(f"the driver of the run ended before the partition did ({reason}):", where)
-        return LauncherError(f"the driver of the run did not start ({reason}):", where)
+    def _lost(self, ended: Ended) -> LauncherError:
+        if not self._has_started:
+            return LauncherError(f"the driver of the run did not start ({ended.reason}):", ended.hint)
+        kind = DriverLostError if ended.may_pass else LauncherError
+        return kind(f"the driver of the run ended before the partition did ({ended.reason}):", ended.hint)

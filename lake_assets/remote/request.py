@@ -1,4 +1,4 @@
-"""What a launcher asks of a driver. It has no secret: the driver reads the config's file and its own environment."""
+"""What a launcher asks of a driver. It has no secret: the driver reads the config and its own environment."""
 
 import dataclasses
 import datetime as dt
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Self, TypedDict, Unpack
 
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, ElsewhereRuns
 from lake_assets.errors import LauncherError
 from lake_assets.layout.partition import Partition
+from lake_assets.remote.same_stream import Facts, facts_of
 from lake_assets.version import VERSION
 
 
@@ -28,15 +30,21 @@ class Request:
     """The options of `ingest_all` for a driver, as JSON has them.
 
     Attributes:
-        config: path of the config's file.
+        config: path or URI of the config for the driver.
+        launcher_config: path or URI of the launcher's config, for messages.
+        launcher: its name.
         stream: its name.
+        facts: those of the stream in the launcher's config.
         partitions: their paths.
         run_at: ISO 8601, with time zone.
         version: of the package that made the request.
     """
 
     config: str
+    launcher_config: str
+    launcher: str
     stream: str
+    facts: Facts
     partitions: Sequence[str]
     run_id: str
     run_at: str
@@ -48,21 +56,29 @@ class Request:
 
     @classmethod
     def of(
-        cls, config: LakeConfig, stream: str, partitions: Sequence[Partition], **options: Unpack[RunOptions]
+        cls,
+        config: LakeConfig,
+        runs: AnyRuns,
+        stream: str,
+        partitions: Sequence[Partition],
+        **options: Unpack[RunOptions],
     ) -> Self:
         """The request for these partitions of a stream.
 
         Raises:
-            LauncherError: the config is not that of a file.
+            LauncherError: the config is not that of a file, or the driver's place of it is not known.
         """
-        if config.file is None:
-            raise LauncherError(
-                "the launcher starts a driver that reads the config's file, and this config is not of a file:",
-                "write the config to a file such as lake.yaml, and load that.",
-            )
         paths = [partition.path for partition in partitions]
         written: dict[str, Any] = {**options, "run_at": options["run_at"].isoformat()}
-        return cls(config=str(config.file), stream=stream, partitions=paths, **written)
+        return cls(
+            config=_for_driver(config, runs),
+            launcher_config=str(config.file or config.uri or "of Python"),
+            launcher=runs.launcher,
+            stream=stream,
+            facts=facts_of(config, stream),
+            partitions=paths,
+            **written,
+        )
 
     @classmethod
     def of_extras(cls, extras: Mapping[str, Any]) -> Self:
@@ -82,3 +98,16 @@ class Request:
     def extras(self) -> dict[str, Any]:
         """The request as Pipes sends it."""
         return dataclasses.asdict(self)
+
+
+def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
+    if isinstance(runs, ElsewhereRuns):
+        if place := runs.config or config.uri:
+            return place
+        raise LauncherError(f"{CONFIG_MISSING[0]}:", f"{CONFIG_MISSING[1]}.")
+    if own := config.file or config.uri:
+        return str(own)
+    raise LauncherError(
+        "the launcher starts a driver that reads the config's file, and this config is not of a file:",
+        "write the config to a file such as lake.yaml, and load that.",
+    )

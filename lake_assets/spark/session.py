@@ -37,6 +37,14 @@ LOG_LEVEL = "spark.log.level"
 TASK_TRIES = "2"  # of a local session; each try of a task that always fails takes time; a cluster's default is 4
 
 _LOCAL = re.compile(r"local(?:\[(\d+|\*)\])?")
+SQL_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    # DuckLake registers no INT96 column.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""The settings that every session needs."""
+
 Sessions = Callable[[], SparkSession]
 """Returns the Spark session; called only if there is work for Spark."""
 
@@ -65,15 +73,9 @@ def spark_config(
         transforms: whether streams may have a transform. Without one no row enters the JVM, and a local session's JVM
             compiles with its quick compiler only, which halves the processor time of its start.
     """
-    sql = {
-        "spark.sql.session.timeZone": "UTC",
-        # DuckLake registers no INT96 column.
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-    }
     if remote_url(settings or {}):
-        return sql | dict(settings or {})  # a client sets nothing else of a server
-    config = sql | {
+        return SQL_SETTINGS | dict(settings or {})  # a client sets nothing else of a server
+    config = SQL_SETTINGS | {
         "spark.app.name": app_name,
         "spark.master": master or f"local[{cores or '*'}]",
         "spark.python.worker.reuse": "true",

@@ -6,12 +6,23 @@ from typing import Any
 import pytest
 import yaml
 
+from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, SparkSubmit
 from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_schema_agreement import WRITTEN
+
+EMR = {
+    "launcher": "emr_serverless",
+    "application_id": "00f5q3k2abcdef01",
+    "execution_role": "arn:aws:iam::123456789012:role/lake/driver",
+    "region": "eu-central-1",
+    "entry_point": "s3://lake-runs/driver.py",
+    "messages": "s3://lake-runs/messages",
+    "config": "s3://lake-runs/lake.yaml",
+}
 
 
 def written(tmp_path: Path, **sections: Any) -> LakeConfig:
@@ -32,9 +43,47 @@ def test_the_launcher_has_a_short_and_a_long_form(tmp_path: Path) -> None:
 
 
 def test_the_names_of_the_command_are_those_of_the_config(tmp_path: Path) -> None:
-    assert [written(tmp_path, runs=name).runs.launcher for name in LAUNCHERS] == list(LAUNCHERS)
+    options: dict[str, dict[str, Any]] = {"emr_serverless": EMR}
+    runs = [options.get(name, {}) | {"launcher": name} for name in LAUNCHERS]
+    assert [written(tmp_path, runs=section).runs.launcher for section in runs] == list(LAUNCHERS)
     with pytest.raises(ConfigError, match=r"lake\.yaml:\d+:\d+: runs"):
-        written(tmp_path, runs="emr_serverless")
+        written(tmp_path, runs="yarn")
+
+
+def test_emr_serverless_has_its_own_options(tmp_path: Path) -> None:
+    runs = written(tmp_path, runs=EMR | {"messages": "s3://lake-runs/", "tags": {"paid": True}}).runs
+    assert isinstance(runs, EmrServerless)
+    assert (runs.messages, runs.tags, runs.archive) == ("s3://lake-runs", {"paid": "true"}, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("application_id", "00F5", "runs.application_id: has the wrong form: write the application's id"),
+        ("execution_role", "lake-driver", "runs.execution_role: has the wrong form: write arn:aws:iam::"),
+        ("region", "Frankfurt", "runs.region: has the wrong form: write a region of AWS, such as eu-central-1"),
+        ("entry_point", "/driver.py", "runs.entry_point: not of the form s3://bucket/key"),
+        ("entry_point", "s3://lake-runs/", "runs.entry_point: not the URI of an object: write s3://bucket/key"),
+        ("messages", "s3://lake-runs/../x", "runs.messages: not of the form s3://bucket/key: write the bucket's name"),
+        ("config", "lake.yaml", "runs.config: a relative path: write an absolute path on the driver, or s3://"),
+        ("config", None, "runs.config is missing, and the driver has no file of this machine: write runs.config"),
+        ("timeout_minutes", 1, "runs.timeout_minutes: must be 5 or more"),
+        ("environment", {"LAKE_PASSWORD": "correct horse"}, "runs has a secret of this config, and the launcher would"),
+    ],
+)
+def test_what_emr_serverless_does_not_take_is_named(tmp_path: Path, key: str, value: object, text: str) -> None:
+    document = yaml.safe_load(WRITTEN)
+    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
+    with pytest.raises(ConfigError) as raised:
+        written(tmp_path, lakes=document["lakes"], runs=EMR | {key: value})
+    assert text in str(raised.value)
+    assert "correct horse" not in str(raised.value)
+
+
+@pytest.mark.parametrize("settings", [{"master": "local"}, {"remote": "sc://host"}])
+def test_emr_serverless_is_the_cluster_itself(tmp_path: Path, settings: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="launcher emr_serverless runs Spark in its application"):
+        written(tmp_path, spark=settings, runs=EMR)
 
 
 @pytest.mark.parametrize(

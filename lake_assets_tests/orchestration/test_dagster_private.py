@@ -17,7 +17,7 @@ PACKAGE = Path(lake_assets.__file__).parent
 PRIVATE = PACKAGE / "orchestration" / "dagster_private.py"
 FILES = sorted({*PACKAGE.rglob("*.py")} - {PRIVATE})
 # Modules whose names have a page in Dagster's reference.
-DOCUMENTED = {"dagster", "dagster_pipes", "dagster_pyspark", "dagster_slack"}
+DOCUMENTED = {"dagster", "dagster_aws.pipes", "dagster_k8s", "dagster_pipes", "dagster_pyspark", "dagster_slack"}
 OBJECTS = (
     *(dg.DagsterInstance, dg.JobDefinition, dg.PartitionsDefinition, dg.AssetKey, dg.AssetCheckKey, dg.AssetCheckSpec),
     *(dg.AssetExecutionContext, dg.AssetCheckExecutionContext, dg.OpExecutionContext),

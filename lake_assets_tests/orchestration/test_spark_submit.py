@@ -3,86 +3,37 @@
 import contextlib
 import dataclasses
 import os
-import re
 import shutil
 import signal
 import sqlite3
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-import dagster as dg
-import duckdb
 import psutil
 import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.cli.common import user
-from lake_assets.config.load import load_config
-from lake_assets.orchestration.build import build_definitions
-from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.remote.spark_submit import ENTRY
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.orchestration.launched_runs import (
+    DAYS,
+    at_first_commit,
+    committed,
+    events_of,
+    land_many,
+    retries,
+    run,
+    statuses,
+    timeless,
+)
 from lake_assets_tests.world import NW, SW, World, sales
 
 pytestmark = pytest.mark.long
 
 SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
-SALES = dg.AssetSelection.assets("sales")
-TIMES = re.compile(r"seconds|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
-
-
-def run(file: Path, *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
-    """One run of the asset and its checks, by the config of a file."""
-    config = load_config(file)
-    repository = build_definitions(config, pyspark_resource(config.spark)).get_repository_def()
-    job = repository.get_implicit_global_asset_job_def().get_subset(
-        asset_selection=set(SALES.resolve(repository.asset_graph)),
-        asset_check_selection=SALES.resolve_checks(repository.asset_graph),
-    )
-    tags = {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
-    return job.execute_in_process(tags=tags, raise_on_error=False, **options)
-
-
-def timeless(value: Any) -> Any:
-    """The value without times and ids of runs, in mappings at any depth."""
-    if isinstance(value, Mapping):
-        return {name: timeless(item) for name, item in value.items() if not TIMES.search(name)}
-    return value
-
-
-def metadata_of(entry: Any) -> dict[str, Any]:
-    return {name: timeless(value.value) for name, value in entry.metadata.items() if not TIMES.search(name)} | {
-        "names": sorted(entry.metadata)
-    }
-
-
-def events_of(result: dg.ExecuteInProcessResult) -> list[Any]:
-    """What Dagster keeps of a run: without times and ids, in an order that does not depend on them."""
-    found: list[Any] = []
-    for event in result.all_events:
-        match event.event_type:
-            case dg.DagsterEventType.ASSET_MATERIALIZATION:
-                done = event.step_materialization_data.materialization
-                found.append(("done", done.partition, timeless(done.tags or {}), metadata_of(done)))
-            case dg.DagsterEventType.ASSET_OBSERVATION:
-                seen = event.asset_observation_data.asset_observation
-                found.append(("seen", seen.partition, timeless(seen.tags or {}), metadata_of(seen)))
-            case dg.DagsterEventType.ASSET_CHECK_EVALUATION:
-                check = event.asset_check_evaluation_data
-                about = (check.check_name, check.partition, check.passed, check.severity, check.blocking)
-                found.append(("check", *about, check.description, metadata_of(check)))
-            case dg.DagsterEventType.STEP_FAILURE:
-                failure = event.step_failure_data
-                assert failure.user_failure_data
-                found.append(("failed", failure.user_failure_data.description))
-            case dg.DagsterEventType.STEP_UP_FOR_RETRY | dg.DagsterEventType.STEP_SUCCESS:
-                found.append((event.event_type_value, event.step_key))
-    return sorted(found, key=repr)
 
 
 @pytest.mark.usefixtures("spark")
@@ -112,17 +63,6 @@ def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: 
 
 SIGNAL_SECONDS = 3.0  # from Dagster by the supervisor to the driver
 
-DAYS = [f"2026-01-{day:02}" for day in range(1, 32)]
-REGIONS = ["NE", "NW", "SE", "SW"]
-MANY = {"region": {"values": REGIONS}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}}
-
-
-def land_many(world: World) -> None:
-    world.options |= {"partitions": MANY}
-    for region in REGIONS:
-        for day in DAYS:
-            world.land(f"region={region},date={day}", sales(1))
-
 
 def drivers() -> list[psutil.Process]:
     """The drivers that this process has started."""
@@ -133,32 +73,6 @@ def drivers() -> list[psutil.Process]:
             if arguments[1:2] == [str(ENTRY)]:
                 found.append(child)
     return found
-
-
-def committed(world: World) -> int:
-    return statuses(world).get("committed", 0)
-
-
-def statuses(world: World) -> dict[str, int]:
-    """The number of the ledger's rows of each status; none while there is no ledger."""
-    with contextlib.suppress(duckdb.Error):
-        return dict(world.query("SELECT status, count(*) FROM lake.ingest_runs GROUP BY status"))
-    return {}
-
-
-@contextlib.contextmanager
-def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
-    """Act once when the first partition of a run in the block is committed."""
-
-    def watch() -> None:
-        while not committed(world):
-            time.sleep(0.1)
-        act()
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    yield
-    watcher.join(30)
 
 
 @pytest.mark.kill
@@ -205,10 +119,6 @@ def test_a_run_whose_driver_is_killed_is_tried_again(
     assert result.success
     assert len(retries(result)) == 1
     assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
-
-
-def retries(result: dg.ExecuteInProcessResult) -> list[Any]:
-    return [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]
 
 
 def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.orchestration.failures import text_of
 from lake_assets.parquet.job import LetterFile
 from lake_assets.remote.messages import DriverTracebackError, End, Reported, message_of, report_of
-from lake_assets.remote.received import Received
+from lake_assets.remote.received import Ended, Received
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 
@@ -129,14 +129,14 @@ def test_a_bug_arrives_with_its_name_its_text_and_its_traceback() -> None:
 def test_a_driver_that_did_not_start_is_another_error_than_one_that_was_lost() -> None:
     noted: list[Reported] = []
     received = Received([NW, SW], noted.append)
-    received.finish("exit code 1")
+    received.finish(Ended("exit code 1"))
     assert {type(report.outcome.error) for report in noted} == {LauncherError}
 
     noted.clear()
     received = Received([NW, SW], noted.append)
     received.open()
     received.receive(message_of(Reported(Outcome(NW, RESULT))))
-    received.finish("exit code 137")
+    received.finish(Ended("exit code 137"))
     assert [(r.outcome.partition, type(r.outcome.error)) for r in noted] == [(NW, type(None)), (SW, DriverLostError)]
     assert "exit code 137" in str(noted[1].outcome.error)
 
@@ -145,7 +145,7 @@ def test_what_ended_the_run_in_the_driver_is_raised() -> None:
     received = Received([NW], lambda _: None)
     received.receive(message_of(End(StorageUnreachableError("no bucket:", "make it."))))
     with pytest.raises(StorageUnreachableError, match="no bucket: make it"):
-        received.finish("exit code 0")
+        received.finish(Ended("exit code 0"))
 
 
 def test_an_error_while_a_message_is_taken_is_raised_at_the_end() -> None:
@@ -155,4 +155,4 @@ def test_an_error_while_a_message_is_taken_is_raised_at_the_end() -> None:
     received = Received([NW], refuse)
     received.receive(message_of(Reported(Outcome(NW, RESULT))))
     with pytest.raises(ValueError, match="the disk is full"):
-        received.finish("exit code 0")
+        received.finish(Ended("exit code 0"))

@@ -47,6 +47,7 @@ def config(tmp_path: Path) -> LakeConfig:
 def request(config: LakeConfig) -> Request:
     return Request.of(
         config,
+        config.runs,
         "sales",
         [config.streams["sales"].partition("region=NW")],
         force=True,

@@ -1,0 +1,89 @@
+"""The driver's end of Dagster Pipes: files, the log of a pod, or a bucket, as the launcher's parameters say.
+
+Source of the parameters: `dagster_pipes`, its loaders and writers.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from dagster_pipes import (
+    PipesContext,
+    PipesContextLoader,
+    PipesDefaultContextLoader,
+    PipesDefaultMessageWriter,
+    PipesEnvVarParamsLoader,
+    PipesMessageWriter,
+    PipesMessageWriterChannel,
+    PipesS3ContextLoader,
+    PipesS3MessageWriter,
+    open_dagster_pipes,
+)
+
+WRITE_SECONDS = 1.0  # between two objects with messages
+_BUCKET = "bucket"
+
+
+def open_pipes() -> PipesContext:
+    """Take the request, and open the way for messages."""
+    loader = PipesEnvVarParamsLoader()  # type: ignore[no-untyped-call]
+    return open_dagster_pipes(
+        context_loader=_context_loader(loader.load_context_params()),
+        message_writer=_message_writer(loader.load_messages_params()),
+    )
+
+
+def _context_loader(parameters: Any) -> PipesContextLoader:  # noqa: ANN401 - Pipes' type
+    return PipesS3ContextLoader(_s3()) if _BUCKET in parameters else PipesDefaultContextLoader()
+
+
+def _message_writer(parameters: Any) -> "PipesMessageWriter[Any]":  # noqa: ANN401 - Pipes' type
+    if _BUCKET in parameters:
+        return PipesS3MessageWriter(_s3(), interval=WRITE_SECONDS)
+    if parameters.get(PipesDefaultMessageWriter.STDIO_KEY) == PipesDefaultMessageWriter.STDERR:
+        return _StderrWriter()
+    return PipesDefaultMessageWriter()
+
+
+def _s3() -> Any:  # noqa: ANN401 - boto3 has no types
+    import boto3  # noqa: PLC0415 - only some launchers use a bucket
+    from botocore.config import Config  # noqa: PLC0415
+
+    # A message that is lost makes the launcher count its partition as lost.
+    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": 10}))
+
+
+class _StderrWriter(PipesMessageWriter["_Lines"]):
+    """Writes messages to standard error, which is theirs alone: all other output goes to standard output.
+
+    The JVM writes to the same streams without a lock, so its text could be within a message.
+    """
+
+    @contextmanager
+    def open(self, params: Any) -> Iterator["_Lines"]:  # noqa: ANN401, ARG002 - Pipes' form
+        sys.stderr.flush()
+        own = os.dup(2)
+        os.dup2(1, 2)
+        try:
+            with os.fdopen(own, "w", encoding="utf-8") as stream:
+                yield _Lines(stream)
+        finally:
+            sys.stderr.flush()
+
+
+class _Lines(PipesMessageWriterChannel):
+    """One line a message, also from several threads."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write_message(self, message: Any) -> None:  # noqa: ANN401 - Pipes' type
+        """Write one message at once."""
+        with self._lock:
+            self._stream.write(f"{json.dumps(message)}\n")
+            self._stream.flush()

@@ -1,0 +1,184 @@
+"""A driver as a job run of EMR Serverless: its request, its states, its cancellation.
+
+Source: the API's reference, https://docs.aws.amazon.com/emr-serverless/latest/APIReference/, and the user guide's pages
+on Python libraries, `driverEnv` and Secrets Manager.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+from botocore.exceptions import ConnectionError as NotConnectedError
+
+from lake_assets.config.emr_serverless import EmrServerless
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.remote.received import Ended
+from lake_assets.remote.supervise import GRACE_SECONDS
+
+POLL_SECONDS = 5.0
+CANCEL_SECONDS = 4 * GRACE_SECONDS  # for the application to end a job and its workers
+DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
+
+_ENVIRONMENT = "environment"  # the folder of the unpacked archive
+_PYTHON = f"./{_ENVIRONMENT}/bin/python"
+_ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+_TRIES = {"mode": "standard", "total_max_attempts": 10}
+_PASSING = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
+
+
+def start_parameters(config: LakeConfig, runs: EmrServerless, name: str) -> dict[str, Any]:
+    """The request StartJobRun, without Pipes' variables; it has no secret.
+
+    Args:
+        config: with the Spark settings, which are validated to have no secrets.
+        runs: the launcher.
+        name: of the job run, for people.
+    """
+    settings = {f"{DRIVER_VARIABLE}{key}": value for key, value in runs.environment.items()}
+    if runs.archive:
+        settings |= {
+            "spark.archives": f"{runs.archive}#{_ENVIRONMENT}",
+            f"{DRIVER_VARIABLE}PYSPARK_DRIVER_PYTHON": _PYTHON,
+            f"{DRIVER_VARIABLE}PYSPARK_PYTHON": _PYTHON,
+            "spark.executorEnv.PYSPARK_PYTHON": _PYTHON,
+        }
+    settings |= config.spark.settings
+    overrides: dict[str, Any] = {
+        "applicationConfiguration": [{"classification": "spark-defaults", "properties": settings}]
+    }
+    if runs.logs:
+        overrides["monitoringConfiguration"] = {"s3MonitoringConfiguration": {"logUri": f"{runs.logs}/"}}
+    parameters: dict[str, Any] = {
+        "applicationId": runs.application_id,
+        "executionRoleArn": runs.execution_role,
+        "name": name[:256],
+        "jobDriver": {"sparkSubmit": {"entryPoint": runs.entry_point, "sparkSubmitParameters": ""}},
+        "configurationOverrides": overrides,
+        "tags": dict(runs.tags),
+    }
+    if runs.timeout_minutes is not None:
+        parameters["executionTimeoutMinutes"] = runs.timeout_minutes
+    return parameters
+
+
+def with_variables(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
+    """The request with more variables of the driver, such as Pipes' own, which have neither spaces nor secrets."""
+    written = " ".join(f"--conf {DRIVER_VARIABLE}{name}={value}" for name, value in variables.items())
+    driver = parameters["jobDriver"]["sparkSubmit"] | {"sparkSubmitParameters": written}
+    return dict(parameters) | {"jobDriver": {"sparkSubmit": driver}}
+
+
+class Job:
+    """One job run.
+
+    Args:
+        runs: the launcher.
+    """
+
+    def __init__(self, runs: EmrServerless) -> None:
+        self._runs = runs
+        self._client = boto3.client("emr-serverless", region_name=runs.region, config=Config(retries=_TRIES))
+        self._id: str | None = None
+        self._answer: Mapping[str, Any] = {}
+
+    @property
+    def client(self) -> Any:  # noqa: ANN401 - boto3 has no types
+        """The API's client."""
+        return self._client
+
+    @property
+    def id(self) -> str:
+        """The job run's id, once it has been started."""
+        assert self._id is not None  # noqa: S101 - the callers have started it
+        return self._id
+
+    @property
+    def log_prefix(self) -> str:
+        """The key of the driver's logs below `logs`."""
+        return f"applications/{self._runs.application_id}/jobs/{self.id}/SPARK_DRIVER"
+
+    def start(self, parameters: Mapping[str, Any]) -> Mapping[str, str]:
+        """Start it, and the application if that is stopped; returns the API's answer.
+
+        Raises:
+            LauncherError: the application refuses it, or does not exist.
+            DriverLostError: the API does not answer; a retry may succeed.
+        """
+        answer: Mapping[str, str] = self._call("start a job run", lambda: self._client.start_job_run(**parameters))
+        self._id = answer["jobRunId"]
+        return answer
+
+    def wait(self) -> Mapping[str, Any]:
+        """Wait until the job run has ended; returns the API's last answer.
+
+        Raises:
+            DriverLostError: the API does not answer.
+        """
+        while not self.has_ended():
+            time.sleep(POLL_SECONDS)
+        return self._answer
+
+    def cancel(self) -> None:
+        """Cancel it, and wait until its driver has ended, which records what it had begun.
+
+        Raises:
+            LauncherError: the API refuses or does not answer.
+        """
+        application, job = self._runs.application_id, self.id
+        if self.has_ended():
+            return
+        self._call(
+            f"cancel the job run {job}",
+            lambda: self._client.cancel_job_run(
+                applicationId=application, jobRunId=job, shutdownGracePeriodInSeconds=int(GRACE_SECONDS)
+            ),
+        )
+        deadline = time.monotonic() + CANCEL_SECONDS
+        while not self.has_ended() and time.monotonic() < deadline:
+            time.sleep(min(POLL_SECONDS, 1))
+
+    def ended(self) -> Ended:
+        """How it ended, for the errors of partitions without an outcome."""
+        job = self._answer.get("jobRun", {})
+        state = job.get("state", "unknown")
+        details = f": {text}" if (text := str(job.get("stateDetails") or "").strip()) else ""
+        reason = f"EMR Serverless job run {self.id} of application {self._runs.application_id} is {state}{details}"
+        if state == "CANCELLED":
+            return Ended(reason, "start the run again.", may_pass=False)
+        where = f"{self._runs.logs}/{self.log_prefix}/" if self._runs.logs else "the application's logs"
+        return Ended(reason, f"the driver's output, in {where}, says why.")
+
+    def has_ended(self) -> bool:
+        """Whether it has ended, by one request.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        application, job = self._runs.application_id, self.id
+        self._answer = self._call(
+            f"look at the job run {job}", lambda: self._client.get_job_run(applicationId=application, jobRunId=job)
+        )
+        return self._answer["jobRun"]["state"] in _ENDED
+
+    def _call(self, doing: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
+        application = self._runs.application_id
+        try:
+            return call()
+        except ClientError as error:
+            text = error.response["Error"]
+            kind = DriverLostError if text["Code"] in _PASSING else LauncherError
+            raise kind(
+                f"EMR Serverless, application {application}, refuses to {doing} ({text['Code']}: {text['Message']}):",
+                "correct `runs` of the config, or the role's policy, or start the application.",
+            ) from error
+        except BotoCoreError as error:
+            kind = DriverLostError if isinstance(error, NotConnectedError | HTTPClientError) else LauncherError
+            raise kind(
+                f"EMR Serverless, application {application}, cannot be asked to {doing} ({error}):",
+                "check the network, the region and the credentials of the credential chain.",
+            ) from error

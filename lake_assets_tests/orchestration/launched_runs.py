@@ -1,0 +1,111 @@
+"""Runs of the asset by a launcher: what Dagster keeps of them, and acts while they are under way."""
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+import duckdb
+
+from lake_assets.config.load import load_config
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.world import World, sales
+
+SALES = dg.AssetSelection.assets("sales")
+TIMES = re.compile(r"seconds|run_id|_at$|result_of_run|dagster/(?:code|data)_version")
+
+
+def run(file: str | os.PathLike[str], *keys: str, **options: Any) -> dg.ExecuteInProcessResult:
+    """One run of the asset and its checks, by the config of a file or of a bucket."""
+    config = load_config(file)
+    repository = build_definitions(config, pyspark_resource(config.spark)).get_repository_def()
+    job = repository.get_implicit_global_asset_job_def().get_subset(
+        asset_selection=set(SALES.resolve(repository.asset_graph)),
+        asset_check_selection=SALES.resolve_checks(repository.asset_graph),
+    )
+    tags = {"dagster/asset_partition_range_start": keys[0], "dagster/asset_partition_range_end": keys[-1]}
+    return job.execute_in_process(tags=tags, raise_on_error=False, **options)
+
+
+def timeless(value: Any) -> Any:
+    """The value without times and ids of runs, in mappings at any depth."""
+    if isinstance(value, Mapping):
+        return {name: timeless(item) for name, item in value.items() if not TIMES.search(name)}
+    return value
+
+
+def metadata_of(entry: Any) -> dict[str, Any]:
+    return {name: timeless(value.value) for name, value in entry.metadata.items() if not TIMES.search(name)} | {
+        "names": sorted(entry.metadata)
+    }
+
+
+def events_of(result: dg.ExecuteInProcessResult) -> list[Any]:
+    """What Dagster keeps of a run: without times and ids, in an order that does not depend on them."""
+    found: list[Any] = []
+    for event in result.all_events:
+        match event.event_type:
+            case dg.DagsterEventType.ASSET_MATERIALIZATION:
+                done = event.step_materialization_data.materialization
+                found.append(("done", done.partition, timeless(done.tags or {}), metadata_of(done)))
+            case dg.DagsterEventType.ASSET_OBSERVATION:
+                seen = event.asset_observation_data.asset_observation
+                found.append(("seen", seen.partition, timeless(seen.tags or {}), metadata_of(seen)))
+            case dg.DagsterEventType.ASSET_CHECK_EVALUATION:
+                check = event.asset_check_evaluation_data
+                about = (check.check_name, check.partition, check.passed, check.severity, check.blocking)
+                found.append(("check", *about, check.description, metadata_of(check)))
+            case dg.DagsterEventType.STEP_FAILURE:
+                failure = event.step_failure_data
+                assert failure.user_failure_data
+                found.append(("failed", failure.user_failure_data.description))
+            case dg.DagsterEventType.STEP_UP_FOR_RETRY | dg.DagsterEventType.STEP_SUCCESS:
+                found.append((event.event_type_value, event.step_key))
+    return sorted(found, key=repr)
+
+
+DAYS = [f"2026-01-{day:02}" for day in range(1, 32)]
+REGIONS = ["NE", "NW", "SE", "SW"]
+MANY = {"region": {"values": REGIONS}, "date": {"type": "date", "start": DAYS[0], "end": DAYS[-1]}}
+
+
+def land_many(world: World) -> None:
+    world.options |= {"partitions": MANY}
+    for region in REGIONS:
+        for day in DAYS:
+            world.land(f"region={region},date={day}", sales(1))
+
+
+def committed(world: World) -> int:
+    return statuses(world).get("committed", 0)
+
+
+def statuses(world: World) -> dict[str, int]:
+    """The number of the ledger's rows of each status; none while there is no ledger."""
+    with contextlib.suppress(duckdb.Error):
+        return dict(world.query("SELECT status, count(*) FROM lake.ingest_runs GROUP BY status"))
+    return {}
+
+
+@contextlib.contextmanager
+def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
+    """Act once when the first partition of a run in the block is committed."""
+
+    def watch() -> None:
+        while not committed(world):
+            time.sleep(0.1)
+        act()
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    yield
+    watcher.join(30)
+
+
+def retries(result: dg.ExecuteInProcessResult) -> list[Any]:
+    return [event for event in result.all_events if event.event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY]

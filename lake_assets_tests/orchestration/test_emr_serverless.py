@@ -1,0 +1,166 @@
+"""A run whose driver is a job run of EMR Serverless, on moto's API and a real S3 server; the driver is the real one."""
+
+import dataclasses
+import inspect
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets.orchestration.emr_serverless import JobClient
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.orchestration.launched_runs import (
+    DAYS,
+    at_first_commit,
+    events_of,
+    land_many,
+    retries,
+    run,
+    statuses,
+    timeless,
+)
+from lake_assets_tests.servers.emr import ROLE, Emr, emr, moto
+from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["emr", "moto"]
+
+pytestmark = pytest.mark.long
+
+SPARK = {"spark.driver.memory": "1g"}
+
+
+def config_in_bucket(emr: Emr, world: World, **runs: Any) -> str:
+    """Upload the config; returns its URI."""
+    document = world.document | {"runs": emr.runs | runs, "spark": SPARK}
+    return emr.upload("config/lake.yaml", yaml.safe_dump(document, sort_keys=False).encode())
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_events_are_those_of_a_run_in_process(
+    emr: Emr, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    uri = config_in_bucket(emr, local_world, logs=f"s3://{emr.bucket}/logs", tags={"team": "lake"}, timeout_minutes=60)
+    seen = {}
+    for launcher, file in (("in_process", local_world.config_file(tmp_path)), ("emr_serverless", uri)):
+        result = run(file, "2026-02-11|NW", "2026-02-11|SW")
+        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
+        seen[launcher] = (events_of(result), rows, local_world.totals())
+        shutil.rmtree(tmp_path / "data")
+        for path in tmp_path.glob("catalog.sqlite*"):
+            path.unlink()
+
+    assert seen["emr_serverless"] == seen["in_process"]
+    events, rows, totals = seen["emr_serverless"]
+    assert totals == [1, 2]
+    assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
+    assert {row["status"] for row in rows} == {"committed", "failed"}
+    (job,) = emr.jobs
+    assert (job.application_id, job.execution_role_arn, job.execution_timeout_minutes) == (emr.application, ROLE, 60)
+    assert job.tags["team"] == "lake"
+    assert job.name.startswith("lake-assets sales ")
+    settings = job.configuration_overrides["applicationConfiguration"][0]["properties"]
+    assert settings == SPARK | {
+        "spark.archives": f"s3://{emr.bucket}/code/environment.tar.gz#environment",
+        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": "./environment/bin/python",
+        "spark.emr-serverless.driverEnv.PYSPARK_PYTHON": "./environment/bin/python",
+        "spark.executorEnv.PYSPARK_PYTHON": "./environment/bin/python",
+    }
+    assert job.job_driver["sparkSubmit"]["entryPoint"] == f"s3://{emr.bucket}/code/driver.py"
+    assert emr.server.secret_key not in json.dumps([job.job_driver, job.configuration_overrides])
+    assert not [key for key in emr.keys("messages/") if key.endswith("context.json")]
+    assert "Running Spark version" in capfd.readouterr().err  # the driver's own log, from the bucket
+
+
+@pytest.mark.kill
+def test_a_cancelled_run_cancels_its_job_and_records_what_had_begun(emr: Emr, local_world: World) -> None:
+    land_many(local_world)
+    uri = config_in_bucket(emr, local_world)
+
+    def terminate() -> None:
+        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
+            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
+            deadline = time.monotonic() + 30
+            while emr.jobs[0].state == "RUNNING" and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(1)  # from the state to the signal
+            catalog.execute("ROLLBACK")
+
+    with at_first_commit(local_world, terminate):
+        result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert not result.success
+    assert not retries(result)
+    (job,) = emr.jobs
+    assert job.state == "CANCELLED"
+    found = statuses(local_world)
+    assert set(found) == {"committed", "cancelled"}
+    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
+
+
+def test_a_job_that_fails_before_its_driver_has_begun_fails_the_run_once(emr: Emr, local_world: World) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    uri = config_in_bucket(emr, local_world)
+    emr.upload("code/driver.py", b"raise SystemExit(7)")
+
+    result = run(uri, "2026-02-11|NW", "2026-02-11|NW")
+
+    assert not result.success
+    assert not retries(result)
+    (job,) = emr.jobs
+    assert failure_of(result) == (
+        f"the driver of the run did not start (EMR Serverless job run {job.id} of application {emr.application} is "
+        f"FAILED: {job.state_details}): the driver's output, in the application's logs, says why."
+    )
+
+
+def test_a_driver_with_another_config_refuses_to_run(emr: Emr, local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    uri = config_in_bucket(emr, local_world)
+    local_world.options |= {"on_empty": "keep"}
+    file = local_world.config_file(tmp_path, runs=emr.runs | {"config": uri}, spark=SPARK)
+
+    result = CliRunner().invoke(main, ["--config", str(file), "ingest", "--partition", NW])
+
+    assert result.exit_code == 1
+    text = f"streams.sales.on_empty is 'keep' in the launcher's config {file}, and 'fail' in the driver's {uri}:"
+    assert text in result.output
+    assert "did not start" not in result.output
+    assert emr.jobs[0].state == "SUCCESS"
+
+
+def test_the_command_starts_a_job(emr: Emr, local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    command = ["--config", config_in_bucket(emr, local_world), "ingest", "--launcher", "emr_serverless"]
+
+    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    assert not [key for key in emr.keys("messages/") if key.endswith("context.json")]
+
+
+def test_dagsters_client_has_the_steps_that_ours_replaces() -> None:
+    (dagsters,) = [base for base in JobClient.__mro__ if base.__name__ == "PipesEMRServerlessClient"]
+    replaced = {name for name, value in vars(JobClient).items() if inspect.isfunction(value)} - {"__init__"}
+    assert replaced == {"_start", "_wait_for_completion", "_read_messages", "_terminate"}
+    assert replaced <= set(vars(dagsters))
