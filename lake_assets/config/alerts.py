@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from lake_assets.config.fields import Identifier
+from lake_assets.config.fields import TEMPLATE, Identifier
 from lake_assets.config.model import Model
 from lake_assets.config.schedules import Age, Status
 
@@ -50,7 +50,7 @@ class Webhook(Model):
 
     @model_validator(mode="after")
     def _is_a_request(self) -> Self:
-        if not self.url.get_secret_value().startswith(("https://", "http://")):
+        if not self.url.get_secret_value().startswith(("https://", "http://", TEMPLATE)):
             raise ValueError("url is no URL of a web server: begin it with https:// or http://")
         for name, secret in (("url", self.url), ("authorization", self.authorization)):
             value = "" if secret is None else secret.get_secret_value()
@@ -75,6 +75,10 @@ class Alerts(Model):
     slack: Slack | None = Field(None, description="Sends them to a Slack channel.")
     email: Email | None = Field(None, description="Sends them by mail.")
     webhook: Webhook | None = Field(None, description="Sends them to a web server.")
+    failed_runs: bool = Field(
+        True,
+        description="Send failed runs, of all of the code location; false where another section `alerts` does it.",
+    )
     ui_url: Url | None = Field(None, description="URL of Dagster's web server, for links to runs.")
     name: Identifier = Field("alerts", description="First part of the names of the sensors in Dagster.")
     status: Status = Field("running", description="State when Dagster first loads the sensors; the UI can change it.")

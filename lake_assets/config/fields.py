@@ -16,6 +16,9 @@ from lake_assets.layout.texts import is_unicode, shown
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FOLDER = "folder"
 
+TEMPLATE = "{{"
+"""The begin of a template of Dagster in a component's attribute, whose value comes later."""
+
 
 def check_identifier(value: str) -> str:
     """The value, if it is an identifier.

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, ConfigDict, Field, SecretStr, field_validator, model_validator
 
-from lake_assets.config.fields import as_text
+from lake_assets.config.fields import TEMPLATE, as_text
 from lake_assets.config.model import Model
 from lake_assets.config.spark_settings import refuse_secrets
 
@@ -15,7 +15,6 @@ MASTER, REMOTE = "spark.master", "spark.remote"
 """The names of two of Spark's settings, which are keys of the section too."""
 
 _KEYS = MappingProxyType({MASTER: "master", REMOTE: "remote"})
-_TEMPLATE = "{{"  # of Dagster's, whose value comes later
 
 _Setting = Annotated[str, BeforeValidator(as_text, json_schema_input_type=str | bool | int | float)]
 
@@ -59,8 +58,8 @@ class Spark(Model):
     @field_validator("remote")
     @classmethod
     def _has_the_form_of_a_url(cls, remote: SecretStr | None) -> SecretStr | None:
-        url = remote.get_secret_value() if remote is not None else _TEMPLATE
-        if _TEMPLATE in url or url.startswith("local"):
+        url = remote.get_secret_value() if remote is not None else TEMPLATE
+        if TEMPLATE in url or url.startswith("local"):
             return remote
         # The text is not repeated, because it may have a token.
         error = ValueError("not the URL of a Spark Connect server: write sc://host:port, or sc://host:port/;token=…")

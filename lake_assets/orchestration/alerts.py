@@ -32,7 +32,7 @@ def alert_sensors(alerts: Alerts | None, streams: Sequence[OpenStream]) -> list[
     """
     if alerts is None:
         return []
-    return [*_failure_sensors(alerts), stale_sensor(alerts, streams)]
+    return [*(_failure_sensors(alerts) if alerts.failed_runs else []), stale_sensor(alerts, streams)]
 
 
 def failed_run(alerts: Alerts, context: dg.RunFailureSensorContext) -> Alert:

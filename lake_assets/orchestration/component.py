@@ -11,6 +11,7 @@ import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import BaseModel, Field, SecretStr, model_validator
 
+from lake_assets.config.alerts import Alerts
 from lake_assets.config.fields import Identifier, KeyPrefix, below
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import Model
@@ -32,6 +33,10 @@ class LakeStreamAttributes(Model):
     lake: Lake
     stream: Stream
     spark: Spark = Field(default_factory=Spark, description="As in `lake.yaml`; the same in every component.")
+    alerts: Alerts | None = Field(
+        None,
+        description="As in `lake.yaml`. Of several components, one sends failed runs.",
+    )
     key_prefix: KeyPrefix = Field((), description="Of the keys of its assets; none when absent.")
 
     @model_validator(mode="after")
@@ -70,6 +75,9 @@ class LakeStream(dg.Component):
             "spark": filled.spark,
             "key_prefix": filled.key_prefix,
         }
+        if (alerts := filled.alerts) is not None:
+            own_name = {} if "name" in alerts.model_fields_set else {"name": f"{filled.name}_alerts"}
+            config["alerts"] = alerts.model_copy(update=own_name)
         return cls(LakeConfig.model_validate(config, context=below(folder)))
 
     @cached_property

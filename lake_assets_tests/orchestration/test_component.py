@@ -75,6 +75,23 @@ def test_a_partition_is_materialized_without_python(project: Path, local_world: 
     assert world.totals() == [1, 2]
 
 
+def test_components_have_alerts_and_one_of_them_sends_failed_runs(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALERT_URL", "https://alerts.example.com/x")
+    for name, more in (("sales", ""), ("copies", ", failed_runs: false")):
+        with (project / "defs" / name / "defs.yaml").open("a") as file:
+            file.write(f'  alerts: {{webhook: {{url: "{{{{ env.ALERT_URL }}}}"}}{more}}}\n')
+
+    sensors = {sensor.name for sensor in loaded(project).sensors or ()}
+
+    assert {name for name in sensors if "alerts" in name} == {
+        "sales_alerts_failed_runs_to_webhook",
+        "sales_alerts_stale_streams",
+        "copies_alerts_stale_streams",
+    }
+
+
 def test_several_components_share_one_spark(project: Path) -> None:
     definitions = loaded(project)
 
