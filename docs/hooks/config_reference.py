@@ -9,7 +9,17 @@ from pydantic import BaseModel, ByteSize, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from lake_assets.config import bucket_requests, fields, landing, layouts, partition_fields, schedules, storages
+from lake_assets.config import (
+    bucket_requests,
+    fields,
+    kubernetes,
+    landing,
+    layouts,
+    partition_fields,
+    schedules,
+    storages,
+    uris,
+)
 
 _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Identifier, "identifier"),
@@ -25,6 +35,10 @@ _NAMED: tuple[tuple[object, str], ...] = (
     (schedules.Cron, "cron schedule"),
     (schedules.TimeZone, "time zone"),
     (schedules.Age, "hours"),
+    (kubernetes.Spec, "mapping"),
+    (uris.S3Folder, "URI of S3"),
+    (uris.S3Object, "URI of S3"),
+    (uris.DriverPath, "path or URI"),
     (storages.Prefix, "text"),
 )
 _SHORT: tuple[tuple[object, str], ...] = (
@@ -43,6 +57,7 @@ _PLAIN: Mapping[object, str] = {
 _PROPER: Mapping[str, str] = {
     "Azure": "Azure",
     "Duckdb": "DuckDB",
+    "Emr": "EMR",
     "Gcs": "Google Cloud",
     "Motherduck": "MotherDuck",
     "Postgres": "PostgreSQL",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from lake_assets.cli.common import user
 from lake_assets.cli.terminal import echo
 from lake_assets.config.emr_serverless import EmrServerless
+from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import InProcess, RemoteRuns, SparkSubmit
 from lake_assets.errors import LauncherError
@@ -15,6 +16,7 @@ from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.launch import launch
 from lake_assets.remote.launch_job import launch_job
+from lake_assets.remote.launch_pod import launch_pod
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
@@ -74,6 +76,8 @@ def ingest_by_driver(
     with reported_run(request.run_id, stream.name, stream.config.mode, len(partitions)):
         if isinstance(runs, EmrServerless):
             launch_job(config, runs, request, received)
+        elif isinstance(runs, Kubernetes):
+            launch_pod(runs, request, received, lambda line: echo(line, err=True))
         else:
             launch(submission(config, runs, transforms=stream.config.transform is not None), request, received)
 

@@ -2,5 +2,5 @@
 
 from typing import Literal, get_args
 
-Launcher = Literal["in_process", "spark_submit", "emr_serverless"]
+Launcher = Literal["in_process", "spark_submit", "emr_serverless", "kubernetes"]
 LAUNCHERS: tuple[Launcher, ...] = get_args(Launcher)

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field
 
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.fields import FolderPath, short_for
+from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.launchers import Launcher
 from lake_assets.config.model import Model
 
@@ -26,7 +27,7 @@ class SparkSubmit(Model):
     )
 
 
-ElsewhereRuns = EmrServerless
+ElsewhereRuns = EmrServerless | Kubernetes
 """The launchers whose drivers have no file of the launcher's machine."""
 
 RemoteRuns = SparkSubmit | ElsewhereRuns

@@ -2,28 +2,20 @@
 
 import gzip
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
 from botocore.exceptions import BotoCoreError, ClientError
-from dagster_aws.pipes import (
-    PipesEMRServerlessClient,
-    PipesS3ContextInjector,
-    PipesS3MessageReader,
-)
+from dagster_aws.pipes import PipesEMRServerlessClient
 
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.uris import bucket_and_key
-from lake_assets.orchestration.pipes_messages import PassingReader
+from lake_assets.orchestration.pipes_messages import BucketReader, PassingReader
 from lake_assets.remote.bucket import bucket_client, unreachable
 from lake_assets.remote.emr_serverless import Job, start_parameters
 from lake_assets.remote.received import Ended, Received
 from lake_assets.remote.request import Request
-
-READ_SECONDS = 1.0  # between two looks for messages
 
 
 def run_job(
@@ -60,28 +52,6 @@ def _print_logs(context: dg.AssetExecutionContext, folder: str) -> None:
             stream.write(gzip.decompress(body).decode(errors="replace"))
         except (ClientError, BotoCoreError, OSError, EOFError) as error:
             context.log.info(f"The driver's {name} is not in {folder}/ yet, or cannot be read: {error}")
-
-
-class BucketReader(PipesS3MessageReader):
-    """Pipes' reader, whose keys are below a folder."""
-
-    def __init__(self, folder: str) -> None:
-        bucket, self._prefix = bucket_and_key(folder)
-        super().__init__(bucket=bucket, client=bucket_client(), interval=READ_SECONDS)
-
-    @property
-    def injector(self) -> PipesS3ContextInjector:
-        """Writes the request below the same folder."""
-        return PipesS3ContextInjector(bucket=self.bucket, client=self.client, key_prefix=self._below(""))
-
-    @contextmanager
-    def get_params(self) -> Iterator[Mapping[str, Any]]:
-        """Pipes' parameters for the driver."""
-        with super().get_params() as parameters:
-            yield {**parameters, "key_prefix": self._below(parameters["key_prefix"])}
-
-    def _below(self, key: str) -> str:
-        return f"{self._prefix}/{key}" if self._prefix else key
 
 
 class JobClient(PipesEMRServerlessClient):

@@ -7,12 +7,14 @@ from typing import Unpack
 import dagster as dg
 
 from lake_assets.config.emr_serverless import EmrServerless
+from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.runs import RemoteRuns, SparkSubmit
 from lake_assets.errors import LakeAssetsError, LauncherError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import DagsterPipesExecutionError, allow_no_output
 from lake_assets.orchestration.emr_serverless import run_job
+from lake_assets.orchestration.kubernetes import run_pod
 from lake_assets.orchestration.pipes_messages import PassingReader
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Ended, Received
@@ -72,6 +74,8 @@ class RemoteRun:
     def _launch(self, context: dg.AssetExecutionContext, request: Request, received: Received) -> Ended:
         if isinstance(self._runs, EmrServerless):
             return run_job(context, self._config, self._runs, request, received)
+        if isinstance(self._runs, Kubernetes):
+            return run_pod(context, self._runs, request, received)
         return self._submit(context, self._runs, request, received)
 
     def _submit(

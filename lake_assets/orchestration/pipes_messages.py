@@ -1,12 +1,17 @@
 """Passes messages of this package on when they arrive; Dagster Pipes would keep them until the driver has ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
+from dagster_aws.pipes import PipesS3ContextInjector, PipesS3MessageReader
 
+from lake_assets.config.uris import bucket_and_key
+from lake_assets.remote.bucket import bucket_client
 from lake_assets.remote.received import Received
+
+READ_SECONDS = 1.0  # between two looks for messages in a bucket
 
 
 class PassingReader(dg.PipesMessageReader):
@@ -50,3 +55,25 @@ class PassingHandler:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - an attribute of the handler
         return getattr(self._handler, name)
+
+
+class BucketReader(PipesS3MessageReader):
+    """Pipes' reader, whose keys are below a folder."""
+
+    def __init__(self, folder: str) -> None:
+        bucket, self._prefix = bucket_and_key(folder)
+        super().__init__(bucket=bucket, client=bucket_client(), interval=READ_SECONDS)
+
+    @property
+    def injector(self) -> PipesS3ContextInjector:
+        """Writes the request below the same folder."""
+        return PipesS3ContextInjector(bucket=self.bucket, client=self.client, key_prefix=self._below(""))
+
+    @contextmanager
+    def get_params(self) -> Iterator[Mapping[str, Any]]:
+        """Pipes' parameters for the driver."""
+        with super().get_params() as parameters:
+            yield {**parameters, "key_prefix": self._below(parameters["key_prefix"])}
+
+    def _below(self, key: str) -> str:
+        return f"{self._prefix}/{key}" if self._prefix else key

@@ -25,6 +25,9 @@ EMR = {
 }
 
 
+POD = {"launcher": "kubernetes", "image": "lake:1", "config": "/etc/lake/lake.yaml"}
+
+
 def written(tmp_path: Path, **sections: Any) -> LakeConfig:
     document = {key: value for key, value in yaml.safe_load(WRITTEN).items() if key not in ("spark", "runs")}
     file = tmp_path / "lake.yaml"
@@ -43,7 +46,7 @@ def test_the_launcher_has_a_short_and_a_long_form(tmp_path: Path) -> None:
 
 
 def test_the_names_of_the_command_are_those_of_the_config(tmp_path: Path) -> None:
-    options: dict[str, dict[str, Any]] = {"emr_serverless": EMR}
+    options: dict[str, dict[str, Any]] = {"emr_serverless": EMR, "kubernetes": POD}
     runs = [options.get(name, {}) | {"launcher": name} for name in LAUNCHERS]
     assert [written(tmp_path, runs=section).runs.launcher for section in runs] == list(LAUNCHERS)
     with pytest.raises(ConfigError, match=r"lake\.yaml:\d+:\d+: runs"):
@@ -78,6 +81,31 @@ def test_what_emr_serverless_does_not_take_is_named(tmp_path: Path, key: str, va
         written(tmp_path, lakes=document["lakes"], runs=EMR | {key: value})
     assert text in str(raised.value)
     assert "correct horse" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("image", "lake 1", "runs.image: has the wrong form: write the image's name, without spaces"),
+        ("namespace", "Lake", "runs.namespace: has the wrong form: write small letters, digits and hyphens"),
+        ("service_account", "a_b", "runs.service_account: has the wrong form: write the object's name in Kubernetes"),
+        ("env_from", [{}], "runs.env_from.0: an entry of env_from has one name: write secret, or config_map"),
+        ("env_from", [{"secret": "A"}], "runs.env_from.0.secret: has the wrong form: write the object's name"),
+        ("config", "lake.yaml", "runs.config: a relative path: write an absolute path on the driver, or s3://"),
+        ("config", None, "runs.config is missing, and the driver has no file of this machine: write runs.config"),
+        (
+            "pod_spec",
+            {"containers": [{"env": ["correct horse"]}]},
+            "runs has a secret of this config, and the launcher",
+        ),
+    ],
+)
+def test_what_kubernetes_does_not_take_is_named(tmp_path: Path, key: str, value: object, text: str) -> None:
+    document = yaml.safe_load(WRITTEN)
+    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
+    with pytest.raises(ConfigError) as raised:
+        written(tmp_path, lakes=document["lakes"], runs=POD | {key: value})
+    assert text in str(raised.value).replace("[0]", ".0")
 
 
 @pytest.mark.parametrize("settings", [{"master": "local"}, {"remote": "sc://host"}])

@@ -1,0 +1,233 @@
+"""Kubernetes' API as a launcher needs it: the driver's pod is found, awaited and removed."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lake_assets.config.kubernetes import Kubernetes
+from lake_assets.errors import DriverLostError, LauncherError, MissingExtraError
+from lake_assets.remote.pod import RUN_LABEL
+from lake_assets.remote.received import Ended
+
+POLL_SECONDS = 2.0
+CANNOT_START = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "RunContainerError"}
+)
+"""Reasons of a waiting container that a person has to mend; those of dagster-k8s, and a missing secret."""
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_LEAST_WAIT = 60.0  # for a deleted pod, beyond its own grace period
+
+
+class Pods:
+    """The pods of runs in one namespace.
+
+    Args:
+        runs: the launcher.
+
+    Raises:
+        MissingExtraError: the package kubernetes is not installed.
+        LauncherError: there is no usable kubeconfig.
+    """
+
+    def __init__(self, runs: Kubernetes) -> None:
+        try:
+            from kubernetes import client, config  # noqa: PLC0415 - an extra
+            from urllib3.exceptions import HTTPError  # noqa: PLC0415 - of that package
+        except ImportError as error:
+            raise missing_extra() from error
+        self._refused: type[Exception] = client.ApiException
+        self._away: type[Exception] = HTTPError
+        try:
+            if runs.kubeconfig is None and runs.context is None and in_cluster():
+                configuration = client.Configuration()
+                config.load_incluster_config(client_configuration=configuration)
+                api = client.ApiClient(configuration)
+                own = _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+            else:
+                api = config.new_client_from_config(runs.kubeconfig, runs.context)
+                own = _namespace_of(config, runs)
+        except (config.ConfigException, OSError) as error:
+            raise LauncherError(
+                f"there is no usable kubeconfig ({error}):", "set runs.kubeconfig and runs.context, or KUBECONFIG."
+            ) from error
+        self._core = client.CoreV1Api(api)
+        self.namespace: str = runs.namespace or own
+
+    def named(self, run_id: str) -> Any:  # noqa: ANN401 - kubernetes' V1Pod
+        """The pod of a run; None if there is none.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        found = self.call(
+            "list pods",
+            lambda: self._core.list_namespaced_pod(self.namespace, label_selector=f"{RUN_LABEL}={run_id}"),
+        ).items
+        return found[-1] if found else None
+
+    def create(self, body: dict[str, Any]) -> None:
+        """Create a pod.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        self.call("create the pod", lambda: self._core.create_namespaced_pod(self.namespace, body))
+
+    def has_started(self, run_id: str) -> bool:
+        """Whether the driver's container has started, or has ended already.
+
+        Raises:
+            LauncherError: it cannot start, or the API refuses.
+        """
+        pod = self.named(run_id)
+        if pod is None:
+            raise DriverLostError("the pod of the driver is gone:", "see the cluster's events.")
+        statuses = pod.status.container_statuses or []
+        state = statuses[0].state if statuses else None
+        if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
+            raise LauncherError(
+                f"the driver of the run did not start (pod {pod.metadata.name}: {_reason(pod)}):",
+                "correct `runs` of the config, or what it names.",
+            )
+        return _is_over(pod) or (state is not None and state.waiting is None)
+
+    def has_ended(self, run_id: str) -> bool:
+        """Whether the pod of a run has ended, or is gone.
+
+        Raises:
+            LauncherError: it cannot start, or the API refuses.
+        """
+        pod = self.named(run_id)
+        if pod is None or _is_over(pod):
+            return True
+        self.has_started(run_id)
+        return False
+
+    def log(self, run_id: str, container: str) -> Iterator[str]:
+        """The lines of a container's log while it runs.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        pod = self.named(run_id)
+        if pod is None:
+            return
+        name = pod.metadata.name
+        stream = self.call(
+            f"read the log of the pod {name}",
+            lambda: self._core.read_namespaced_pod_log(
+                name, self.namespace, container=container, follow=True, _preload_content=False
+            ),
+        )
+        for line in stream:
+            yield line.decode(errors="replace").rstrip("\n")
+
+    def ended(self, run_id: str, otherwise: str) -> Ended:
+        """How the pod of a run ended.
+
+        Args:
+            run_id: its label.
+            otherwise: the reason if the pod does not say it.
+        """
+        pod = self.named(run_id)
+        if pod is None:
+            return Ended(f"its pod in namespace {self.namespace} is gone: {otherwise}", "see the cluster's events.")
+        where = f"pod {pod.metadata.name} in namespace {self.namespace}"
+        return Ended(f"{where}: {_reason(pod) or otherwise}", "the driver's output, in the run's logs, says why.")
+
+    def remove(self, run_id: str, *, wait: bool) -> None:
+        """Delete the pod of a run, if there is one.
+
+        Args:
+            run_id: its label.
+            wait: until its driver has ended, which records what it had begun.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer.
+        """
+        pod = self.named(run_id)
+        if pod is None:
+            return
+        name, grace = pod.metadata.name, pod.spec.termination_grace_period_seconds or 0
+        self.call(f"delete the pod {name}", lambda: self._delete(name))
+        deadline = time.monotonic() + grace + _LEAST_WAIT
+        while wait and self.named(run_id) is not None and time.monotonic() < deadline:
+            time.sleep(min(POLL_SECONDS, 1))
+
+    def _delete(self, name: str) -> None:
+        try:
+            self._core.delete_namespaced_pod(name, self.namespace)
+        except self._refused as error:
+            if getattr(error, "status", None) != 404:
+                raise
+
+    def call(self, doing: str, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - kubernetes' objects
+        """The result of a call of the API.
+
+        Raises:
+            LauncherError: the API refuses.
+            DriverLostError: the API does not answer; a retry may succeed.
+        """
+        try:
+            return call()
+        except self._refused as error:
+            raise self.refused(doing, error) from error
+        except self._away as error:
+            raise DriverLostError(
+                f"Kubernetes' API does not answer ({error}):", "check the network, and the server of the kubeconfig."
+            ) from error
+
+    def refused(self, doing: str, error: Any) -> LauncherError:  # noqa: ANN401 - kubernetes' error
+        """The error for a refusal of the API."""
+        text = f"{error.status} {error.reason}"
+        return LauncherError(
+            f"Kubernetes, namespace {self.namespace}, refuses to {doing} ({text}: {_message(error)}):",
+            "correct `runs` of the config, or the rights of the launcher's account.",
+        )
+
+
+def in_cluster() -> bool:
+    """Whether this process is in a pod."""
+    return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and _NAMESPACE_FILE.exists()
+
+
+def missing_extra() -> MissingExtraError:
+    """The error for the packages of the extra."""
+    return MissingExtraError("runs: kubernetes needs dagster-k8s:", "pip install 'lake-assets[kubernetes]'.")
+
+
+def _namespace_of(config: Any, runs: Kubernetes) -> str:  # noqa: ANN401 - a module
+    contexts, current = config.list_kube_config_contexts(runs.kubeconfig)
+    chosen = next((entry for entry in contexts if entry["name"] == runs.context), current)
+    namespace: str = chosen["context"].get("namespace") or "default"
+    return namespace
+
+
+def _message(error: Any) -> str:  # noqa: ANN401 - kubernetes' error
+    try:
+        return str(json.loads(error.body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return "no message"
+
+
+def _is_over(pod: Any) -> bool:  # noqa: ANN401 - kubernetes' V1Pod
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
+    """Why a pod has ended or does not start: of its driver's container, or of the whole pod."""
+    statuses = pod.status.container_statuses or []
+    state = statuses[0].state if statuses else None
+    if state is not None and state.terminated is not None:
+        return f"{state.terminated.reason or 'ended'}, exit code {state.terminated.exit_code}"
+    if state is not None and state.waiting is not None:
+        return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
+    return ": ".join(filter(None, (pod.status.reason, pod.status.message)))

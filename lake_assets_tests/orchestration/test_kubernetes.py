@@ -1,0 +1,192 @@
+"""A run whose driver is a pod: the request's shape, its messages by the pod's log, and the real driver as a process."""
+
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets.config.load import load_config
+from lake_assets.errors import MissingExtraError
+from lake_assets.remote.pods import Pods
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.in_process import failure_of
+from lake_assets_tests.orchestration.launched_runs import (
+    DAYS,
+    at_first_commit,
+    events_of,
+    land_many,
+    retries,
+    run,
+    statuses,
+    timeless,
+)
+from lake_assets_tests.servers.kubernetes import Cluster, cluster
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import NW, SW, World, sales
+
+__all__ = ["cluster"]
+
+pytestmark = pytest.mark.long
+
+SPARK = {"spark.master": "local[2]", "spark.driver.memory": "1g"}
+OBJECTS = 150  # of a partition whose message is longer than a piece of a pod's log
+
+
+def config_of(cluster: Cluster, world: World, folder: Path, **runs: Any) -> str:
+    """Write the config; returns its path, which is that of the driver too."""
+    pod = {"launcher": "kubernetes", "image": "lake:1", "kubeconfig": cluster.kubeconfig}
+    place = {"config": str(folder / "lake.yaml")}
+    return str(world.config_file(folder, runs=pod | place | runs, spark=SPARK))
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_events_are_those_of_a_run_in_process(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS, "description": "${ABOUT:-shops}"}
+    for number in range(OBJECTS):
+        local_world.land(NW, sales(number), name=f"a_name_that_fills_the_message_of_its_partition_{number}.parquet")
+    local_world.land(SW, b"no Parquet")
+    cluster.secrets["lake"] = {"ABOUT": "shops"}
+    seen = {}
+    for launcher in ("in_process", "kubernetes"):
+        file = str(local_world.config_file(tmp_path, spark=SPARK))
+        if launcher == "kubernetes":
+            more = {"env_from": [{"secret": "lake"}], "service_account": "driver", "labels": {"team": "lake"}}
+            size = {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+            spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"imagePullPolicy": "Always"}]}
+            file = config_of(cluster, local_world, tmp_path, **more, resources=size, pod_spec=spec, namespace="jobs")
+        result = run(file, "2026-02-11|NW", "2026-02-11|SW")
+        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
+        seen[launcher] = (events_of(result), rows, local_world.totals())
+        shutil.rmtree(tmp_path / "data")
+        for path in tmp_path.glob("catalog.sqlite*"):
+            path.unlink()
+
+    assert seen["kubernetes"] == seen["in_process"]
+    events, rows, totals = seen["kubernetes"]
+    assert len(totals) == OBJECTS
+    assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
+    assert {row["status"] for row in rows} == {"committed", "failed"}
+    (body,) = cluster.created
+    assert (body["metadata"]["namespace"], body["metadata"]["labels"]["team"]) == ("jobs", "lake")
+    spec = body["spec"]
+    assert (spec["serviceAccountName"], spec["restartPolicy"], spec["nodeSelector"]) == (
+        "driver",
+        "Never",
+        {"disk": "ssd"},
+    )
+    (container,) = spec["containers"]
+    assert (container["image"], container["imagePullPolicy"]) == ("lake:1", "Always")
+    assert container["command"] == ["python", "-m", "lake_assets.remote"]
+    assert container["envFrom"] == [{"secretRef": {"name": "lake"}}]
+    assert container["resources"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
+    assert not cluster.pods
+
+
+@pytest.mark.kill
+def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
+    cluster: Cluster, local_world: World, tmp_path: Path
+) -> None:
+    land_many(local_world)
+    file = config_of(cluster, local_world, tmp_path)
+
+    def terminate() -> None:
+        (pod,) = cluster.pods.values()
+        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
+            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
+            deadline = time.monotonic() + 30
+            while not pod.is_deleted and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(1)  # from the deletion to the signal
+            catalog.execute("ROLLBACK")
+
+    with at_first_commit(local_world, terminate):
+        result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert not result.success
+    assert not retries(result)
+    assert not cluster.pods
+    found = statuses(local_world)
+    assert set(found) == {"committed", "cancelled"}
+    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
+
+
+def test_a_pod_that_cannot_start_fails_the_run_once_and_is_removed(
+    cluster: Cluster, local_world: World, tmp_path: Path
+) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    cluster.waiting = {"reason": "ImagePullBackOff", "message": "no lake:1"}
+
+    result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
+
+    assert not retries(result)
+    name = cluster.created[0]["metadata"]["name"]
+    text = f"the driver of the run did not start (pod {name} in namespace lake: ImagePullBackOff: no lake:1)"
+    assert failure_of(result).startswith(text)
+
+
+def test_a_refused_pod_fails_the_run_once(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    cluster.refusal = 403, "pods is forbidden"
+
+    result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
+
+    assert not retries(result)
+    text = "Kubernetes, namespace lake, refuses to create the pod (403 Forbidden: pods is forbidden): correct `runs`"
+    assert failure_of(result).startswith(text)
+
+
+def test_the_command_starts_a_pod(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    command = ["--config", config_of(cluster, local_world, tmp_path), "ingest", "--launcher", "kubernetes"]
+
+    result = CliRunner().invoke(main, [*command, "--partition", NW, "--partition", SW])
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    assert not cluster.pods
+
+
+def test_messages_may_be_in_a_bucket(cluster: Cluster, local_world: World, tmp_path: Path, s3: S3Server) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    variables = {
+        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        "AWS_DEFAULT_REGION": s3.region,
+    }
+    cluster.secrets["s3"] = variables
+    runs = {"messages": f"s3://{s3.new_bucket()}/messages", "env_from": [{"secret": "s3"}]}
+    with patch.dict(os.environ, variables):
+        result = run(config_of(cluster, local_world, tmp_path, **runs), "2026-02-11|NW", "2026-02-11|NW")
+
+    assert result.success
+    assert local_world.totals() == [1, 2]
+    assert s3.secret_key not in json.dumps(cluster.created)
+
+
+def test_without_the_extra_the_error_names_it(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
+    runs: Any = load_config(config_of(cluster, local_world, tmp_path)).runs
+    with (
+        patch.dict(sys.modules, {"kubernetes": None}),
+        pytest.raises(MissingExtraError, match=r"pip install 'lake-assets\[kubernetes\]'"),
+    ):
+        Pods(runs)
