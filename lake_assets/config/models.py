@@ -176,6 +176,20 @@ class LakeConfig(Model):
         return self
 
     @model_validator(mode="after")
+    def _batches_have_files(self) -> Self:
+        for name, stream in self.streams.items():
+            lake_name = self.lake_name(name)
+            lake = self.lakes[lake_name]
+            if stream.commit_batch > 1 and lake.inserts_only:
+                kind = "managed by MotherDuck" if lake.is_managed else "encrypted"
+                text = (
+                    f"stream {name} has commit_batch: {stream.commit_batch}, and lake {lake_name} is {kind}: its rows "
+                    "are written by INSERT while the commit holds the lock"
+                )
+                raise OfStreamError(name, "commit_batch", f"{text}, so each partition is a commit: remove commit_batch")
+        return self
+
+    @model_validator(mode="after")
     def _lakes_read_what_they_index(self) -> Self:
         indexed: dict[str, list[AnyStorage]] = {name: [] for name in self.lakes}
         for name, stream in self.streams.items():

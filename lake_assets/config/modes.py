@@ -33,6 +33,8 @@ class _Settings(Protocol):
     @property
     def mode(self) -> Mode: ...
     @property
+    def commit_batch(self) -> int: ...
+    @property
     def owns_source(self) -> bool: ...
     @property
     def checks(self) -> _Checks: ...
@@ -107,6 +109,8 @@ def _check_index(stream: _Settings) -> None:
             )
     if stream.path_columns:
         raise ValueError("mode: index registers files as they are, without path_columns: use mode: replace")
+    if "commit_batch" in stream.model_fields_set:
+        raise ValueError("mode: index registers the files of all partitions in one commit already: remove commit_batch")
     if stream.transform is not None:
         raise ValueError("mode: index registers files as they are, untransformed: use mode: replace")
     for name, key in _OF_WRITTEN_FILES.items():

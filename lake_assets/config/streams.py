@@ -127,6 +127,13 @@ class Stream(Model):
     record_skipped: bool = Field(
         default=True, description="Whether a run that finds nothing new writes a ledger row, and so makes a snapshot."
     )
+    commit_batch: int = Field(
+        1,
+        ge=1,
+        le=200,
+        description="Partitions that a run commits together, as one snapshot. Each is whole, and one that fails "
+        "keeps no other from its commit.",
+    )
     compression: Compression = Field("zstd", description="Codec of the data files.")
     target_file_size: FileSize = Field(
         default="256MiB", validate_default=True, description="Target size of data files, 1 MiB to 4 GiB."

@@ -342,6 +342,20 @@ class PartitionRun:
                 self.add_seconds(name, seconds)
                 report_step(self.row, name, seconds, failed)
 
+    @contextmanager
+    def keeping_error(self) -> Iterator[None]:
+        """Keep an error as the error of this partition only, in a part of a step that several share."""
+        with of_partition(self.row):
+            try:
+                yield
+            except Exception as error:  # noqa: BLE001 - reported as the outcome
+                self.fail(error)
+
+    def report_step(self, name: str, seconds: float) -> None:
+        """Report the partition's share of a step that several share, with its error if it has one."""
+        with of_partition(self.row):
+            report_step(self.row, name, seconds, self.error)
+
     def add_seconds(self, name: str, seconds: float) -> None:
         """Add to the duration of a step."""
         self.seconds[name] = self.seconds.get(name, 0) + seconds

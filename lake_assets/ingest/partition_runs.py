@@ -40,6 +40,12 @@ def still_open(runs: Iterable[PartitionRun]) -> list[PartitionRun]:
     return [run for run in runs if run.state is State.OPEN]
 
 
+def fail_all(runs: Iterable[PartitionRun], error: BaseException) -> None:
+    """Give all partitions the same error."""
+    for run in runs:
+        run.fail(error)
+
+
 def share_refusal(runs: Sequence[PartitionRun]) -> None:
     """Give all partitions the same error if the storage refuses the objects of each: the whole bucket is refused."""
     refused = [run for run in runs if isinstance(run.error, ObjectRefusedError)]

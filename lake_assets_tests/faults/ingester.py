@@ -1,6 +1,6 @@
-"""A process that ingests a partition with the tasks of its jobs in itself, without Spark, to be killed.
+"""A process that ingests partitions with the tasks of its jobs in itself, without Spark, to be killed.
 
-    python -m lake_assets_tests.faults.ingester WORLD.json --partition TEXT --die-at POINT [--strategy STRATEGY]
+    python -m lake_assets_tests.faults.ingester WORLD.json --partition TEXT … --die-at POINT [--strategy STRATEGY]
 
 The point is a part of a statement of the catalog, or `after` and that part, or a step of the ingest: `list`,
 `first job`, `examination`, `second job`, `verification`.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.replace import write_step
 from lake_assets.lake import ducklake
@@ -73,7 +74,7 @@ def die_at(point: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("world", type=Path)
-    parser.add_argument("--partition", required=True)
+    parser.add_argument("--partition", action="append", required=True)
     parser.add_argument("--die-at", required=True)
     parser.add_argument("--strategy", choices=STRATEGIES)
     given = parser.parse_args()
@@ -82,7 +83,9 @@ def main() -> None:
         mock.patch.object(strategies, "STRATEGIES", (STRATEGIES[given.strategy],)).start()
     die_at(given.die_at)
     with without_spark():
-        world.ingest(given.partition)
+        for outcome in ingest_all(world.stream, map(world.partition, given.partition), world.sessions):
+            if outcome.error is not None:
+                raise outcome.error
 
 
 if __name__ == "__main__":

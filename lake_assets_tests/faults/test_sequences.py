@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
 from lake_assets.history.restore import release, restore
+from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.actors import Actors
 from lake_assets_tests.faults.independent import Files, Row
@@ -82,6 +83,7 @@ class LakeMachine(RuleBasedStateMachine):
         self.world = type(self).new_world(self.folder)
         self.world.options = {"mode": self.mode, "schema_policy": "evolve", "on_bad_row": "dead_letter"}
         self.world.options |= {"on_empty": "clear"} if self.mode == "replace" else {}
+        self.world.options |= {"commit_batch": 2}
         self.world.lake_options = {"maintenance": MAINTENANCE | {"compact": 2}}
         self.landed: dict[tuple[str, str], Landed] = {}
         self.model = Model()
@@ -143,6 +145,23 @@ class LakeMachine(RuleBasedStateMachine):
         with jobs_here():
             self._do(lambda: self.world.ingest(text, force=force), wanted, (EmptySourceError, SourceError))
 
+    @rule(force=st.sampled_from([False, False, True]))
+    def ingest_both(self, force: bool) -> None:
+        """One run of both partitions, whose commits are one snapshot if there are two."""
+        self.acted = True
+        refused = set()
+        wanted = self.model
+        for text in (NW, SW):
+            if (after := self._ingested(text, force=force, before=wanted)) is None:
+                refused.add(text)
+            else:
+                wanted = after
+        partitions = {self.world.partition(text): text for text in (NW, SW)}
+        with jobs_here():
+            outcomes = list(ingest_all(self.world.stream, partitions, no_session, force=force))
+        assert {partitions[outcome.partition] for outcome in outcomes if outcome.error} == refused
+        self._set(wanted)
+
     @precondition(lambda self: self.past)
     @rule(days=st.sampled_from([0, 3]))
     def maintain(self, days: int) -> None:
@@ -196,9 +215,9 @@ class LakeMachine(RuleBasedStateMachine):
     def _objects(self, text: str) -> dict[str, Landed]:
         return {name: value for (of, name), value in self.landed.items() if of == text}
 
-    def _ingested(self, text: str, *, force: bool) -> Model | None:
-        """The model after an ingest; None if the ingest is to be refused."""
-        wanted, objects = copy.deepcopy(self.model), self._objects(text)
+    def _ingested(self, text: str, *, force: bool, before: Model | None = None) -> Model | None:
+        """The model after an ingest, from the present one or another; None if the ingest is to be refused."""
+        wanted, objects = copy.deepcopy(before or self.model), self._objects(text)
         if text in wanted.held and not force:
             return wanted
         known = wanted.known.get(text, {})

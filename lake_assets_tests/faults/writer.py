@@ -1,11 +1,11 @@
 """A process that commits partitions to a lake without Spark, to be killed or to run beside others.
 
-    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--times N] [--strategy STRATEGY]
-        [--append NAME] [--letters] [--die-at STATEMENT] [--no-lock]
+    python -m lake_assets_tests.faults.writer WORLD.json --partition TEXT [--with TEXT] [--times N]
+        [--strategy STRATEGY] [--append NAME] [--letters] [--die-at STATEMENT] [--no-lock]
 
 Each commit replaces the partition by three rows that carry a number of this commit alone, so that a reader can tell
 a whole partition from a mixture. With `--append`, the commits add the rows of the objects NAME-0, NAME-1, … instead.
-With `--letters`, each names a file of dead letters.
+With `--letters`, each names a file of dead letters. With `--with`, each replaces two partitions, by the same rows.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.extension import replace_by_extension
 from lake_assets.lake.commit.replacement import Expected, Replacement, Staged
 from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.commit.together import commit_together
 from lake_assets.lake.ledger.tables import LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import create_table, prepare_table
 from lake_assets.lake.session import LakeSession
@@ -141,12 +142,56 @@ def write(
 
     They replace the partition, or are those of the object that `appends` names.
     """
+    replacement = prepared(world, text, float(uuid.uuid4().int % 2**50), appends=appends, letters=letters)
+    with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
+        return commit(session, replacement, [STRATEGIES[strategy], replace_by_extension] if strategy else None)
+
+
+def write_together(
+    world: World,
+    *texts: str,
+    die_at: str | None = None,
+    overtaken_by: Callable[[], object] | None = None,
+    lock: bool = True,
+    retries: int = 200,
+) -> list[LedgerRow]:
+    """One commit that replaces several partitions by the same three rows; the others are as of `write`."""
+    number, run_id = float(uuid.uuid4().int % 2**50), uuid.uuid4().hex
+    replacements = [prepared(world, text, number, run_id) for text in texts]
+    with opened(world, die_at=die_at, overtaken_by=overtaken_by, lock=lock, retries=retries) as session:
+        rows = commit_together(session, replacements)
+    assert rows is not None
+    return rows
+
+
+@contextmanager
+def opened(
+    world: World, *, die_at: str | None, overtaken_by: Callable[[], object] | None, lock: bool, retries: int
+) -> Iterator[LakeSession]:
+    """The lake, for one commit that may die or be overtaken."""
+    with world.stream.lake.open() as lake:
+        config = lake.config.model_copy(update={"commit_retries": retries})
+        connection = deadly(lake.connection, die_at) if die_at else lake.connection
+        manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
+        with manager as connection:
+            yield (LakeSession if lock else Unlocked)(config, connection)
+
+
+def prepared(
+    world: World,
+    text: str,
+    number: float,
+    run_id: str | None = None,
+    *,
+    appends: str | None = None,
+    letters: bool = False,
+) -> Replacement:
+    """The commit of three rows with this number, which are written."""
     stream, partition = world.stream, world.partition(text)
-    number = float(uuid.uuid4().int % 2**50)
     rows = pa.table([[1, 2, 3], [number] * ROWS], schema=SCHEMA)
     now = dt.datetime.now(dt.UTC)
     row = LedgerRow(
-        run_id=uuid.uuid4().hex,
+        run_id=run_id or uuid.uuid4().hex,
         run_at=now,
         stream="sales",
         source_glob="none",
@@ -173,13 +218,7 @@ def write(
         landed = LandedObject(appends, appends, "etag", ROWS, now)
         expected = Expected({}, (appends,))
         replacement = dataclasses.replace(replacement, manifest=Manifest((landed,)), adds=True, expected=expected)
-    with stream.lake.open() as lake:
-        config = lake.config.model_copy(update={"commit_retries": retries})
-        connection = deadly(lake.connection, die_at) if die_at else lake.connection
-        manager = overtaken(connection, overtaken_by) if overtaken_by else nullcontext(connection)
-        with manager as connection:
-            session = (LakeSession if lock else Unlocked)(config, connection)
-            return commit(session, replacement, [STRATEGIES[strategy], replace_by_extension] if strategy else None)
+    return replacement
 
 
 def put(world: World, text: str, rows: pa.Table) -> str:
@@ -202,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("world", type=Path)
     parser.add_argument("--partition", required=True)
+    parser.add_argument("--with", dest="other")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--strategy", choices=STRATEGIES)
     parser.add_argument("--append")
@@ -213,15 +253,15 @@ def main() -> None:
     if given.die_at:
         connect = sqlite3.connect
         sqlite3.connect = lambda *a, **k: deadly(connect(*a, **k), given.die_at)
-    options = {
-        "strategy": given.strategy,
-        "die_at": given.die_at,
-        "lock": not given.no_lock,
-        "letters": given.letters,
-    }
+    options = {"die_at": given.die_at, "lock": not given.no_lock}
+    alone = {"strategy": given.strategy, "letters": given.letters}
     for number in range(given.times):
         try:
-            write(world, given.partition, **options, appends=f"{given.append}-{number}" if given.append else None)
+            if given.other:
+                write_together(world, given.partition, given.other, **options)
+            else:
+                name = f"{given.append}-{number}" if given.append else None
+                write(world, given.partition, **options, **alone, appends=name)
         except PartitionMovedError:
             print("known", flush=True)  # noqa: T201
         else:

@@ -93,7 +93,7 @@ def test_commits_after_a_change_use_the_direct_strategy_again(world: World, monk
         direct, extension = noted(replace_directly, "direct"), noted(replace_by_extension, "extension")
         return commit(session, replacement, (direct, extension))
 
-    monkeypatch.setattr("lake_assets.ingest.replace.run.commit", watched)
+    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.commit", watched)
     for number, rows in enumerate((table(), table(), table(a=["x"]), table(a=["y"]), table(), table(total=[2.0]))):
         world.land(NW, rows.append_column("number", pa.array([number], pa.int8())))
         world.ingest(NW)

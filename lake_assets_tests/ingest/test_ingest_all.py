@@ -281,7 +281,7 @@ def test_large_partitions_get_a_job_each(local_world: World, jobs: list[int], mo
 def test_an_interrupt_in_the_callers_loop_cancels_partitions_that_have_begun(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.ingest.replace.run.COMMITS", 1)
+    monkeypatch.setattr("lake_assets.ingest.replace.commit_step.COMMITS", 1)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     partitions = [local_world.partition(NW), local_world.partition(SW)]

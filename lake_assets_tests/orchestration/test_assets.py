@@ -93,6 +93,22 @@ def test_a_range_is_one_run_with_a_materialization_for_each_partition(
     assert {row.run_id for row in local_world.ledger()} == {shown["2026-02-11|NW"]["ledger"]["run_id"]}
 
 
+def test_partitions_of_a_range_that_commit_together_are_materializations_of_one_snapshot(
+    materialize: Materialize, local_world: World
+) -> None:
+    local_world.options["commit_batch"] = 10
+    for region in ("NW", "SW"):
+        for day in (11, 12):
+            local_world.land(f"region={region},date=2026-02-{day}", sales(float(day)))
+
+    shown = metadata_of(materialize("2026-02-11|NW", "2026-02-12|SW"))
+
+    assert len(shown) == 4
+    assert {values["rows"] for values in shown.values()} == {1}
+    assert {values["snapshot"] for values in shown.values()} == {row.snapshot_id for row in local_world.ledger()}
+    assert len({row.snapshot_id for row in local_world.ledger()}) == 1
+
+
 def test_the_progress_of_a_range_is_logged_partition_by_partition(
     materialize: Materialize, local_world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,8 +1,7 @@
-"""Mode replace and append: list, decide, write in one Spark job, verify, and commit each partition by itself."""
+"""Mode replace and append: list, decide, write in one Spark job, and commit."""
 
-import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from threading import Lock
@@ -10,26 +9,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from lake_assets.errors import (
-    CatalogLockedError,
-    CatalogUnreachableError,
-    LakeAssetsError,
-    PartitionHeldError,
-    PartitionMovedError,
-    SchemaChangedError,
-    SchemaDriftError,
-    StorageUnreachableError,
-    WholeStorageError,
-)
+from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreachableError
 from lake_assets.events import about, step
-from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
+from lake_assets.ingest.decide import Decider
 from lake_assets.ingest.known import Comparison, compare
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
-from lake_assets.ingest.partition_runs import chunks, record_failures, share_refusal, still_open
-from lake_assets.ingest.recording import record_skipped
+from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
+from lake_assets.ingest.replace.commit_step import LISTINGS, Committer, facts_of, is_unchanged
 from lake_assets.ingest.replace.write_step import Writer
-from lake_assets.lake.commit.replacement import Replacement, Staged
-from lake_assets.lake.commit.strategy import commit
 from lake_assets.lake.ledger.last_runs import LastCommit
 from lake_assets.lake.ledger.partition_states import last_states
 from lake_assets.lake.ledger.tables import create_ledger
@@ -40,15 +27,9 @@ from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream
 
 # The limits of one Spark job, in partitions and in bytes of landed objects. Each job takes 0.2 s to schedule, and
-# nothing is committed before it ends.
+# nothing is committed before it ends. `commit_batch` of a stream is at most the partitions of a job.
 GROUP_PARTITIONS = 200
 GROUP_BYTES = 2**30
-
-COMMITS = 25  # for each time the lake is opened; another process may need a DuckDB-file catalog too
-LISTINGS = 16  # in parallel: most of the time is network latency
-
-# Errors of a commit that the next one would have too, after the same pauses.
-_OF_ALL = (CatalogUnreachableError, CatalogLockedError, StorageUnreachableError, WholeStorageError)
 
 
 class ReplaceRun:
@@ -63,6 +44,7 @@ class ReplaceRun:
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
         self.decider = Decider(stream, force=force, landed_only=landed_only)
+        self.committer = Committer(stream, self.writer, self.decider, checkpoint)
         self._spark: SparkSession | None = None
 
     def replace(self, runs: Sequence[PartitionRun]) -> Iterator[Outcome]:
@@ -73,10 +55,10 @@ class ReplaceRun:
                 self._list(remaining)
                 self._check(still_open(remaining))
             else:
-                _fail(remaining, self.broken)
+                fail_all(remaining, self.broken)
             for group in chunks(still_open(remaining), GROUP_BYTES, lambda run: run.reads.size):
                 self._write(group)
-                for chunk in chunks(still_open(group), COMMITS):
+                for chunk in chunks(still_open(group), self.committer.at_once):
                     self._commit(chunk)
                     yield from self._outcomes(chunk)
                 self._evolve(group)
@@ -142,7 +124,7 @@ class ReplaceRun:
                 run.schema = self.writer.schema
                 before = last.get(run.partition.path)
                 run.was_committed = before is not None
-                facts = _facts(run, before, compared.get(run.partition), table_exists=exists)
+                facts = facts_of(run, before, compared.get(run.partition), table_exists=exists)
                 decision = self.decider.decide(run.partition, facts, lake)
                 if before is not None and before.is_held:
                     run.hold(before.fingerprint, decision)
@@ -154,11 +136,12 @@ class ReplaceRun:
                         run.set_append(compared[run.partition])
                 elif decision.action != "replace":
                     with run.step("commit"):
-                        self._without_rows(lake, run, decision, compared.get(run.partition))
+                        cleared = self.committer.without_rows(lake, run, decision, compared.get(run.partition))
+                        self.committer.make(lake, run, cleared)
                 elif appends:
                     with run.step("check"):
                         run.set_refresh(compared[run.partition])
-            self._skip(lake, unchanged)
+            self.committer.skip(lake, unchanged)
         self.checkpoint()
 
     def _compare(
@@ -167,14 +150,14 @@ class ReplaceRun:
         """The comparisons of the partitions that a run of mode append may change."""
         landed = {run.partition: run.manifest for run in runs if run.manifest.objects}
         if not self.decider.force:
-            unchanged = {run.partition for run in runs if _is_unchanged(run, last.get(run.partition.path))}
+            unchanged = {run.partition for run in runs if is_unchanged(run, last.get(run.partition.path))}
             landed = {partition: manifest for partition, manifest in landed.items() if partition not in unchanged}
         return compare(lake, self.stream, landed)
 
     def _write(self, runs: Sequence[PartitionRun]) -> None:
         """Write data files that no reader sees yet, in one Spark job."""
         if self.broken is not None:
-            _fail(runs, self.broken)
+            fail_all(runs, self.broken)
             return
         runs = [run for run in runs if run.reads.read]  # others have no object that can be read, and no rows
         if not runs:
@@ -193,7 +176,7 @@ class ReplaceRun:
     def _break(self, error: LakeAssetsError, runs: Sequence[PartitionRun]) -> None:
         """Fail these partitions, of which nothing is committed, and all that follow with the same error."""
         self.broken = error
-        _fail(runs, error)
+        fail_all(runs, error)
         self.writer.discard(runs)
 
     def _evolve(self, runs: Sequence[PartitionRun]) -> None:
@@ -214,102 +197,12 @@ class ReplaceRun:
                 self.checkpoint()
 
     def _commit(self, runs: Sequence[PartitionRun]) -> None:
-        for run in runs:
-            with run.step("verify"):
-                run.refuse_moved_source()
-        self.writer.discard([run for run in runs if run.error is not None])
+        self.committer.verify(runs)
         runs = still_open(runs)
-        start = time.perf_counter()
         try:
-            with self.stream.lake.open() as lake:
-                opening = (time.perf_counter() - start) / max(len(runs), 1)
-                for run in runs:
-                    run.add_seconds("commit", opening)
-                    with run.step("commit"):
-                        self._commit_one(lake, run)
-                    self.checkpoint()
-                    if isinstance(run.error, _OF_ALL):
-                        raise run.error
+            self.committer.commit(runs)
         except LakeAssetsError as error:
             self._break(error, still_open(runs))
-        # Nothing of these was committed for certain. The commit of others may have succeeded, with its answer lost.
-        undone = (SchemaChangedError, PartitionHeldError, PartitionMovedError)
-        self.writer.discard([run for run in runs if isinstance(run.error, undone)])
-
-    def _commit_one(self, lake: LakeSession, run: PartitionRun) -> None:
-        rows = sum(file.rows for file in run.files)
-        left_out = sum(letter.rows for letter in run.letters)
-        # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
-        found = rows + left_out
-        facts = _facts(run, None, run.compared, table_exists=lake.exists(self.stream.table), rows=found)
-        decision = self.decider.decide(run.partition, facts, lake)
-        if decision.action not in ("replace", "append"):
-            self._without_rows(lake, run, decision)
-            return
-        run.update(
-            status="committed",
-            row_count=rows,
-            # If the rows are staged, only the commit knows what is written.
-            files_written=None if self.writer.staging else len(run.files),
-            bytes_written=None if self.writer.staging else sum(file.size for file in run.files),
-            files_copied=sum(file.is_copy for file in run.files),
-            rows_dead_lettered=left_out if self.stream.letters is not None else None,
-        )
-        self._replace(lake, run)
-
-    def _replace(self, lake: LakeSession, run: PartitionRun) -> None:
-        files, staged = [file.uri for file in run.files], None
-        columns = run.schema.names if run.schema and files else ()
-        if self.writer.staging is not None and files:
-            files, staged = [], Staged.of(run.files, self.writer.staging.key, self.stream.config.target_file_size)
-        replacement = Replacement(
-            self.stream.table,
-            run.partition,
-            files,
-            run.reads,
-            run.row,
-            columns=columns,
-            schema=run.schema if self.writer.is_first else None,
-            staged=staged,
-            may_be_held=run.is_held,
-            was_committed=run.was_committed,
-            written=run.files,
-            export=self.stream.export,
-            adds=run.adds,
-            expected=run.expected,
-            letters=run.letters,
-            note_delta=run.note_delta,
-        )
-        run.finish(commit(lake, replacement))
-
-    def _without_rows(
-        self, lake: LakeSession, run: PartitionRun, decision: Decision, compared: Comparison | None = None
-    ) -> None:
-        """Apply the decision on a partition that has nothing to load, or has changed objects in mode append."""
-        run.set_decision(decision)
-        match decision.action:
-            case "leave_out":
-                run.leave_out()
-            case "fail" if compared is not None and compared.changed and decision.on_empty is None:
-                raise compared.refusal(run.partition)
-            case "fail":
-                raise empty_source(self.stream, run.partition, decision)
-            case "clear":
-                run.files, run.letters = [], []
-                run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
-                self._replace(lake, run)
-            case _:
-                if decision.on_empty is not None and run.manifest.left_out:
-                    run.update(source_fingerprint=None)  # report and checks say that the objects are not in the lake
-                self._skip(lake, [run])
-
-    def _skip(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
-        now = dt.datetime.now(dt.UTC)
-        for run in runs:
-            run.update(status="skipped", finished_at=now)
-        record_skipped(lake, self.stream, runs)
-        for run in runs:
-            run.finish(run.row)
 
     @contextmanager
     def _together(self, name: str, runs: Sequence[PartitionRun]) -> Iterator[None]:
@@ -320,7 +213,7 @@ class ReplaceRun:
                 yield
         except LakeAssetsError as error:
             self.broken = error
-            _fail(still_open(runs), error)
+            fail_all(still_open(runs), error)
         finally:
             for run in runs:
                 run.add_seconds(name, (time.perf_counter() - start) / len(runs))
@@ -346,35 +239,3 @@ def _written(runs: Sequence[PartitionRun]) -> dict[str, int | None]:
     failed = sum(run.error is not None for run in runs) or None
     objects = sum(len(run.reads.read) for run in runs)
     return {"objects": objects, "files": len(files), "rows": rows, "bytes": size, "failed": failed}
-
-
-def _is_unchanged(run: PartitionRun, before: LastCommit | None) -> bool:
-    return before is not None and before.fingerprint == run.row.source_fingerprint
-
-
-def _facts(
-    run: PartitionRun,
-    before: LastCommit | None,
-    compared: Comparison | None,
-    *,
-    table_exists: bool,
-    rows: int | None = None,
-) -> Facts:
-    """The facts of one partition; `before` is its last commit, before the job."""
-    return Facts(
-        len(run.manifest.objects),
-        table_exists=table_exists,
-        is_unchanged=_is_unchanged(run, before),
-        was_committed=before is not None,
-        rows=rows,
-        new=len(compared.new.objects) if compared else 0,
-        changed=len(compared.changed) if compared else 0,
-        known=len(compared.known) if compared else 0,
-        quarantined=len(compared.quarantined) if compared else 0,
-        is_held=before is not None and before.is_held,
-    )
-
-
-def _fail(runs: Iterable[PartitionRun], error: BaseException) -> None:
-    for run in runs:
-        run.fail(error)

@@ -1,6 +1,6 @@
 """The live data files of one partition of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from lake_assets.lake.catalog import spec
@@ -51,6 +51,47 @@ def all_partition_files(
     ):
         files.setdefault(tuple(texts), []).append(PartitionFile(file_id, path, rows, begin))
     return files
+
+
+def files_of_partitions(
+    database: CatalogDatabase, table_id: int, partition_id: int, wanted: Collection[tuple[str | None, ...]]
+) -> dict[tuple[str | None, ...], list[PartitionFile]]:
+    """The live data files of some partitions of a partitioning, by the partition's values, in one query.
+
+    The database returns the files of all combinations of these values: few more, where the partitions are those of a
+    region's or a day's range.
+
+    Args:
+        database: the catalog.
+        table_id: of the table.
+        partition_id: of its partitioning; files of another partitioning are left out.
+        wanted: the values of each partition, as texts of the catalog, in the order of the partitioning's keys.
+    """
+    files: dict[tuple[str | None, ...], list[PartitionFile]] = {values: [] for values in wanted}
+    keys = [list(dict.fromkeys(of_key)) for of_key in zip(*wanted, strict=True)]
+    columns, joins = values_of_files(len(keys))
+    conditions = ["f.table_id = ?", "f.end_snapshot IS NULL", "f.partition_id = ?"]
+    parameters: list[object] = [table_id, partition_id]
+    for number, texts in enumerate(keys):
+        condition, more = _among(f"p{number}.partition_value", texts)
+        conditions.append(condition)
+        parameters += more
+    for file_id, path, rows, begin, *texts in database.rows(
+        f"SELECT f.data_file_id, f.path, f.record_count, f.begin_snapshot, {columns} "
+        f"FROM {spec.DATA_FILE} f {joins} WHERE {' AND '.join(conditions)} ORDER BY f.data_file_id",
+        parameters,
+    ):
+        if (of_partition := files.get(tuple(texts))) is not None:
+            of_partition.append(PartitionFile(file_id, path, rows, begin))
+    return files
+
+
+def _among(column: str, texts: Sequence[str | None]) -> tuple[str, list[object]]:
+    """The condition that a column has one of these texts, or is NULL where they have None."""
+    known = [text for text in texts if text is not None]
+    found = [f"{column} IN ({', '.join('?' for _ in known)})"] if known else []
+    found += [f"{column} IS NULL"] if None in texts else []
+    return f"({' OR '.join(found)})", [*known]
 
 
 def of_partition(table_id: int, values: Sequence[str | None]) -> tuple[str, list[object]]:

@@ -12,6 +12,7 @@ from lake_assets.lake.catalog.footers import ColumnFacts, FileFacts
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _COLUMNS_AT_ONCE = 100  # of one statement, which has seven parameters for each
+_FILES_AT_ONCE = 500
 
 
 class Transaction:
@@ -32,9 +33,11 @@ class Transaction:
 
     def end_files(self, table: Table, file_ids: Sequence[int]) -> None:
         """Remove these data files from the table's new snapshot."""
-        for file_id in file_ids:
+        for start in range(0, len(file_ids), _FILES_AT_ONCE):
+            ids = file_ids[start : start + _FILES_AT_ONCE]
             self._database.execute(
-                f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id = ?", [self.snapshot_id, file_id]
+                f"UPDATE {spec.DATA_FILE} SET end_snapshot = ? WHERE data_file_id IN ({', '.join('?' for _ in ids)})",
+                [self.snapshot_id, *ids],
             )
         if file_ids:
             self._changes.append(f"deleted_from_table:{table.table_id}")

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from lake_assets.duckdb_engine import identifier
 from lake_assets.lake.catalog import spec
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError
-from lake_assets.lake.catalog.partition_files import PartitionFile, partition_files
+from lake_assets.lake.catalog.partition_files import PartitionFile, files_of_partitions, partition_files
 from lake_assets.lake.catalog.table import Partitioning, Table
 
 _FEW = 500  # ids in one statement; for more files, the deletes of all files are read
@@ -23,6 +23,20 @@ def whole_files(
     found = partition_files(database, table.table_id, partitioning.partition_id, values)
     files = {file.file_id: file for file in found}
     refuse_deletes(database, table, set(files))
+    return files
+
+
+def whole_files_of(
+    database: CatalogDatabase, table: Table, partitioning: Partitioning, wanted: Collection[tuple[str | None, ...]]
+) -> dict[tuple[str | None, ...], list[PartitionFile]]:
+    """The data files of some partitions, by the values of each.
+
+    Raises:
+        NotDirectError: one of them may have rows in other files, or deleted rows.
+    """
+    refuse_other_rows(database, table.table_id, partitioning)
+    files = files_of_partitions(database, table.table_id, partitioning.partition_id, wanted)
+    refuse_deletes(database, table, {file.file_id for of_partition in files.values() for file in of_partition})
     return files
 
 

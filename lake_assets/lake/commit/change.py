@@ -50,7 +50,8 @@ class Change(ABC):
         """The snapshot's commit message."""
         row, *others = self.ledger_rows().values()
         partitions = f"{len(others) + 1:,} partitions" if others else row.load_partition
-        return f"{row.stream} {partitions}: {row.mode} by run {row.run_id}"
+        modes = " and ".join(dict.fromkeys(one.mode for one in (row, *others)))
+        return f"{row.stream} {partitions}: {modes} by run {row.run_id}"
 
     @property
     def extra_info(self) -> str:

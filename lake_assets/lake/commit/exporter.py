@@ -54,20 +54,24 @@ class Exporter:
         self._export = export
         self.delta: Delta | None = None
 
-    def prepare(self) -> Delta:
+    def prepare(self, base: int | None = None, moment: dt.datetime | None = None) -> Delta:
         """The changes that the replacement makes now, written as files.
 
         Files of an earlier call are removed if another commit has been made since.
+
+        Args:
+            base: the newest snapshot; looked up when None.
+            moment: the time of the commit; now when None.
 
         Raises:
             CatalogError: the table cannot be read, or has a column with a name of the changes' own columns.
             StorageError: the export's storage is unreachable or refuses; no file is left.
         """
-        base = self._session.current_snapshot()
+        base = self._session.current_snapshot() if base is None else base
         if self.delta is None or self.delta.snapshot_id != base + 1:
             self.discard()
             with step("export") as figures:
-                self.delta = self._write(base)
+                self.delta = self._write(Delta(base + 1, moment or dt.datetime.now(dt.UTC)))
                 files = self.delta.files
                 rows = sum(file.rows_inserted + file.rows_deleted for file in files)
                 figures.update(files=len(files), rows=rows, bytes=sum(file.size for file in files))
@@ -91,8 +95,9 @@ class Exporter:
             except LakeAssetsError as error:
                 _LOG.warning("%s of the deltas of %s was not written: %s", LATEST, stream, error)
 
-    def _write(self, base: int) -> Delta:
-        delta = Delta(base + 1, dt.datetime.now(dt.UTC))
+    def _write(self, delta: Delta) -> Delta:
+        """The changes with their files, from those without."""
+        base = delta.snapshot_id - 1
         session, table = self._session, self._replacement.table
         types, fields = columns_at(session, table, base)
         if taken := taken_name(types):

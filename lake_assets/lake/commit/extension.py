@@ -76,7 +76,7 @@ def replace_in_transaction(
             claim(session, replacement.row)
         if replacement.expected is not None:
             session.current_snapshot()  # the transaction's, from here on
-            refuse_moved(session, replacement)
+            refuse_moved(session, [replacement])
         if first is not None:
             replacement = first()
         if replacement.adds:

@@ -23,13 +23,13 @@ from lake_assets.lake.commit.direct.replace import replace_directly
 from lake_assets.lake.commit.direct.restore import release_directly, restore_directly
 from lake_assets.lake.commit.exporter import Exporter
 from lake_assets.lake.commit.extension import register_by_extension, release_by_extension, replace_by_extension
+from lake_assets.lake.commit.found import committed_row, committed_rows
 from lake_assets.lake.commit.insert import replace_by_insert
 from lake_assets.lake.commit.registration import Registration, Repair
 from lake_assets.lake.commit.replacement import MarkedFilesError, Replacement
 from lake_assets.lake.commit.restoration import Release, Restoration
 from lake_assets.lake.ledger.last_runs import last_commits
-from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
@@ -91,7 +91,7 @@ def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Rep
         return row
 
     def find() -> LedgerRow | None:
-        row = _committed(session, replacement.row)
+        row = committed_row(session, replacement.row)
         if row is not None and exporter is not None:
             exporter.announce()
         return row
@@ -110,17 +110,33 @@ def _exporting(session: LakeSession, replacement: Replacing, make: Callable[[Rep
 
 
 def _replace(session: LakeSession, replacement: Replacement, strategies: Sequence[Strategy]) -> LedgerRow:
-    if replacement.schema is not None:
-        table = data_schema(session, replacement.table, replacement.partition.columns)
-        for field in replacement.schema:
-            index = table.get_field_index(field.name)
-            if index >= 0 and not table.field(index).type.equals(field.type):
-                raise replacement.columns_changed()
+    refuse_other_types(session, [replacement])
     try:
         return _first_able(session, replacement, [_guarded(strategy) for strategy in strategies])
     except MarkedFilesError:
         _refuse_held(session, replacement)
         return _first_able(session, dataclasses.replace(replacement, may_be_held=True), strategies)
+
+
+def refuse_other_types(session: LakeSession, replacements: Sequence[Replacement]) -> None:
+    """Refuse files whose columns have other types than the table has now, which another run may have changed.
+
+    Args:
+        session: an open lake.
+        replacements: of one table.
+
+    Raises:
+        SchemaChangedError: a column has another type; nothing has changed.
+    """
+    typed = [(one, one.schema) for one in replacements if one.schema is not None]
+    if not typed:
+        return
+    table = data_schema(session, typed[0][0].table, typed[0][0].partition.columns)
+    for replacement, schema in typed:
+        for field in schema:
+            index = table.get_field_index(field.name)
+            if index >= 0 and not table.field(index).type.equals(field.type):
+                raise replacement.columns_changed()
 
 
 def _guarded(strategy: Strategy) -> Strategy:
@@ -171,7 +187,7 @@ def commit_registration(
         session,
         lambda: _first_able(session, registration, strategies),
         f"the registration of {count(len(registration.files), 'file')} of {registration.table}",
-        lambda: _all_committed(session, registration),
+        lambda: committed_rows(session, registration),
     )
 
 
@@ -190,7 +206,7 @@ def commit_repair(session: LakeSession, repair: Repair) -> list[LedgerRow]:
             session,
             lambda: repair_directly(session, repair),
             f"the repair of {repair.table}",
-            lambda: _all_committed(session, repair),
+            lambda: committed_rows(session, repair),
         )
     except NotDirectError as error:
         raise CatalogError(
@@ -245,13 +261,6 @@ def commit_release(session: LakeSession, release: Callable[[], Release]) -> Ledg
     )
 
 
-def _all_committed(session: LakeSession, registration: Registration) -> list[LedgerRow] | None:
-    first, *others = registration.rows.values()
-    if (committed := _committed(session, first)) is None:
-        return None
-    return [committed, *(_committed(session, row) or row for row in others)]
-
-
 def _first_able(
     session: LakeSession, task: Task, strategies: Sequence[Callable[[LakeSession, Task], Result]]
 ) -> Result:
@@ -262,30 +271,3 @@ def _first_able(
     if session.unknown_specification is not None and not session.config.is_managed:
         _LOG.warning("DuckLake's extension makes this commit: %s.", session.unknown_specification)
     return last(session, task)
-
-
-def _committed(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
-    """The row as written, if an earlier try was committed although it failed."""
-    names = ("started_at", "snapshot_id", "rows_before", "finished_at")
-    among = {
-        "run_id": [row.run_id],
-        "stream": [row.stream],
-        "load_partition": [row.load_partition],
-        "status": ["committed"],
-    }
-    of_run = relation(
-        session,
-        ledger_table(session.config),
-        {name: LEDGER_COLUMNS[name] for name in names},
-        Wanted(among),
-    )
-    rows = query(
-        session,
-        f"SELECT snapshot_id, rows_before, finished_at FROM {of_run} WHERE started_at = ?",  # noqa: S608
-        [*of_run.parameters, row.started_at],
-        [of_run],
-    )
-    if not rows:
-        return None
-    snapshot_id, rows_before, finished_at = rows[0]
-    return dataclasses.replace(row, snapshot_id=snapshot_id, rows_before=rows_before, finished_at=finished_at)

@@ -12,14 +12,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lake_assets.lake.catalog.database import CatalogDatabase, NotDirectError, catalog_reading
-from lake_assets.lake.catalog.partition_files import PartitionFile, all_partition_files, partition_files
+from lake_assets.lake.catalog.partition_files import (
+    PartitionFile,
+    all_partition_files,
+    files_of_partitions,
+    partition_files,
+)
 from lake_assets.lake.catalog.table import Partitioning, key_values, read_folder, read_partitioning
 from lake_assets.lake.ledger.last_runs import LastCommit, last_commits
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.file_names import is_marked, named_fingerprint
 
-_SINGLY = 20  # partitions; the files of more are found by one query of the whole table
+_SINGLY = 20  # partitions; the files of more are found by one query
+_SOME = 500  # partitions; for more, that query returns the files of the whole table
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,10 @@ def _read(
 def _files(
     database: CatalogDatabase, table_id: int, partitioning: Partitioning, wanted: Sequence[tuple[str | None, ...]]
 ) -> Mapping[tuple[str | None, ...], Sequence[PartitionFile]]:
-    if len(wanted) > _SINGLY:
+    if len(wanted) > _SOME:
         return all_partition_files(database, table_id, partitioning.partition_id, len(partitioning.columns))
+    if len(wanted) > _SINGLY:
+        return files_of_partitions(database, table_id, partitioning.partition_id, wanted)
     return {texts: partition_files(database, table_id, partitioning.partition_id, texts) for texts in wanted}
 
 

@@ -9,8 +9,10 @@ import pytest
 
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.replace.commit_step import Committer
 from lake_assets.ingest.replace.run import ReplaceRun
 from lake_assets.lake.commit.extension import replace_by_extension
+from lake_assets.lake.commit.replacement import Replacement
 from lake_assets.lake.session import LakeSession
 from lake_assets.maintenance.compaction import compact
 from lake_assets_tests.faults.ingester import without_spark
@@ -214,22 +216,24 @@ def test_a_refresh_that_was_overtaken_right_before_its_commit_takes_no_rows_away
     local_world.options = APPEND | {"on_changed": "refresh"}
     for name, total in (("a", 1), ("b", 2)):
         local_world.land(NW, sales(total), f"{name}.parquet")
-    commit_one = ReplaceRun._commit_one
+    make = Committer.make
     happenings = [NW]
 
-    def overtaken(run: ReplaceRun, lake: LakeSession, partition: PartitionRun) -> None:
+    def overtaken(
+        committer: Committer, lake: LakeSession, partition: PartitionRun, replacement: Replacement | None
+    ) -> None:
         if partition.row.mode == "replace" and happenings:
             happenings.pop()
             other = replace(local_world, _opened=None)
             other.land(NW, sales(3), "c.parquet")
             other.ingest(NW)
-        commit_one(run, lake, partition)
+        make(committer, lake, partition, replacement)
 
     with without_spark():
         local_world.ingest(NW)
         if why == "on_changed":
             local_world.land(NW, sales(5), "a.parquet")
-        monkeypatch.setattr(ReplaceRun, "_commit_one", overtaken)
+        monkeypatch.setattr(Committer, "make", overtaken)
         row = local_world.ingest(NW, force=why == "force").row
 
     assert not happenings

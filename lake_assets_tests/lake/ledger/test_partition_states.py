@@ -59,7 +59,7 @@ def test_an_ingested_partition_is_found_without_the_ledger(world: World, from_le
     assert (world.totals(), from_ledger()) == ([3], [])
 
 
-def test_many_partitions_are_found_by_one_query(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_and_many_partitions_are_found_by_one_query(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     null = "region=__HIVE_DEFAULT_PARTITION__,date=2026-02-11"
     partitions = [world.partition(text) for text in (NW, SW, null)]
     for text in (NW, SW, null):
@@ -72,8 +72,9 @@ def test_many_partitions_are_found_by_one_query(world: World, monkeypatch: pytes
             return partition_states(lake, world.stream.table, [*partitions, absent])
 
     singly = found()
-    monkeypatch.setattr(states, "_SINGLY", 1)
-    assert found() == singly
+    for limit in ("_SINGLY", "_SOME"):
+        monkeypatch.setattr(states, limit, 1)
+        assert found() == singly
     assert list(singly) == partitions
 
 

@@ -35,30 +35,40 @@ def replace_directly(session: LakeSession, replacement: Replacement) -> LedgerRo
         StorageError: a new file is gone, or the storage cannot be asked for it; nothing has changed.
     """
     with open_table(session, replacement.table) as opened:
-        table, partitioning = opened.table, opened.partitioning
-        values = key_values(partitioning, replacement.partition)
-        refuse_moved(session, replacement, opened.database)
+        refuse_moved(session, [replacement], opened.database)
         rows_before = _keep_files(opened, replacement) if replacement.adds else _end_files(opened, replacement)
-        if replacement.files:
-            known = {file.uri: file for file in replacement.written if file.footer is not None}
-            check_stored(session, list(known.values()))
-            with translated(session.config):
-                # A file that was copied may have the partition columns too.
-                in_path = {column.name.lower() for column in partitioning.columns}
-                leaves = partitioning.stored_leaves(table)
-                files = read_footers(session.engine, replacement.files, leaves, in_path, known)
-            mapping_id = opened.mapping((), frozenset())
-            opened.transaction.add_files(
-                table, partitioning, mapping_id, opened.folder, [(file, values) for file in files]
-            )
+        add_files_of(opened, [replacement])
         (row,) = opened.finish(replacement, {replacement.partition: rows_before})
     return row
+
+
+def add_files_of(opened: OpenTable, replacements: Sequence[Replacement]) -> None:
+    """Add the new files of these replacements, together.
+
+    Raises:
+        NotDirectError: a file has other columns than the table.
+        CatalogError: the catalog refuses.
+        StorageError: a new file is gone, or the storage cannot be asked for it.
+    """
+    session, table, partitioning = opened.session, opened.table, opened.partitioning
+    uris = [uri for one in replacements for uri in one.files]
+    if not uris:
+        return
+    known = {file.uri: file for one in replacements for file in one.written if file.footer is not None}
+    check_stored(session, list(known.values()))
+    with translated(session.config):
+        # A file that was copied may have the partition columns too.
+        in_path = {column.name.lower() for column in partitioning.columns}
+        facts = read_footers(session.engine, uris, partitioning.stored_leaves(table), in_path, known)
+    values = [texts for one in replacements for texts in [key_values(partitioning, one.partition)] * len(one.files)]
+    mapping_id = opened.mapping((), frozenset())
+    opened.transaction.add_files(table, partitioning, mapping_id, opened.folder, list(zip(facts, values, strict=True)))
 
 
 def _end_files(opened: OpenTable, replacement: Replacement) -> int:
     """End the files of the partition; returns their rows."""
     old = whole_files(opened.database, opened.table, opened.partitioning, _values(opened, replacement))
-    _refuse_marked(replacement, old.values())
+    refuse_marked(replacement, old.values())
     if replacement.replaced is not None and replacement.replaced != set(old):
         raise replacement.moved()
     opened.transaction.end_files(opened.table, list(old))
@@ -71,9 +81,9 @@ def _keep_files(opened: OpenTable, replacement: Replacement) -> int:
     try:
         old = list(whole_files(opened.database, table, partitioning, values).values())
     except NotDirectError:
-        _refuse_marked(replacement, partition_files(opened.database, table.table_id, partitioning.partition_id, values))
+        refuse_marked(replacement, partition_files(opened.database, table.table_id, partitioning.partition_id, values))
         return opened.rows_of([replacement.partition])[replacement.partition]
-    _refuse_marked(replacement, old)
+    refuse_marked(replacement, old)
     return sum(file.rows for file in old)
 
 
@@ -81,7 +91,7 @@ def _values(opened: OpenTable, replacement: Replacement) -> Sequence[str | None]
     return key_values(opened.partitioning, replacement.partition)
 
 
-def _refuse_marked(replacement: Replacement, files: Collection[PartitionFile]) -> None:
+def refuse_marked(replacement: Replacement, files: Collection[PartitionFile]) -> None:
     """Refuse a partition that may be held; the first commit of a partition needs no look at the ledger."""
     may_be = any(may_be_marked(file.path) for file in files) if files else replacement.was_committed
     if may_be and not replacement.may_be_held:

@@ -1,0 +1,230 @@
+"""The last steps of a run in mode replace or append: verify, and commit each partition by itself or in batches."""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from lake_assets.errors import PartitionHeldError, PartitionMovedError, SchemaChangedError
+from lake_assets.ingest.decide import Decider, Decision, Facts, empty_source
+from lake_assets.ingest.known import Comparison
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.partition_runs import chunks, fail_all, still_open
+from lake_assets.ingest.recording import record_skipped
+from lake_assets.ingest.replace.write_step import Writer
+from lake_assets.lake.commit.replacement import Replacement, Staged
+from lake_assets.lake.commit.strategy import commit
+from lake_assets.lake.commit.together import OF_ALL, commit_together
+from lake_assets.lake.ledger.last_runs import LastCommit
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import LakeSession
+from lake_assets.streams.stream import OpenStream
+
+COMMITS = 25  # of partitions, for each time the lake is opened; another process may need a DuckDB-file catalog too
+LISTINGS = 16  # in parallel: most of the time is network latency
+
+# Nothing of a partition with one of these errors was committed for certain. Others may be those of an answer that was
+# lost, after the commit.
+_UNDONE = (SchemaChangedError, PartitionHeldError, PartitionMovedError)
+
+
+class Committer:
+    """Commits partitions of one stream whose rows are written, for one run.
+
+    Attributes:
+        at_once: partitions to commit for each time the lake is opened: whole batches.
+    """
+
+    def __init__(self, stream: OpenStream, writer: Writer, decider: Decider, checkpoint: Callable[[], None]) -> None:
+        self._stream = stream
+        self._writer = writer
+        self._decider = decider
+        self._checkpoint = checkpoint
+        self._batch = stream.config.commit_batch
+        self.at_once = max(COMMITS // self._batch, 1) * self._batch
+
+    def verify(self, runs: Sequence[PartitionRun]) -> None:
+        """Compare the objects of the partitions with those that were read; the files of a changed one are removed."""
+
+        def compare(run: PartitionRun) -> None:
+            with run.step("verify"):
+                run.refuse_moved_source()
+
+        if self._batch == 1:
+            for run in runs:
+                compare(run)
+        else:  # one after the other, the listings would take longer than the commit
+            with ThreadPoolExecutor(LISTINGS) as pool:
+                list(pool.map(compare, runs))
+        self._writer.discard([run for run in runs if run.error is not None])
+
+    def commit(self, runs: Sequence[PartitionRun]) -> None:
+        """Commit partitions; an error fails its partition only.
+
+        Raises:
+            LakeAssetsError: the remaining partitions, which are open, would have the error too.
+        """
+        start = time.perf_counter()
+        try:
+            with self._stream.lake.open() as lake:
+                opening = (time.perf_counter() - start) / max(len(runs), 1)
+                for run in runs:
+                    run.add_seconds("commit", opening)
+                for batch in chunks(runs, self._batch):
+                    alone = batch if len(batch) == 1 else self._commit_together(lake, batch)
+                    for run in alone:
+                        with run.step("commit"):
+                            self.make(lake, run, self._replacement(lake, run))
+                        self._end_if_broken([run])
+        finally:
+            self._writer.discard([run for run in runs if isinstance(run.error, _UNDONE)])
+
+    def _commit_together(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> Sequence[PartitionRun]:
+        """Commit partitions in one transaction; returns those that are to be committed one by one instead."""
+        start = time.perf_counter()
+        ready: list[tuple[PartitionRun, Replacement]] = []
+        for run in runs:
+            with run.keeping_error():
+                if (replacement := self._replacement(lake, run)) is not None:
+                    ready.append((run, replacement))
+        rows: Sequence[LedgerRow] = ()
+        if len(ready) > 1:
+            try:
+                rows = commit_together(lake, [replacement for _, replacement in ready]) or ()
+            except Exception as error:  # noqa: BLE001 - reported as the outcomes
+                fail_all((run for run, _ in ready), error)
+        if rows:
+            for (run, _), row in zip(ready, rows, strict=True):
+                run.finish(row)
+        share = (time.perf_counter() - start) / len(runs)
+        alone = still_open(runs)
+        for run in runs:
+            run.add_seconds("commit", share)
+            if run not in alone:
+                run.report_step("commit", share)
+        self._end_if_broken(runs)
+        return alone
+
+    def _end_if_broken(self, runs: Sequence[PartitionRun]) -> None:
+        """End the run if it is to end, or if every other partition would have an error of these too."""
+        self._checkpoint()
+        for run in runs:
+            if isinstance(run.error, OF_ALL):
+                raise run.error
+
+    def make(self, lake: LakeSession, run: PartitionRun, replacement: Replacement | None) -> None:
+        """Make the commit of one partition, if there is one to make."""
+        if replacement is not None:
+            run.finish(commit(lake, replacement))
+
+    def _replacement(self, lake: LakeSession, run: PartitionRun) -> Replacement | None:
+        """The commit of a partition whose rows are written; None if nothing is to be committed."""
+        rows = sum(file.rows for file in run.files)
+        left_out = sum(letter.rows for letter in run.letters)
+        # A partition all of whose rows are left out has rows in its objects, so `on_empty` does not decide.
+        found = rows + left_out
+        facts = facts_of(run, None, run.compared, table_exists=lake.exists(self._stream.table), rows=found)
+        decision = self._decider.decide(run.partition, facts, lake)
+        if decision.action not in ("replace", "append"):
+            return self.without_rows(lake, run, decision)
+        run.update(
+            status="committed",
+            row_count=rows,
+            # If the rows are staged, only the commit knows what is written.
+            files_written=None if self._writer.staging else len(run.files),
+            bytes_written=None if self._writer.staging else sum(file.size for file in run.files),
+            files_copied=sum(file.is_copy for file in run.files),
+            rows_dead_lettered=left_out if self._stream.letters is not None else None,
+        )
+        return self._replacement_of(run)
+
+    def _replacement_of(self, run: PartitionRun) -> Replacement:
+        files, staged = [file.uri for file in run.files], None
+        columns = run.schema.names if run.schema and files else ()
+        if self._writer.staging is not None and files:
+            files, staged = [], Staged.of(run.files, self._writer.staging.key, self._stream.config.target_file_size)
+        return Replacement(
+            self._stream.table,
+            run.partition,
+            files,
+            run.reads,
+            run.row,
+            columns=columns,
+            schema=run.schema if self._writer.is_first else None,
+            staged=staged,
+            may_be_held=run.is_held,
+            was_committed=run.was_committed,
+            written=run.files,
+            export=self._stream.export,
+            adds=run.adds,
+            expected=run.expected,
+            letters=run.letters,
+            note_delta=run.note_delta,
+        )
+
+    def without_rows(
+        self, lake: LakeSession, run: PartitionRun, decision: Decision, compared: Comparison | None = None
+    ) -> Replacement | None:
+        """Apply the decision on a partition that has nothing to load, or has changed objects in mode append.
+
+        Returns:
+            The commit that clears the partition, if it is to be cleared.
+
+        Raises:
+            SourceError: the decision is to fail.
+            CatalogError: the ledger cannot be written.
+        """
+        run.set_decision(decision)
+        match decision.action:
+            case "leave_out":
+                run.leave_out()
+            case "fail" if compared is not None and compared.changed and decision.on_empty is None:
+                raise compared.refusal(run.partition)
+            case "fail":
+                raise empty_source(self._stream, run.partition, decision)
+            case "clear":
+                run.files, run.letters = [], []
+                run.update(status="committed", row_count=0, files_written=0, bytes_written=0, files_copied=0)
+                return self._replacement_of(run)
+            case _:
+                if decision.on_empty is not None and run.manifest.left_out:
+                    run.update(source_fingerprint=None)  # report and checks say that the objects are not in the lake
+                self.skip(lake, [run])
+        return None
+
+    def skip(self, lake: LakeSession, runs: Sequence[PartitionRun]) -> None:
+        """End partitions of which nothing is committed."""
+        now = dt.datetime.now(dt.UTC)
+        for run in runs:
+            run.update(status="skipped", finished_at=now)
+        record_skipped(lake, self._stream, runs)
+        for run in runs:
+            run.finish(run.row)
+
+
+def is_unchanged(run: PartitionRun, before: LastCommit | None) -> bool:
+    """Whether the landed objects are those of the partition's last commit."""
+    return before is not None and before.fingerprint == run.row.source_fingerprint
+
+
+def facts_of(
+    run: PartitionRun,
+    before: LastCommit | None,
+    compared: Comparison | None,
+    *,
+    table_exists: bool,
+    rows: int | None = None,
+) -> Facts:
+    """The facts of one partition; `before` is its last commit, before the job."""
+    return Facts(
+        len(run.manifest.objects),
+        table_exists=table_exists,
+        is_unchanged=is_unchanged(run, before),
+        was_committed=before is not None,
+        rows=rows,
+        new=len(compared.new.objects) if compared else 0,
+        changed=len(compared.changed) if compared else 0,
+        known=len(compared.known) if compared else 0,
+        quarantined=len(compared.quarantined) if compared else 0,
+        is_held=before is not None and before.is_held,
+    )

@@ -1,0 +1,51 @@
+"""The ledger rows of a commit that an earlier try has made, although it failed: its answer was lost."""
+
+import dataclasses
+
+from lake_assets.lake.commit.change import Change
+from lake_assets.lake.ledger.relation import Wanted, query, relation
+from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, LedgerRow, ledger_table
+from lake_assets.lake.session import LakeSession
+
+
+def committed_rows(session: LakeSession, change: Change) -> list[LedgerRow] | None:
+    """The rows of a change as written, in the order of the change's; None if it was not committed.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    first, *others = change.ledger_rows().values()
+    if (committed := committed_row(session, first)) is None:
+        return None
+    return [committed, *(committed_row(session, row) or row for row in others)]
+
+
+def committed_row(session: LakeSession, row: LedgerRow) -> LedgerRow | None:
+    """The row as written; None if it was not committed.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    names = ("started_at", "snapshot_id", "rows_before", "finished_at")
+    among = {
+        "run_id": [row.run_id],
+        "stream": [row.stream],
+        "load_partition": [row.load_partition],
+        "status": ["committed"],
+    }
+    of_run = relation(
+        session,
+        ledger_table(session.config),
+        {name: LEDGER_COLUMNS[name] for name in names},
+        Wanted(among),
+    )
+    rows = query(
+        session,
+        f"SELECT snapshot_id, rows_before, finished_at FROM {of_run} WHERE started_at = ?",  # noqa: S608
+        [*of_run.parameters, row.started_at],
+        [of_run],
+    )
+    if not rows:
+        return None
+    snapshot_id, rows_before, finished_at = rows[0]
+    return dataclasses.replace(row, snapshot_id=snapshot_id, rows_before=rows_before, finished_at=finished_at)

@@ -1,0 +1,30 @@
+"""Runs of several partitions, for the tests of `commit_batch`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets_tests.world import World, sales
+
+TEXTS = [f"region={region},date=2026-02-1{day}" for region in ("NE", "NW", "SW") for day in (1, 2)]
+BATCH = {"commit_batch": len(TEXTS)}
+
+
+def land_all(world: World, first: float, name: str = "batch_1.parquet") -> None:
+    """An object in each partition, whose totals begin with this number."""
+    for number, text in enumerate(TEXTS):
+        world.land(text, sales(first + number, first + number + 0.5), name)
+
+
+def ingest_texts(world: World, texts: Sequence[str] = TEXTS, **options: Any) -> dict[str, Outcome]:
+    """The outcomes of one run, by the partition's text."""
+    by_partition = {world.partition(text): text for text in texts}
+    outcomes = ingest_all(world.stream, by_partition, world.sessions, **options)
+    return {by_partition[outcome.partition]: outcome for outcome in outcomes}
+
+
+def snapshots(outcomes: dict[str, Outcome]) -> dict[str, int]:
+    """The snapshots of those that committed, by the partition's text."""
+    rows = {text: outcome.result.row for text, outcome in outcomes.items() if outcome.result}
+    return {text: row.snapshot_id for text, row in rows.items() if row.snapshot_id is not None}

@@ -1,0 +1,261 @@
+"""`commit_batch`: partitions of a run are one snapshot, and what keeps one of them from it does not keep the others."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+from annotated_types import Le
+
+from lake_assets import read_changes
+from lake_assets.config.streams import Stream
+from lake_assets.errors import CatalogUnreachableError, SourceError, StorageError
+from lake_assets.events import Event, listening
+from lake_assets.history.read import history
+from lake_assets.history.restore import restore
+from lake_assets.ingest.partition_run import PartitionRun
+from lake_assets.ingest.replace.commit_step import Committer
+from lake_assets.ingest.replace.run import GROUP_PARTITIONS
+from lake_assets.lake.commit import together
+from lake_assets_tests.faults.sound import assert_sound
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.world import World, sales
+
+__all__ = ["sessions"]
+
+FIRST, *OTHERS = TEXTS
+
+
+@pytest.fixture
+def filled(local_world: World) -> World:
+    """A lake of all partitions, with other objects landed since."""
+    local_world.options = dict(BATCH)
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20)
+    return local_world
+
+
+def before_commits(monkeypatch: pytest.MonkeyPatch, happening: Callable[[Sequence[PartitionRun]], object]) -> None:
+    """Let something happen once, when partitions are verified and not committed yet."""
+    happenings = [happening]
+    commit = Committer.commit
+
+    def overtaken(committer: Committer, runs: Sequence[PartitionRun]) -> None:
+        if happenings:
+            happenings.pop()(runs)
+        commit(committer, runs)
+
+    monkeypatch.setattr(Committer, "commit", overtaken)
+
+
+def test_a_batch_is_one_snapshot_and_each_partition_is_whole(world: World) -> None:
+    world.options = {"commit_batch": 4}
+    land_all(world, 10)
+    first = ingest_texts(world)
+    land_all(world, 20)
+    second = ingest_texts(world)
+
+    for outcomes in (first, second):
+        found = snapshots(outcomes)
+        assert len(found) == len(TEXTS)
+        assert sorted(list(found.values()).count(snapshot) for snapshot in set(found.values())) == [2, 4]
+    rows = {text: outcome.result.row for text, outcome in second.items() if outcome.result}
+    assert {(row.rows_before, row.row_count, row.files_written) for row in rows.values()} == {(2, 2, 1)}
+    assert {row.load_partition: row.snapshot_id for row in world.ledger()[: len(TEXTS)]} == {
+        row.load_partition: row.snapshot_id for row in rows.values()
+    }
+    for number, text in enumerate(TEXTS):
+        assert world.totals(text) == [20 + number, 20.5 + number]
+    assert_sound(world)
+    assert {outcome.result.row.status for outcome in ingest_texts(world).values() if outcome.result} == {"skipped"}
+
+
+def test_history_changes_and_restore_see_each_partition_of_a_batch(filled: World) -> None:
+    ingest_texts(filled)
+    partition = filled.partition(FIRST)
+    newest, oldest = history(filled.stream, partition)
+
+    assert (newest.rows_before, newest.rows, oldest.rows_before, oldest.rows) == (2, 2, 0, 2)
+    assert [entry.snapshot for entry in history(filled.stream)][:12] == [newest.snapshot] * 6 + [oldest.snapshot] * 6
+    with read_changes(filled.stream, newest.snapshot) as reader:
+        changes = reader.read_all()
+    assert sorted(changes["_change"].to_pylist()) == ["delete"] * 12 + ["insert"] * 12
+    assert set(changes["_snapshot"].to_pylist()) == {newest.snapshot}
+
+    restore(filled.stream, partition, oldest.snapshot)
+
+    assert filled.totals(FIRST) == [10, 10.5]
+    assert filled.totals(OTHERS[0]) == [21, 21.5]
+
+
+def test_a_partition_that_fails_before_its_commit_leaves_the_others_one_snapshot(filled: World) -> None:
+    filled.land(FIRST, b"no Parquet")
+
+    outcomes = ingest_texts(filled)
+
+    assert isinstance(outcomes[FIRST].error, SourceError)
+    assert len(set(snapshots(outcomes).values())) == 1
+    assert len(snapshots(outcomes)) == len(OTHERS)
+    assert filled.totals(FIRST) == [10, 10.5]
+
+
+def test_a_partition_whose_objects_change_is_read_again_and_the_others_are_one_snapshot(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify = Committer.verify
+    happenings = [FIRST]
+
+    def changed(committer: Committer, runs: Sequence[PartitionRun]) -> None:
+        if happenings:
+            filled.land(happenings.pop(), sales(5))
+        verify(committer, runs)
+
+    monkeypatch.setattr(Committer, "verify", changed)
+    found = snapshots(ingest_texts(filled))
+
+    assert filled.totals(FIRST) == [5]
+    assert len({found[text] for text in OTHERS}) == 1
+    assert found[FIRST] > found[OTHERS[0]]
+    assert_sound(filled)
+
+
+def test_a_partition_that_is_held_meanwhile_keeps_its_rows_and_the_others_are_committed(
+    filled: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oldest = history(filled.stream, filled.partition(FIRST))[-1].snapshot
+    other = replace(filled, _opened=None)
+    before_commits(
+        monkeypatch, lambda _: restore(other.stream, other.partition(FIRST), oldest, hold=True, requested_by="ann")
+    )
+
+    outcomes = ingest_texts(filled)
+
+    result = outcomes[FIRST].result
+    assert result is not None
+    assert (result.row.status, result.row.hold) == ("skipped", "held")
+    assert filled.totals(FIRST) == [10, 10.5]
+    assert len(snapshots(outcomes)) == len(OTHERS)
+    assert filled.totals(OTHERS[0]) == [21, 21.5]
+
+
+def test_a_partition_that_another_run_added_to_meanwhile_is_added_to_once(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.options = BATCH | {"mode": "append"}
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20, "batch_2.parquet")
+    other = replace(local_world, _opened=None)
+    before_commits(monkeypatch, lambda _: other.ingest(FIRST))
+
+    outcomes = ingest_texts(local_world)
+
+    assert {text: outcome.error for text, outcome in outcomes.items() if outcome.error} == {}
+    for number, text in enumerate(TEXTS):
+        assert local_world.totals(text) == [10 + number, 10.5 + number, 20 + number, 20.5 + number]
+    assert_sound(local_world)
+
+
+def test_additions_of_a_batch_are_one_snapshot(local_world: World) -> None:
+    local_world.options = BATCH | {"mode": "append"}
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20, "batch_2.parquet")
+
+    found = ingest_texts(local_world)
+
+    assert len(snapshots(found)) == len(TEXTS)
+    assert len(set(snapshots(found).values())) == 1
+    assert {outcome.result.row.rows_before for outcome in found.values() if outcome.result} == {2}
+    assert len(local_world.totals()) == 4 * len(TEXTS)
+    assert_sound(local_world)
+
+
+def test_a_partition_whose_file_is_gone_fails_alone(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def remove(runs: Sequence[PartitionRun]) -> None:
+        """As maintenance with a short `orphans_older_than` does it in a slow run."""
+        Path(next(run for run in runs if run.partition == filled.partition(FIRST)).files[0].uri).unlink()
+
+    before_commits(monkeypatch, remove)
+
+    outcomes = ingest_texts(filled)
+
+    assert isinstance(outcomes[FIRST].error, StorageError)
+    assert filled.totals(FIRST) == [10, 10.5]
+    assert len(snapshots(outcomes)) == len(OTHERS)
+    assert [row.status for row in filled.ledger(FIRST)] == ["failed", "committed"]
+
+
+def test_a_partition_of_which_rows_were_deleted_is_committed_by_itself_and_the_others_too(filled: World) -> None:
+    with plain_client(filled.config.lakes["test"], read_only=False) as client:
+        client.execute("DELETE FROM lake.sales WHERE total = 10")
+
+    found = snapshots(ingest_texts(filled))
+
+    assert len(found) == len(TEXTS)
+    for number, text in enumerate(TEXTS):
+        assert filled.totals(text) == [20 + number, 20.5 + number]
+
+
+def test_a_batch_clears_partitions_without_objects(filled: World) -> None:
+    filled.options = BATCH | {"on_empty": "clear"}
+    filled.unland(FIRST)
+
+    outcomes = ingest_texts(filled)
+
+    assert filled.totals(FIRST) == []
+    assert {outcome.result.row.status for outcome in outcomes.values() if outcome.result} == {"committed"}
+    assert_sound(filled)
+
+
+def test_dead_letters_of_a_batch_are_visible_with_it(local_world: World) -> None:
+    local_world.options = BATCH | {"on_bad_row": "dead_letter"}
+    for text in TEXTS:
+        region = text.split(",")[0].removeprefix("region=")
+        rows = sales(1, 2)
+        local_world.land(text, rows.append_column("region", [[region, "elsewhere"]]))
+
+    found = snapshots(ingest_texts(local_world))
+
+    noted = local_world.query("SELECT load_partition, snapshot_id, rows FROM lake.ingest_dead_letters ORDER BY ALL")
+    assert noted == sorted((text.replace(",", "/"), snapshot, 1) for text, snapshot in found.items())
+    assert len(set(found.values())) == 1
+
+
+def test_an_error_that_all_partitions_would_have_ends_the_run(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the commit was made is unknown then, so that no file is removed."""
+    filled.options = {"commit_batch": 2}
+    before = filled.data_files()
+
+    error = CatalogUnreachableError("the server is away:", "try again.")
+    monkeypatch.setattr(together, "replace_together", Mock(side_effect=error))
+    outcomes = ingest_texts(filled)
+
+    assert {str(outcome.error) for outcome in outcomes.values()} == {"the server is away: try again."}
+    assert len(filled.data_files() - before) == 2  # those of the batch; the others were removed
+    assert filled.totals(FIRST) == [10, 10.5]
+
+
+def test_each_partition_of_a_batch_has_one_event_of_its_commit(filled: World) -> None:
+    seen: list[Event] = []
+    with listening(seen.append):
+        outcomes = ingest_texts(filled)
+
+    commits = [event for event in seen if event.event == "step" and event.step == "commit"]
+    paths = {filled.partition(text).path for text in TEXTS}
+    assert len(commits) == len(TEXTS)
+    assert {event.partition for event in commits} == paths
+    assert {(event.status, event.snapshot) for event in commits} == {("committed", *set(snapshots(outcomes).values()))}
+    reported = [event.partition for event in seen if event.event == "partition" and event.status == "committed"]
+    assert set(reported) == paths
+    last = max(seen.index(event) for event in commits)
+    assert all(seen.index(event) > last for event in seen if event.event == "partition")
+
+
+def test_a_batch_is_at_most_the_partitions_of_a_job() -> None:
+    (most,) = (limit.le for limit in Stream.model_fields["commit_batch"].metadata if isinstance(limit, Le))
+    assert most == GROUP_PARTITIONS

@@ -1,0 +1,196 @@
+"""The commit of a batch: one transaction under conflicts, lost answers and exports, in few statements."""
+
+import logging
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.database import NotDirectError
+from lake_assets.lake.commit import together
+from lake_assets.lake.commit.batch import Batch
+from lake_assets.lake.commit.direct.together import replace_together
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.session import LakeSession
+from lake_assets_tests.faults.sound import assert_sound
+from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
+from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
+from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
+from lake_assets_tests.servers.postgres_proxy import PostgresProxy, Rule
+from lake_assets_tests.world import NW, SW, World
+
+__all__ = ["proxy", "sessions"]
+
+FIRST = TEXTS[0]
+# The catalogs whose transactions can overlap: SQLite locks its file, and one process has a DuckDB-file catalog.
+ON_POSTGRES = pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
+MOVED_BOUNDS = "UPDATE ducklake_table_column_stats"  # only some commits move the table's bounds
+STATEMENTS_A_COMMIT = 20  # at least
+
+
+@pytest.fixture
+def filled(local_world: World) -> World:
+    """A lake of all partitions, with other objects landed since."""
+    local_world.options = dict(BATCH)
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20)
+    return local_world
+
+
+@ON_POSTGRES
+def test_a_batch_that_another_writer_overtakes_is_tried_again_whole(world: World) -> None:
+    make_table(world)
+    write_together(world, NW, SW)
+    other = replace(world, _opened=None)
+    faster: list[LedgerRow] = []
+
+    found = write_together(world, NW, SW, lock=False, overtaken_by=lambda: faster.append(write(other, NW, lock=False)))
+
+    assert len(world.totals()) == 2 * ROWS
+    assert len(set(world.totals())) == 1
+    assert [row.rows_before for row in found] == [ROWS, ROWS]
+    assert {row.snapshot_id for row in found} == {(faster[0].snapshot_id or 0) + 1}
+
+
+@ON_POSTGRES
+def test_a_batch_of_new_partitions_that_is_overtaken_does_not_double_them(world: World) -> None:
+    make_table(world)
+    other = replace(world, _opened=None)
+
+    found = write_together(world, NW, SW, lock=False, overtaken_by=lambda: write_together(other, SW, NW, lock=False))
+
+    assert len(world.totals()) == 2 * ROWS
+    assert len(set(world.totals())) == 1
+    assert [row.rows_before for row in found] == [ROWS, ROWS]
+
+
+def test_two_commits_of_the_same_partition_are_not_one(local_world: World) -> None:
+    make_table(local_world)
+    twice = [prepared(local_world, NW, number) for number in (1.0, 2.0)]
+
+    with local_world.stream.lake.open() as lake:
+        assert together.commit_together(lake, twice) is None
+
+    assert local_world.totals() == []
+
+
+@pytest.mark.servers
+def test_a_batch_whose_answer_is_lost_is_found(local_world: World, proxy: PostgresProxy, tmp_path: Path) -> None:
+    local_world.options = dict(BATCH)
+    exporting(local_world, tmp_path / "deltas")
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20)
+    rule = proxy.inject(Rule("lose_answer", commit_after()))
+
+    outcomes = ingest_texts(local_world)
+
+    assert rule.times == 0
+    assert len(set(snapshots(outcomes).values())) == 1
+    assert len(snapshots(outcomes)) == len(TEXTS)
+    assert len(local_world.ledger()) == 2 * len(TEXTS)
+    assert {len(outcome.result.deltas or ()) for outcome in outcomes.values() if outcome.result} == {1}
+    assert rows(exported(local_world)) == rows(history(local_world))
+    assert_sound(local_world)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_after_an_error_that_proves_nothing_the_ledger_says_whether_the_batch_was_committed(
+    filled: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_committed: bool
+) -> None:
+    def fails(session: LakeSession, batch: Batch) -> list[LedgerRow]:
+        if is_committed:
+            replace_together(session, batch)
+        raise CatalogError("the disk failed:", "look at it.")
+
+    monkeypatch.setattr(together, "replace_together", fails)
+    with caplog.at_level(logging.WARNING, together.__name__):
+        found = snapshots(ingest_texts(filled))
+
+    assert len(found) == len(TEXTS)
+    assert len(set(found.values())) == (1 if is_committed else len(TEXTS))
+    assert ("6 partitions are committed one by one: the disk failed" in caplog.text) != is_committed
+    assert_sound(filled)
+
+
+def test_a_batch_exports_the_changes_of_each_partition_once(filled: World, tmp_path: Path) -> None:
+    exporting(filled, tmp_path / "deltas", latest=True)
+    first = snapshots(ingest_texts(filled))
+    land_all(filled, 21)
+    second = snapshots(ingest_texts(filled))
+
+    since = min(first.values())
+    assert rows(exported(filled)) == rows(history(filled, since))
+    assert {snapshot for snapshot, _ in visible(filled)} == {*first.values(), *second.values()}
+    assert len(visible(filled)) == 2 * len(TEXTS)
+    assert stored(filled) == {uri for _, uri in visible(filled)}
+    times = set(exported(filled)["_committed_at"].to_pylist())
+    assert times == set(history(filled, since)["_committed_at"].to_pylist())
+    assert len(times) == 2
+    latest = (tmp_path / "deltas" / "_latest.json").read_text()
+    assert all(uri in latest for _, uri in visible(filled))
+
+
+@ON_POSTGRES
+def test_a_batch_with_exports_that_is_overtaken_exports_what_it_changes(world: World, tmp_path: Path) -> None:
+    exporting(world, tmp_path / "deltas")
+    make_table(world)
+    write_together(world, NW, SW)
+    other = replace(world, _opened=None)
+
+    write_together(world, NW, SW, lock=False, overtaken_by=lambda: write(other, NW, lock=False))
+
+    assert rows(exported(world)) == rows(history(world))
+    assert stored(world) == {uri for _, uri in visible(world)}
+
+
+def test_exports_of_a_batch_that_is_not_committed_are_removed(
+    filled: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exporting(filled, tmp_path / "deltas")
+
+    monkeypatch.setattr(together, "replace_together", Mock(side_effect=NotDirectError("for some reason")))
+    found = snapshots(ingest_texts(filled))
+
+    assert len(set(found.values())) == len(TEXTS)
+    assert stored(filled) == {uri for _, uri in visible(filled)}
+    assert rows(exported(filled)) == rows(history(filled, min(found.values())))
+
+
+@pytest.mark.servers
+def test_the_statements_of_a_batch_do_not_grow_with_it(local_world: World, proxy: PostgresProxy) -> None:
+    make_table(local_world)
+    asked = []
+    for size in (2, len(TEXTS)):
+        write_together(local_world, *TEXTS[:size])
+        proxy.forget()
+        write_together(local_world, *TEXTS[:size])
+        asked.append(Counter(one.kind for one in proxy.statements if one.kind != MOVED_BOUNDS))
+
+    few, many = asked
+    assert few == many
+    assert few["COMMIT"]
+
+
+@pytest.mark.servers
+@pytest.mark.parametrize("mode", ["replace", "append"])
+def test_a_run_asks_for_less_the_larger_its_batches_are(local_world: World, proxy: PostgresProxy, mode: str) -> None:
+    asked: dict[int, int] = {}
+    for size in (1, 2, len(TEXTS)):
+        local_world.options = {"commit_batch": size, "mode": mode}
+        land_all(local_world, 10.0 * size, f"of_{size}.parquet")
+        ingest_texts(local_world)
+        land_all(local_world, 50.0 * size, f"more_of_{size}.parquet")
+        proxy.forget()
+        ingest_texts(local_world)
+        asked[size] = len(proxy.statements)
+
+    saved = [asked[1] - asked[2], asked[2] - asked[len(TEXTS)]]
+    commits = [len(TEXTS) - len(TEXTS) // 2, len(TEXTS) // 2 - 1]
+    assert all(fewer > STATEMENTS_A_COMMIT * number for fewer, number in zip(saved, commits, strict=True)), asked
