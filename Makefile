@@ -20,10 +20,12 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
   --no-emit-index-url --no-emit-find-links --no-annotate --no-header --quiet
 # The extras that deploy/image installs.
 IMAGE := deploy connect kubernetes openlineage otel report slack
+# The sources of Debian's packages for `make image-test`: a file, a URL, or nothing for Debian's own.
+DEBIAN :=
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy format audit bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy image-test format audit bench bench-peers lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +89,7 @@ lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the lin
 	$(BIN)/hadolint deploy/image/Dockerfile
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
 	$(BIN)/kubernetes-validate --strict --quiet $(wildcard deploy/kubernetes/base/[enrs]*.yaml)
+	@command -v kubectl > /dev/null || { echo 'lint-deploy renders the overlays by kubectl 1.27 or newer: install it' >&2; exit 1; }
 	for overlay in $(wildcard deploy/kubernetes/overlays/*); do \
 	  kubectl kustomize $$overlay > $(VENV)/rendered.yaml && $(BIN)/kubernetes-validate --strict --quiet $(VENV)/rendered.yaml || exit 1; \
 	done
@@ -100,6 +103,11 @@ $(CHECKOV)/.installed: lake_assets_tests/deploy/locks/checkov.lock
 	$(PYTHON) -m venv --clear $(CHECKOV)
 	$(CHECKOV)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	touch $@
+
+image-test: $(STAMP)  ## build deploy/image by buildah on a base of Debian's packages, and run it; as root, with mmdebstrap
+	mkdir -p build
+	mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates bookworm build/base.tar $(DEBIAN)
+	LAKE_ASSETS_IMAGE_BASE=build/base.tar $(PYTEST) lake_assets_tests/deploy/test_image_build.py
 
 format: $(STAMP)  ## let ruff format and fix
 	$(BIN)/ruff format .

@@ -79,6 +79,14 @@ def test_each_variable_is_one_of_the_files() -> None:
     assert named - known == {"BACKUP_BUCKET", "COMPOSE_FILE", "CAPABILITY_IAM"}
 
 
+def test_each_target_of_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"`make ([a-z-]+)", TEXT))
+
+    assert "image-test" in named
+    assert named <= targets
+
+
 def blocks() -> list[str]:
     found = re.findall(r"^( *)```yaml\n(.*?)^\1```$", TEXT, re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(text) for _, text in found]
