@@ -25,7 +25,7 @@ DEBIAN :=
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy image-test format audit bench bench-peers lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ bench: $(STAMP)  ## ratios against DuckDB, pyarrow and Spark's own reader and wr
 
 bench-peers: $(STAMP)  ## this package beside its peers, each in an environment of its own, which pip makes the first time
 	$(BIN)/python -m lake_assets_tests.benchmarks.peers $(ARGS)
+
+bench-scale: $(STAMP)  ## how cost grows with writers, partitions, ledger rows and objects
+	$(BIN)/python -m lake_assets_tests.benchmarks.scale $(ARGS)
 
 lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml, and from it those of the image
 	$(BIN)/python -m pip install --quiet uv

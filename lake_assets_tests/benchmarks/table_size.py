@@ -154,12 +154,13 @@ def _append_ledger(stream: OpenStream, rows: int) -> None:
     """Rows of scheduled runs that found nothing new, each run over many partitions, and one row each of this one."""
     with stream.lake.open() as lake:
         for start in range(0, rows, A_RUN):
-            record(lake, list(_run(stream, start, min(A_RUN, rows - start))))
+            record(lake, list(a_run(stream, start, min(A_RUN, rows - start))))
         ((found,),) = lake.rows(f"SELECT count(*) FROM {ledger_table(lake.config).sql}")
     assert found >= rows
 
 
-def _run(stream: OpenStream, start: int, rows: int) -> Iterator[LedgerRow]:
+def a_run(stream: OpenStream, start: int, rows: int) -> Iterator[LedgerRow]:
+    """The rows of a scheduled run that found nothing new."""
     run_id, at = str(uuid.uuid4()), dt.datetime(2025, 1, 1, tzinfo=dt.UTC) + dt.timedelta(minutes=15 * start // A_RUN)
     source_glob = stream.source_glob(stream.config.partition(PARTITION))
     for number in range(rows):

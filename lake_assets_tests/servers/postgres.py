@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,8 +68,10 @@ class PostgresServer:
 
 
 @contextmanager
-def pgserver() -> Iterator[PostgresServer]:
+def pgserver(*options: str) -> Iterator[PostgresServer]:
     """PostgreSQL on a free port of 127.0.0.1, over a temporary folder that goes with it.
+
+    The options are those of the program, after its own; without them a commit does not wait for the disk.
 
     The wheel makes the folder. PostgreSQL refuses to run as root: where the tests do, it runs as the system user
     `pgserver`, which is added to the machine.
@@ -81,7 +83,7 @@ def pgserver() -> Iterator[PostgresServer]:
     if needs_system_user():
         ensure_system_user()
     with ExitStack() as stack:
-        yield start_with_retry(lambda: stack.enter_context(_pgserver()))
+        yield start_with_retry(lambda: stack.enter_context(_pgserver(options)))
 
 
 def needs_system_user() -> bool:
@@ -129,10 +131,10 @@ def _add(useradd: str | None) -> None:
 
 
 @contextmanager
-def _pgserver() -> Iterator[PostgresServer]:
+def _pgserver(options: Sequence[str]) -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="lake-assets-postgres-"))
     installation = Installation.made_in(folder)
-    with installation.running(folder, lambda: _makes_user(installation)):
+    with installation.running(folder, lambda: _makes_user(installation), options):
         yield installation.server
 
 
@@ -177,9 +179,17 @@ class Installation:
         address = ["-k", self.data, "-h", self.server.host, "-p", self.server.port]
         return [str(part) for part in (self.program, "-D", self.data, *address)]
 
-    def running(self, folder: Path, ready: Callable[[], bool]) -> AbstractContextManager[None]:
-        """As `process.running`, without waiting for the disk: nobody needs the data after a power cut."""
-        command = [*self.command, "-c", "fsync=off"]
+    def running(
+        self, folder: Path, ready: Callable[[], bool], options: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
+        """As `process.running`, without waiting for the disk: nobody needs the data after a power cut.
+
+        Args:
+            folder: as of `process.running`.
+            ready: as of `process.running`.
+            options: more of the program, which come last.
+        """
+        command = [*self.command, "-c", "fsync=off", *options]
         return running(command, folder=folder, user=self.system_user, ready=ready, grace=10)
 
 

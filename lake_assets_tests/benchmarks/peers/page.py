@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from lake_assets_tests.benchmarks.pages import table, with_sections
 from lake_assets_tests.benchmarks.peers.catalogue import OURS, PEERS
 from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Results, Writers
 
@@ -24,19 +25,7 @@ def with_figures(page: str, results: Results) -> str:
         "files": _files,
         "backfill": _backfill,
     }
-    for name, lines in sections.items():
-        begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
-        if page.count(begin) != 1 or page.count(end) != 1:
-            raise ValueError(f"the page has not one section {begin} … {end}")
-        before, rest = page.split(begin)
-        _, after = rest.split(end)
-        page = "".join([before, "\n".join([begin, "", *lines(results), "", end]), after])
-    return page
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for row in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(row)} |"
+    return with_sections(page, {name: lines(results) for name, lines in sections.items()})
 
 
 def _title(name: str) -> str:
@@ -70,7 +59,7 @@ def _machine(results: Results) -> Iterator[str]:
         )
         for name, v in results.versions.items()
     )
-    yield from _table(("peer", "versions"), list(versions))
+    yield from table(("peer", "versions"), list(versions))
 
 
 def _refresh(results: Results) -> Iterator[str]:
@@ -87,7 +76,7 @@ def _refresh(results: Results) -> Iterator[str]:
             memory = f"{one.memory:,.0f}"
             spread = f"{one.median:.2f} ({min(one.wall):.2f}-{max(one.wall):.2f})"
             rows.append((_title(name), spread, f"{one.processor_median:.2f}", memory, ratio))
-        yield from _table((size, "seconds", "processor seconds", "peak MB", "times ours"), rows)
+        yield from table((size, "seconds", "processor seconds", "peak MB", "times ours"), rows)
         yield ""
 
 
@@ -181,7 +170,7 @@ def _writers(results: Results) -> Iterator[str]:
             )
         )
     head = ("peer", "commits a second", "retries", "refused", "rows at the end", "errors of failed attempts")
-    yield from _table(head, rows)
+    yield from table(head, rows)
 
 
 def _readers(results: Results) -> Iterator[str]:
@@ -194,7 +183,7 @@ def _readers(results: Results) -> Iterator[str]:
         errors = "; ".join(f"{number} x {text}" for text, number in one.errors.items())
         rows.append((_title(name), str(one.refreshes), str(one.reads), _cell(found) or "none", _cell(errors) or "none"))
     head = ("peer", "refreshes", "reads", "reads with other numbers of rows", "failed reads")
-    yield from _table(head, rows)
+    yield from table(head, rows)
 
 
 def _files(results: Results) -> Iterator[str]:
@@ -214,7 +203,7 @@ def _files(results: Results) -> Iterator[str]:
         "ratio",
         "adding the files, s",
     )
-    yield from _table(head, rows)
+    yield from table(head, rows)
 
 
 def _backfill(results: Results) -> Iterator[str]:
@@ -226,4 +215,4 @@ def _backfill(results: Results) -> Iterator[str]:
         done = f"{one.each:,} of {one.partitions:,} in {one.each_seconds:.1f} s"
         once = _cell(one.why_not or "") if one.at_once is None else f"{one.at_once:.1f} s"
         rows.append((_title(name), done, f"{one.milliseconds or 0:.0f} ms", once))
-    yield from _table(("peer", "a commit for each partition", "a partition", "all in one commit"), rows)
+    yield from table(("peer", "a commit for each partition", "a partition", "all in one commit"), rows)

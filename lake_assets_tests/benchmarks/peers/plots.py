@@ -13,15 +13,15 @@ from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFi
 
 # Okabe and Ito's blue, sky blue and vermilion (Color Universal Design, 2008) tell apart under colour blindness.
 _OURS, _PEER, _PALE, _BAD = "#0072b2", "#8a9bb0", "#cfd8e3", "#d55e00"
-_GROUND, _INK = "#f7f8fa", "#24292f"
-_SETTINGS: Any = {
+GROUND, INK = "#f7f8fa", "#24292f"
+SETTINGS: Any = {
     "svg.fonttype": "none",  # texts stay texts: they can be searched and read aloud
     "svg.hashsalt": "lake_assets",  # the same results give the same file
     "font.size": 9.0,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "axes.edgecolor": "#c4cad1",
 }
 
@@ -40,10 +40,10 @@ def draw_all(results: Results, folder: Path) -> list[Path]:
     files = []
     for name, (measured, draw) in drawings.items():
         if measured:
-            with mpl.rc_context(_SETTINGS):
+            with mpl.rc_context(SETTINGS):
                 figure = draw(results)
                 files.append(folder / f"{name}.svg")
-                figure.savefig(files[-1], format="svg", facecolor=_GROUND, metadata={"Date": None, "Creator": None})
+                figure.savefig(files[-1], format="svg", facecolor=GROUND, metadata={"Date": None, "Creator": None})
     return files
 
 
@@ -65,7 +65,7 @@ def _bars(
         value = values[name]
         text = missing if value is None else form.format(value)
         note = (notes or {}).get(name, "")
-        colour = _BAD if value is None or note.startswith("!") else _INK
+        colour = _BAD if value is None or note.startswith("!") else INK
         label = text + (f" ({note.removeprefix('!')})" if note else "")
         axes.text(numbers[position] + longest * 0.02, position, label, va="center", color=colour)
     axes.set_title(title, loc="left", fontsize=9.5, fontweight="bold")
@@ -82,7 +82,7 @@ def _plain(axes: Axes, names: Sequence[str]) -> None:
     axes.invert_yaxis()
     axes.tick_params(length=0)
     axes.set_xticks([])
-    axes.set_facecolor(_GROUND)
+    axes.set_facecolor(GROUND)
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
 
