@@ -106,11 +106,12 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     from lake_assets.cli.progress import progress
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
+    from lake_assets.telemetry.lineage import lineage
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
     results: list[IngestResult] = []
     failures = Failures(debug=options.debug, reported=True)
-    with progress() as bar:
+    with progress() as bar, lineage(stream) as trace:
         bar.add_task(stream.name, total=None)
         run_id = str(uuid.uuid4())
         indexing = index_all(
@@ -124,6 +125,7 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
         )
         for outcome in indexing:
             interrupt.check()
+            trace(outcome)
             print_outcome(outcome, failures)
             if outcome.result is not None:
                 results.append(outcome.result)

@@ -135,16 +135,18 @@ def ingest(
     others; the exit code is 1.
     """
     from lake_assets.cli.progress import progress
+    from lake_assets.telemetry.lineage import lineage
 
     options: Options = ctx.obj
     config = options.load()
     opened = stream_named(config, stream)
     partitions = partitions_or_only(opened.config, texts, outside=outside)
     failures = Failures(debug=options.debug, reported=True)
-    with progress() as bar:
+    with progress() as bar, lineage(opened) as trace:
         task = bar.add_task(opened.name, total=len(partitions))
 
         def note(outcome: "Outcome") -> None:
+            trace(outcome)
             print_outcome(outcome, failures)
             bar.advance(task)
 

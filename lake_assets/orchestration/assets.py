@@ -51,6 +51,7 @@ from lake_assets.remote.request import RunOptions
 from lake_assets.remote.told import report_outcome
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
+from lake_assets.telemetry.lineage import lineage
 
 LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
@@ -148,7 +149,8 @@ class _Run:
         self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
 
     def events(self) -> Events:
-        with self.log.open():
+        run = self.context.run
+        with self.log.open(), lineage(self.stream, (run.run_id, run.job_name)) as self.trace:
             yield from self._events()
 
     def _events(self) -> Events:
@@ -250,6 +252,7 @@ class _Run:
 
     def _note(self, key: str, label: str, reported: Reported) -> None:
         outcome, error = reported.outcome, reported.outcome.error
+        self.trace(outcome)
         if outcome.result is not None:
             self.results[outcome.partition] = outcome.result
             self.has_listings = self.has_listings and reported.has_listing

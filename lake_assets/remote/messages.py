@@ -5,12 +5,15 @@ launcher's decision on a retry is that of a run in process. The listings of the 
 of the run need not list again.
 """
 
+import base64
 import dataclasses
 import datetime as dt
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from lake_assets import errors
 from lake_assets.errors import LakeAssetsError
@@ -109,6 +112,7 @@ def _of_result(result: IngestResult, *, has_listing: bool) -> Message:
         },
         "left_out": dict(result.manifest.left_out),
         "destination": result.destination,
+        "schema": None if result.schema is None else base64.b64encode(result.schema.serialize()).decode(),
         "seconds": dict(result.seconds),
         "changes": [dataclasses.asdict(change) for change in result.changes],
         "note": result.note,
@@ -123,12 +127,12 @@ def _result(written: Message) -> IngestResult:
         name: dt.datetime.fromisoformat(value) if value and LEDGER_COLUMNS[name] == "TIMESTAMPTZ" else value
         for name, value in written["row"].items()
     }
-    deltas = written["deltas"]
+    deltas, schema = written["deltas"], written["schema"]
     return IngestResult(
         row=LedgerRow(**row),
         manifest=Manifest(tuple(map(_object, written["objects"] or ())), written["left_out"]),
         destination=written["destination"],
-        schema=None,
+        schema=None if schema is None else pa.ipc.read_schema(pa.py_buffer(base64.b64decode(schema))),
         seconds=written["seconds"],
         changes=tuple(ColumnChange(**change | {"path": tuple(change["path"])}) for change in written["changes"]),
         note=written["note"],

@@ -1,1 +1,1 @@
-"""Metrics and traces of runs by OpenTelemetry, and figures of lakes and landing zones."""
+"""Metrics and traces of runs by OpenTelemetry, lineage by OpenLineage, and figures of lakes and landing zones."""

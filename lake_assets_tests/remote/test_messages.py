@@ -5,6 +5,7 @@ import json
 import logging
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 
 from lake_assets import errors
@@ -41,7 +42,7 @@ RESULT = IngestResult(
     row=ROW,
     manifest=Manifest((LandedObject("s3://b/\udcff", "\udcff", "1-2", 5, NOW),), {"a": "it is damaged"}),
     destination="file:/lake",
-    schema=None,
+    schema=pa.schema([("id", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"), nullable=False)]),
     seconds={"list": 0.25, "commit": 1.5},
     changes=(ColumnChange(("a", "b"), "BIGINT", None),),
     note="release it",

@@ -1,0 +1,165 @@
+"""Lineage of commits to an OpenLineage receiver, by OpenLineage's own environment variables."""
+
+import datetime as dt
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from lake_assets.errors import ConfigError, MissingExtraError
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.streams.stream import OpenStream
+
+if TYPE_CHECKING:
+    from openlineage.client import OpenLineageClient
+    from openlineage.client.event_v2 import RunEvent
+
+Trace = Callable[[Outcome], None]
+"""Takes the outcome of a partition. It does not wait, and raises nothing."""
+
+STOP_SECONDS = 5.0  # the longest that the end of a run waits for the receiver
+PAUSE_SECONDS = 60.0  # without a try after the receiver has failed
+_MOST = 10_000  # events that wait
+_DISABLED = "OPENLINEAGE_DISABLED"
+_OWN = "OPENLINEAGE__"  # begins variables of the client's config
+_NAMED = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
+
+_LOG = logging.getLogger(__name__)
+
+
+def is_asked_for(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the environment names a receiver or the client's config, and does not disable the client."""
+    if environment.get(_DISABLED, "").strip().lower() == "true":
+        return False
+    return any(environment.get(name) for name in _NAMED) or any(name.startswith(_OWN) for name in environment)
+
+
+@contextmanager
+def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[Trace]:
+    """Send events of the partitions whose outcomes are given to the block's function, if the environment says so.
+
+    The driver of a launched run sends none: its launcher has the outcomes.
+
+    Args:
+        stream: of the partitions.
+        run: Dagster's run, its id and the name of its job; None outside Dagster.
+
+    Raises:
+        MissingExtraError: the environment asks for it, and the package is not installed.
+        ConfigError: the client's config is not valid, or names no receiver.
+    """
+    if not is_asked_for():
+        yield lambda _: None
+        return
+    try:
+        from lake_assets.telemetry.lineage_events import Parent, events_of  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError(
+            "the environment asks for OpenLineage, whose package is not installed:",
+            f"pip install 'lake-assets[openlineage]', or set {_DISABLED}=true.",
+        ) from error
+    sender, began = _Sender(_client()), dt.datetime.now(dt.UTC)
+    parent = None if run is None else Parent(*run)
+
+    def trace(outcome: Outcome) -> None:
+        try:
+            events = events_of(stream, outcome, parent, began, dt.datetime.now(dt.UTC))
+        except Exception as error:  # noqa: BLE001 - the commit stands, whatever its lineage
+            sender.warn(f"no event could be made of {outcome.partition}: {type(error).__name__}: {error}")
+            return
+        for event in events:
+            sender.send(event)
+
+    try:
+        yield trace
+    finally:
+        sender.stop()
+
+
+def _client() -> "OpenLineageClient":
+    from openlineage.client import OpenLineageClient  # noqa: PLC0415 - an extra
+    from openlineage.client.transport.console import ConsoleTransport  # noqa: PLC0415
+
+    before = dict(os.environ)
+    try:
+        client = OpenLineageClient()
+        kind = (client.config.transport or {}).get("type")
+    except Exception as error:
+        raise ConfigError(
+            f"OpenLineage's client does not take its config ({type(error).__name__}: {error}):",
+            f"correct its variables or its file, or set {_DISABLED}=true.",
+        ) from error
+    finally:
+        # The client writes the URL and the key into variables of its own, which children would inherit.
+        for name in os.environ.keys() - before.keys():
+            if name.startswith(_OWN):
+                del os.environ[name]
+    if isinstance(client.transport, ConsoleTransport) and kind != "console":
+        raise ConfigError(
+            "OpenLineage's config names no receiver:", f"set OPENLINEAGE_URL, or `transport`, or {_DISABLED}=true."
+        )
+    return client
+
+
+class _Sender:
+    """Sends events in a thread of its own, so that a receiver that is slow or away delays nothing but the end."""
+
+    def __init__(self, client: "OpenLineageClient") -> None:
+        self._client = client
+        self._events: queue.Queue[RunEvent | None] = queue.Queue(_MOST)
+        self._paused_until = 0.0  # by the monotonic clock
+        self._has_warned = False
+        self._thread = threading.Thread(target=self._work, name="openlineage", daemon=True)
+        # A client that cannot connect logs each of its tries.
+        self._silenced = [logging.getLogger(name) for name in ("urllib3.connectionpool", "urllib3.util.retry")]
+        for logger in self._silenced:
+            logger.addFilter(self._is_of_others)
+        self._thread.start()
+
+    def send(self, event: "RunEvent") -> None:
+        """Send it as soon as the earlier ones are sent, without waiting for that."""
+        try:
+            self._events.put_nowait(event)
+        except queue.Full:
+            self.warn(f"the receiver is slower than the commits, and {_MOST:,} events wait; others are dropped")
+
+    def stop(self) -> None:
+        """Send what waits, for some seconds at most."""
+        deadline = time.monotonic() + STOP_SECONDS
+        try:
+            self._events.put(None, timeout=STOP_SECONDS)
+        except queue.Full:
+            deadline = 0.0
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        if self._thread.is_alive():
+            self.warn(f"the receiver did not take all events within {STOP_SECONDS:g} s; the others are dropped")
+            return  # the filter stays for the thread's last tries
+        for logger in self._silenced:
+            logger.removeFilter(self._is_of_others)
+
+    def warn(self, text: str) -> None:
+        """Log the first problem, and no other."""
+        if not self._has_warned:
+            self._has_warned = True
+            _LOG.warning("OpenLineage: %s. The run goes on.", text)
+
+    def _work(self) -> None:
+        while (event := self._events.get()) is not None:
+            if time.monotonic() < self._paused_until:
+                continue
+            try:
+                self._client.emit(event)
+            except Exception as error:  # noqa: BLE001 - any transport's own
+                self._paused_until = time.monotonic() + PAUSE_SECONDS
+                self.warn(f"an event could not be sent ({type(error).__name__}: {error})")
+        try:
+            self._client.close(STOP_SECONDS)
+        except Exception as error:  # noqa: BLE001
+            self.warn(f"the last events could not be sent ({type(error).__name__}: {error})")
+
+    def _is_of_others(self, record: logging.LogRecord) -> bool:
+        return record.thread != self._thread.ident
