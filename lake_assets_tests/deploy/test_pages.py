@@ -107,7 +107,7 @@ def test_each_addition_to_the_config_is_valid(block: str) -> None:
 
 
 def test_the_pages_add_to_the_config() -> None:
-    assert len(blocks()) == 3
+    assert len(blocks()) == 4
 
 
 def commands() -> list[tuple[str, str]]:
