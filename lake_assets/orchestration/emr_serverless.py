@@ -11,6 +11,7 @@ from dagster_aws.pipes import PipesEMRServerlessClient
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.uris import bucket_and_key
+from lake_assets.errors import LauncherError
 from lake_assets.orchestration.pipes_messages import BucketReader, PassingReader
 from lake_assets.remote.bucket import bucket_client, unreachable
 from lake_assets.remote.emr_serverless import Job, start_parameters
@@ -82,4 +83,7 @@ class JobClient(PipesEMRServerlessClient):
 
     def _terminate(self, context: Any, start_response: Any) -> None:  # noqa: ANN401, ARG002
         context.log.warning(f"The run is cancelled: so is the job run {self._job.id}.")
-        self._job.cancel()
+        try:
+            self._job.cancel()
+        except LauncherError as error:  # the interrupt counts more
+            context.log.error(f"The job run {self._job.id} goes on: {error}")  # noqa: TRY400 - its text says it all

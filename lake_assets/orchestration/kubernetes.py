@@ -48,7 +48,10 @@ def run_pod(context: dg.AssetExecutionContext, runs: Kubernetes, request: Reques
         is_cancelled = is_interrupt(error)
         raise
     finally:
-        api.remove(request.run_id, wait=is_cancelled)
+        try:
+            api.remove(request.run_id, wait=is_cancelled)
+        except LauncherError as error:  # an interrupt, and what the driver has reported, count more
+            context.log.warning(f"The driver's pod stays: {error}")
 
 
 def _ended(api: Pods, request: Request, error: Exception) -> Ended:

@@ -31,7 +31,7 @@ from lake_assets_tests.orchestration.launched_runs import (
     statuses,
     timeless,
 )
-from lake_assets_tests.servers.kubernetes import Cluster, cluster
+from lake_assets_tests.servers.kubernetes import PIECE, Cluster, cluster
 from lake_assets_tests.servers.s3 import S3Server
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -88,6 +88,10 @@ def test_the_events_are_those_of_a_run_in_process(cluster: Cluster, local_world:
     (container,) = spec["containers"]
     assert (container["image"], container["imagePullPolicy"]) == ("lake:1", "Always")
     assert container["command"] == ["python", "-m", "lake_assets.remote"]
+    cluster.settle()
+    (pod,) = cluster.ended
+    assert pod.parts >= 1
+    assert pod.longest_message <= PIECE
     assert container["envFrom"] == [{"secretRef": {"name": "lake"}}]
     assert container["resources"] == {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
     assert not cluster.pods
@@ -137,6 +141,20 @@ def test_a_pod_that_cannot_start_fails_the_run_once_and_is_removed(
     assert failure_of(result).startswith(text)
 
 
+def test_a_pod_that_may_not_be_deleted_hides_no_error(
+    cluster: Cluster, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1))
+    cluster.waiting, cluster.deletes = {"reason": "ErrImagePull", "message": "no lake:1"}, False
+
+    result = run(config_of(cluster, local_world, tmp_path), "2026-02-11|NW", "2026-02-11|NW")
+
+    assert "ErrImagePull: no lake:1" in failure_of(result)
+    warning = "The driver's pod stays: Kubernetes, namespace lake, refuses to delete the pod"
+    assert warning in capfd.readouterr().err
+
+
 def test_a_refused_pod_fails_the_run_once(cluster: Cluster, local_world: World, tmp_path: Path) -> None:
     local_world.options |= {"partitions": PARTITIONS}
     local_world.land(NW, sales(1))
@@ -161,6 +179,7 @@ def test_the_command_starts_a_pod(cluster: Cluster, local_world: World, tmp_path
     assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
     assert "cannot be read as Parquet" in printed["Error:"]
     assert local_world.totals() == [1, 2]
+    cluster.settle()
     assert not cluster.pods
 
 

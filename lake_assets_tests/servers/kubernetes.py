@@ -40,6 +40,8 @@ class Pod:
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: dict[str, str] | None = None
     is_deleted: bool = False
+    longest_message: int = 0  # bytes of a line of standard error
+    parts: int = 0  # of messages, in the log
 
     @property
     def code(self) -> int | None:
@@ -52,6 +54,9 @@ class Pod:
     def follow(self, stream: Any) -> None:
         """Keep what the container writes to one stream, line by line; a long line in pieces without their ends."""
         for line in stream:
+            if self.process is not None and stream is self.process.stderr:
+                self.longest_message = max(self.longest_message, len(line))
+                self.parts += b'"kind": "part"' in line
             for start in range(0, len(line), PIECE):
                 now = dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z "
                 with self.lock:
@@ -91,19 +96,24 @@ class Cluster:
     Attributes:
         pods: those that exist, by name.
         created: the bodies of all that were created.
+        ended: the pods that were deleted.
         secrets, config_maps: variables by the name of the object.
         refusal: answers each creation with this, if set.
         waiting: a state in which new pods stay, if set.
+        deletes: whether pods may be deleted.
     """
 
     address: str
     folder: Path
     pods: dict[str, Pod] = field(default_factory=dict)
     created: list[dict[str, Any]] = field(default_factory=list)
+    ended: list[Pod] = field(default_factory=list)
+    deletions: list[threading.Thread] = field(default_factory=list)
     secrets: dict[str, dict[str, str]] = field(default_factory=dict)
     config_maps: dict[str, dict[str, str]] = field(default_factory=dict)
     refusal: tuple[int, str] | None = None
     waiting: dict[str, str] | None = None
+    deletes: bool = True
 
     @property
     def kubeconfig(self) -> str:
@@ -160,7 +170,13 @@ class Cluster:
         if pod.is_deleted:
             return
         pod.is_deleted = True
-        threading.Thread(target=self._end, args=(name, pod), daemon=True).start()
+        self.deletions.append(threading.Thread(target=self._end, args=(name, pod), daemon=True))
+        self.deletions[-1].start()
+
+    def settle(self) -> None:
+        """Wait until the pods that were deleted are gone."""
+        for thread in self.deletions:
+            thread.join(30)
 
     def _end(self, name: str, pod: Pod) -> None:
         if pod.process is not None:
@@ -172,7 +188,7 @@ class Cluster:
                 os.killpg(pod.process.pid, signal.SIGKILL)
             for reader in pod.readers:
                 reader.join(30)
-        del self.pods[name]
+        self.ended.append(self.pods.pop(name))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -203,6 +219,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_DELETE(self) -> None:
         name = self.path.split("?")[0].rsplit("/", 1)[-1]
+        if not self.cluster.deletes:
+            self._answer(403, {"kind": "Status", "apiVersion": "v1", "code": 403, "message": "not deleted"})
+            return
         if name not in self.cluster.pods:
             self._answer(404, {"kind": "Status", "apiVersion": "v1", "code": 404, "message": f"no pod {name}"})
             return
