@@ -251,6 +251,7 @@ def failure(world: World) -> Outcome:
 def test_a_receiver_that_is_away_is_reported_once_and_fails_nothing(
     local_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(lineage_module, "PAUSE_SECONDS", 0.0)
     for name, value in {"TYPE": "http", "URL": AWAY, "RETRY": '{"total": 2, "backoff_factor": 0}'}.items():
         monkeypatch.setenv(f"OPENLINEAGE__TRANSPORT__{name}", value)
 
