@@ -23,6 +23,7 @@ from rich.text import Text
 from lake_assets.config.load import load_config
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.last_runs import last_runs
+from lake_assets.layout.texts import count
 from lake_assets.report.state import StreamState, by_partition, state_by
 from lake_assets.report.summary import summarize
 from lake_assets.streams.lag import Lag, lag_by
@@ -229,6 +230,6 @@ def _line(view: View) -> str:
     runs = ", ".join(f"{number} {status.lower()}" for status, number in view.runs.items()) or "none"
     commit = f"{newest:%H:%M:%S}" if newest else "never"
     return (
-        f"landed {view.objects:,} objects; {view.rows:,} rows in the lake; {len(view.lag.pending):,} partitions "
-        f"waiting, lag {view.lag.seconds:.0f} s; last commit {commit}; runs: {runs}"
+        f"landed {view.objects:,} objects; {view.rows:,} rows in the lake; waiting: "
+        f"{count(len(view.lag.pending), 'partition')}, lag {view.lag.seconds:.0f} s; last commit {commit}; runs: {runs}"
     )
