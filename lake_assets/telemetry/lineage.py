@@ -68,7 +68,7 @@ def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[
     def trace(outcome: Outcome) -> None:
         try:
             events = events_of(stream, outcome, parent, began, dt.datetime.now(dt.UTC))
-        except Exception as error:  # noqa: BLE001 - the commit stands, whatever its lineage
+        except Exception as error:  # noqa: BLE001 - the commit stands without its lineage
             sender.warn(f"no event could be made of {outcome.partition}: {type(error).__name__}: {error}")
             return
         for event in events:
