@@ -8,6 +8,7 @@ status, output and errors. A second fork, between this process and the module's,
 
 import atexit
 import importlib
+import itertools
 import json
 import os
 import select
@@ -29,6 +30,7 @@ from lake_assets_tests.world import World
 NAMES = ("evolver", "indexer", "ingester", "restorer", "writer")
 _REQUEST = 2**16  # bytes at most
 _NUMBER = struct.Struct("i")
+_WORLDS = itertools.count()
 
 
 class Child:
@@ -96,7 +98,7 @@ def forks() -> Forks:
 
 def start(world: World, folder: Path, *options: str, module: str = "writer") -> Child:
     """A module that acts on a world, as a process of its own."""
-    file = folder / "world.json"
+    file = folder / f"world-{next(_WORLDS)}.json"  # another child may just read its own
     fields = ("catalog", "storage", "source", "options", "lake_options")
     file.write_text(json.dumps({name: getattr(world, name) for name in fields}))
     return forks().start(module, [str(file), *options])
