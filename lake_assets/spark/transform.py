@@ -4,8 +4,9 @@ The reader and the writer are those of the pass-through job.
 """
 
 import pkgutil
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from inspect import signature
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -26,6 +27,9 @@ from lake_assets.spark.workers import carried
 
 RESULT = "the transform's result"
 Result = TypeVar("Result")
+
+# Spark before 4.2 takes no time zone, and always writes UTC.
+_UTC: Mapping[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
 
 
 def transformed(job: Job, frame: DataFrame, transform: Transform) -> JobResult:
@@ -126,7 +130,7 @@ def result_schema(frame: DataFrame) -> pa.Schema:
         SparkUnavailableError: Spark ended during the call.
     """
     try:
-        return to_arrow_schema(frame.schema, timezone="UTC")
+        return to_arrow_schema(frame.schema, **_UTC)
     except PySparkException as error:
         raise refused_result(error) from error
 
