@@ -129,14 +129,14 @@ bench-peers: $(STAMP)  ## this package beside its peers, each in an environment 
 bench-scale: $(STAMP)  ## how cost grows with writers, partitions, ledger rows and objects
 	$(BIN)/python -m lake_assets_tests.benchmarks.scale $(ARGS)
 
-lock: $(STAMP)  ## resolve requirements.lock anew from pyproject.toml, and from it those of the image
+lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from it those of the image
 	$(BIN)/python -m pip install --quiet uv
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
 	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
 	$(COMPILE) lake_assets_tests/deploy/locks/checkov.in -o lake_assets_tests/deploy/locks/checkov.lock
 
-lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers anew
+lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
 	$(BIN)/python -m pip install --quiet uv
 	for peer in $(basename $(wildcard $(PEERS)/*.in)); do \
 	  $(COMPILE) $$peer.in -o $$peer.lock || exit 1; \

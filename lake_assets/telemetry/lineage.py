@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Trace = Callable[[Outcome], None]
 """Takes the outcome of a partition. It does not wait, and raises nothing."""
 
-STOP_SECONDS = 5.0  # the longest that the end of a run waits for the receiver
+STOP_SECONDS = 5.0  # for which the end of a run is delayed at most, if the receiver does not answer
 PAUSE_SECONDS = 60.0  # without a try after the receiver has failed
-_MOST = 10_000  # events that wait
+_MOST = 10_000  # events that are not sent yet
 _DISABLED = "OPENLINEAGE_DISABLED"
 _OWN = "OPENLINEAGE__"  # begins variables of the client's config
 _NAMED = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG")
@@ -68,7 +68,7 @@ def lineage(stream: OpenStream, run: tuple[str, str] | None = None) -> Iterator[
     def trace(outcome: Outcome) -> None:
         try:
             events = events_of(stream, outcome, parent, began, dt.datetime.now(dt.UTC))
-        except Exception as error:  # noqa: BLE001 - the commit stands without its lineage
+        except Exception as error:  # noqa: BLE001 - a missing event fails no run
             sender.warn(f"no event could be made of {outcome.partition}: {type(error).__name__}: {error}")
             return
         for event in events:
@@ -125,10 +125,10 @@ class _Sender:
         try:
             self._events.put_nowait(event)
         except queue.Full:
-            self.warn(f"the receiver is slower than the commits, and {_MOST:,} events wait; others are dropped")
+            self.warn(f"the receiver is slower than the commits, so {_MOST:,} events are unsent; others are dropped")
 
     def stop(self) -> None:
-        """Send what waits, for some seconds at most."""
+        """Send the remaining events, for some seconds at most."""
         deadline = time.monotonic() + STOP_SECONDS
         try:
             self._events.put(None, timeout=STOP_SECONDS)

@@ -14,7 +14,7 @@ import pytest
 from lake_assets_tests.world import World, sales
 
 PARTITIONS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 29)]
-PIPE_BYTES = 4096  # fewer than the lines of all partitions, so that a run waits for its reader before it can end
+PIPE_BYTES = 4096  # fewer than the lines of all partitions, so that a run cannot end before its reader has read
 
 pytestmark = pytest.mark.kill
 

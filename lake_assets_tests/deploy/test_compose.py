@@ -34,7 +34,7 @@ def test_the_services_are_those_of_the_topology() -> None:
     assert all(service["deploy"]["resources"]["limits"]["memory"] for service in SERVICES.values())
 
 
-def test_each_service_has_a_health_check_and_waits_for_healthy_ones() -> None:
+def test_each_service_has_a_health_check_and_starts_after_healthy_ones() -> None:
     """That of the code server is the image's."""
     assert [name for name in SERVICES if "healthcheck" not in SERVICES[name]] == ["code-server"]
     for service in SERVICES.values():

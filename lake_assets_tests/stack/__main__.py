@@ -123,7 +123,7 @@ def status(folder: Path) -> None:
 def demo(folder: Path, seconds: float | None, rate: int) -> None:
     """Land generated retail data continuously, and show how the lake follows by the sensor.
 
-    Starts the stack if it does not run, and leaves it running. After Ctrl-C, waits until the lake has all that landed.
+    Starts the stack if it does not run, and leaves it running. After Ctrl-C, ends when the lake has all that landed.
     """
     from lake_assets_tests.stack.demo import demo as land_and_follow  # noqa: PLC0415 - takes a second
 

@@ -113,7 +113,7 @@ def _postgres(site: Site) -> Program:
     folder = site.folder / "postgres"
     folder.mkdir(exist_ok=True)
     made = postgres.Installation.made_in(folder, site.ports.postgres)
-    # INT is its fast shutdown; TERM waits for its clients.
+    # INT is its fast shutdown; TERM ends only after its clients.
     return Program("postgres", made.command, user=made.system_user, stop_signal="INT")
 
 
@@ -121,7 +121,7 @@ def _s3(site: Site) -> Program:
     folder = site.folder / "s3"
     folder.mkdir(exist_ok=True)
     made = s3.Installation.made_in(folder, site.ports.s3, site.settings.s3_secret)
-    # It waits for a quarter of a minute for its own parts; what it has confirmed is on the disk anyway.
+    # Its own stop takes a quarter of a minute; what it has confirmed is on the disk anyway.
     return Program("s3", made.command, stop_signal="INT", stop_seconds=5)
 
 

@@ -78,7 +78,7 @@ def land(site: Site) -> list[str]:
 
 
 class Killer:
-    """Kills processes of a stack, and waits until they are back."""
+    """Kills processes of a stack, and returns when they are back."""
 
     def __init__(self, site: Site) -> None:
         self.site = site

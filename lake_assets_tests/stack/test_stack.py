@@ -94,7 +94,7 @@ def test_what_is_killed_comes_back_and_what_is_stopped_starts_again_with_its_dat
         with attempt:
             killed = processes(folder)
             assert all(killed[name].pid not in {0, first[name].pid} for name in SERVERS)
-    # A start waits until all of it answers, and starts nothing a second time.
+    # A start returns when all of it answers, and starts nothing a second time.
     again = stack("up", *SERVERS, "--detach", folder=folder)
     assert (again.returncode, "starts" in again.stdout) == (0, False), again.stdout + again.stderr
     assert read(site) == ((1,), b"kept")

@@ -36,8 +36,8 @@ _UNDONE = (NotDirectError, MarkedFilesError, SchemaChangedError, PartitionMovedE
 def commit_together(session: LakeSession, replacements: Sequence[Replacement]) -> list[LedgerRow] | None:
     """Commit several partitions in one transaction: a reader sees the old rows of all of them, or the new ones.
 
-    Whatever keeps one of them from its commit keeps all, and then nothing is committed. The caller commits each by
-    itself, so that an error is of its partition only. Only the direct strategy commits several together.
+    If one of them cannot be committed, nothing is. The caller then commits each partition on its own, so that an error
+    fails only its partition. Only the direct strategy commits several together.
 
     Args:
         session: an open lake.

@@ -36,7 +36,7 @@ ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "total": pa.array([0.5, 
 
 @contextmanager
 def server() -> Iterator[PostgresServer]:
-    """PostgreSQL as it is configured by default: a commit waits until it is on the disk."""
+    """PostgreSQL as it is configured by default: a commit ends when it is on the disk."""
     with pgserver("-c", "fsync=on", "-c", "max_connections=300") as started:
         yield started
 
