@@ -12,9 +12,22 @@ from lake_assets.config.storages import Endpoint, TemporaryKeys
 class SensorBase(Model):
     """The keys of both sensors."""
 
-    interval: int = Field(30, ge=5, le=86400, description="Minimum number of seconds between two ticks.")
+    interval: int | None = Field(
+        None,
+        ge=5,
+        le=86400,
+        description="Minimum number of seconds between two ticks; by default 5 for a folder, an S3 server "
+        "in a private network, and a queue; else 30.",
+    )
     max_runs: int = Field(
         25, ge=1, le=1000, description="Runs requested by one tick; more changed partitions are requested as ranges."
+    )
+    group_runs: int = Field(
+        100,
+        ge=1,
+        le=200,
+        description="Changed partitions that may share a run, if they are neighbours and have up to a gigabyte of "
+        "objects; 1: each has its own.",
     )
     lookback: int = Field(2, ge=0, le=366, description="Days before today whose partitions every tick lists.")
     budget: float = Field(20, ge=1, le=25, description="Seconds that a tick may take; Dagster ends it at 60.")

@@ -154,7 +154,7 @@ class _Sorting:
         folder = "".join(f"{name}/" for name in key.split("/")[: self.time_prefix.depth])
         if event.is_removal and self.time_prefix.active_from is not None and not self.time_prefix.is_active(folder):
             return  # old objects expire, and the lake keeps their rows
-        self._add(key, event.hash)
+        self._add(key, event.hash, event.size)
         if len(self.future) <= MOST_FUTURE or not self._is_deferred(event):
             self._mark_seen(event.hash)
 
@@ -167,7 +167,7 @@ class _Sorting:
         folder = _folder(event.key.removeprefix(self._start))
         return folder in self.waiting or folder in self.future
 
-    def _add(self, key: str, number: int) -> None:
+    def _add(self, key: str, number: int, size: int = 0) -> None:
         if not is_data(key.split("/"), self.stream.files):
             return
         try:
@@ -179,7 +179,7 @@ class _Sorting:
         except LakeAssetsError as error:
             self.unmatched.append(UnmatchedKey(key, str(error)))
         else:
-            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (partition,))]):
+            if not self.run_plan.take([ChangedFolder(key, FolderDigest(number, 1), (partition,), size)]):
                 self.waiting[_folder(key)] = key, number
 
     def _new(self, unmatched: Iterable[UnmatchedKey]) -> Iterable[UnmatchedKey]:

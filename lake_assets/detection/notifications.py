@@ -22,6 +22,7 @@ class Event:
     key: str  # decoded
     is_removal: bool
     hash: int  # the same at each delivery of the event
+    size: int = 0  # bytes of the object; 0 if the notification does not say it
 
 
 def parse(body: str) -> tuple[Event, ...]:
@@ -76,7 +77,10 @@ def _event(bucket: str, key: str, described: Mapping[str, Any], time: object, *,
     etag = described.get("eTag") or described.get("etag") or ""
     # The sequencer differs from one event of a key to the next; not every server sends it.
     order = described.get("sequencer") or time
-    return Event(bucket, key, is_removal, hash_of(bucket, key, is_removal, etag, order))
+    size = described.get("size")
+    return Event(
+        bucket, key, is_removal, hash_of(bucket, key, is_removal, etag, order), size if isinstance(size, int) else 0
+    )
 
 
 def _refused(problem: str) -> NotificationError:

@@ -69,7 +69,7 @@ def changed_folders(range_: DigestRange | None, folders: Sequence[Folder], since
 
 def changed_folder(folder: Folder) -> ChangedFolder:
     """A changed folder, with its objects now."""
-    return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions))
+    return ChangedFolder(folder.path, folder.digest, tuple(folder.partitions), folder.size)
 
 
 def _by_range(folders: Sequence[Folder], ranges: DigestRanges) -> list[tuple[DigestRange | None, list[Folder]]]:

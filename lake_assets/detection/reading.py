@@ -47,6 +47,7 @@ class Folder:
     digest: FolderDigest = NOTHING  # of all objects
     older: FolderDigest = NOTHING  # of the objects that are older than the scan before this one
     newest: float = 0  # Unix time of the newest object, in seconds
+    size: int = 0  # bytes of the objects, without those of an interrupted reading before
     partitions: dict[Partition, None] = field(default_factory=dict)  # of the objects; one unless the layout is `nested`
 
     def count(self, objects: Sequence[LandedObject], partition: Partition, since: float) -> None:
@@ -54,6 +55,7 @@ class Folder:
         times = [landed.last_modified.timestamp() for landed in objects]
         self.digest = self.digest.plus(digest_of(objects))
         self.newest = max(self.newest, *times)
+        self.size += sum(landed.size for landed in objects)
         older = [landed for landed, time in zip(objects, times, strict=True) if time < since]
         self.older = self.older.plus(digest_of(older))
         self.partitions.setdefault(partition)

@@ -15,11 +15,12 @@ _GAPS = (1, 7, 31)
 
 @dataclass(frozen=True, slots=True)
 class RunTarget:
-    """A run to request: of one partition, or of a range of partitions that differ only in their time."""
+    """A run to request: of one partition, or of all between two, in each column."""
 
     first: Partition
     last: Partition  # equal to `first` if it is one partition
     state: str  # a hash of the changes in hexadecimal; equal only for the same scan
+    size: int = 0  # bytes of the objects in its changed folders, as far as the scan has read them
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ChangedFolder:
     path: str
     digest: FolderDigest  # of its objects now; `NOTHING` if it has none
     partitions: tuple[Partition, ...]  # of its objects
+    size: int = 0  # bytes of its objects, as far as they are known
 
 
 class RunPlan:
@@ -114,7 +116,8 @@ class RunPlan:
             for partition in partitions
             for folder in self._changed[partition]
         )
-        return RunTarget(partitions[0], partitions[-1], f"{hash_of(scan, *texts, bits=64):016x}")
+        size = sum(folder.size for partition in partitions for folder in self._changed[partition])
+        return RunTarget(partitions[0], partitions[-1], f"{hash_of(scan, *texts, bits=64):016x}", size)
 
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)

@@ -1,21 +1,37 @@
 """A sensor for each stream that has one: it requests a run of each partition in which objects have landed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from urllib.parse import urlsplit
 
 import dagster as dg
 
-from lake_assets.config.sensors import ObjectSensor, SensorBase
+from lake_assets.config.sensors import ObjectSensor, SensorBase, SqsSensor
+from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.reading import UnmatchedKey
+from lake_assets.detection.run_groups import grouped
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
+from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.texts import count, several
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.orchestration.dagster_private import RANGE_END, RANGE_START
-from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
+from lake_assets.orchestration.partitions import (
+    dimension_key,
+    dimensions,
+    dynamic_name,
+    keys_of,
+    new_dynamic_keys,
+    partition_key,
+)
 from lake_assets.orchestration.schedules import landed_only
 from lake_assets.streams.stream import OpenStream
 
 NAMED_KEYS = 10
+CHEAP_SECONDS = 5  # between two ticks whose requests cost little; the daemon has no shorter interval
+PRICED_SECONDS = 30  # between two of others
+_OWN_NAMES = (".internal", ".lan", ".local", ".localhost", ".svc")  # endings of names in a network of one's own
 
 
 def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefinition | None:
@@ -27,7 +43,7 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
     @dg.sensor(
         name=sensor_name(stream),
         target=asset,
-        minimum_interval_seconds=config.interval,
+        minimum_interval_seconds=interval_of(config, stream.config.source),
         default_status=default_status(config),
         description=f"Requests a run of each partition in which objects have landed below `{stream.source.root}`.",
     )
@@ -44,6 +60,25 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
         return result(context, stream, asset.key, scanned.targets, scanned.cursor, scanned.summary)
 
     return objects
+
+
+def interval_of(config: SensorBase, source: AnyStorage) -> int:
+    """Seconds between two ticks: those of the config, or few where nobody pays for a tick's requests."""
+    if config.interval is not None:
+        return config.interval
+    is_cheap = isinstance(config, SqsSensor) or isinstance(source, LocalStorage) or _is_own_server(source)
+    return CHEAP_SECONDS if is_cheap else PRICED_SECONDS
+
+
+def _is_own_server(source: AnyStorage) -> bool:
+    """Whether a storage is an S3 server of one's own network, by its endpoint."""
+    host = urlsplit(source.endpoint or "").hostname if isinstance(source, S3Storage) else None
+    if not host:
+        return False
+    try:
+        return ip_address(host).is_private
+    except ValueError:  # a name
+        return "." not in host or host.endswith(_OWN_NAMES)
 
 
 def sensor_name(stream: OpenStream) -> str:
@@ -74,14 +109,40 @@ def result(
     if not targets:
         return dg.SensorResult(skip_reason=dg.SkipReason(summary), cursor=cursor)
     partitions = [partition for target in targets for partition in (target.first, target.last)]
+    new_keys = new_dynamic_keys(stream, context.instance, partitions)
     return dg.SensorResult(
-        run_requests=[run_request(asset, target) for target in targets],
+        run_requests=[run_request(asset, run) for run in _runs(stream, context.instance, targets, new_keys)],
         cursor=cursor,
-        dynamic_partitions_requests=[
-            dg.AddDynamicPartitionsRequest(name, keys)
-            for name, keys in new_dynamic_keys(stream, context.instance, partitions).items()
-        ],
+        dynamic_partitions_requests=[dg.AddDynamicPartitionsRequest(name, keys) for name, keys in new_keys.items()],
     )
+
+
+def _runs(
+    stream: OpenStream,
+    instance: dg.DagsterInstance,
+    targets: Sequence[RunTarget],
+    new_keys: Mapping[str, Sequence[str]],
+) -> Sequence[RunTarget]:
+    """The targets, those of neighbouring partitions as one where the config permits it."""
+    config = stream.config
+    assert config.sensor is not None  # noqa: S101 - its tick calls this
+    most = min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
+    if most == 1 or len(targets) == 1:
+        return targets
+    positions = {
+        name: _positions([*keys_of(definition, instance), *new_keys.get(dynamic_name(stream.name, name), ())])
+        for name, definition in dimensions(stream).items()
+        if stream.config.partitions[name].type not in TIME_TYPES
+    }
+
+    def position(partition: Partition, column: PartitionColumn) -> int:
+        return positions[column.name][dimension_key(partition.texts()[column.name])]
+
+    return grouped(targets, config.columns, position, most)
+
+
+def _positions(keys: Sequence[str]) -> Mapping[str, int]:
+    return {key: number for number, key in enumerate(keys)}
 
 
 def run_request(asset: dg.AssetKey, target: RunTarget) -> dg.RunRequest:

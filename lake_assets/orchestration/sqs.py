@@ -6,7 +6,14 @@ from lake_assets.config.sensors import SqsSensor
 from lake_assets.detection.deliveries import MOST_WAITING, QueueCursor, sort_out
 from lake_assets.errors import LakeAssetsError
 from lake_assets.orchestration.queues import Queue
-from lake_assets.orchestration.sensors import default_status, log_unmatched, result, sensor_name, without_traceback
+from lake_assets.orchestration.sensors import (
+    default_status,
+    interval_of,
+    log_unmatched,
+    result,
+    sensor_name,
+    without_traceback,
+)
 from lake_assets.streams.stream import OpenStream
 
 
@@ -24,7 +31,7 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
     @dg.sensor(
         name=sensor_name(stream),
         target=asset,
-        minimum_interval_seconds=config.interval,
+        minimum_interval_seconds=interval_of(config, stream.config.source),
         default_status=default_status(config),
         description=f"Requests a run of each partition for which {config.queue_url} has a notification.",
     )

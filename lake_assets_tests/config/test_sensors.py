@@ -19,7 +19,8 @@ def sensor(**keys: Any) -> ObjectSensor | SqsSensor:
 def test_a_sensor_of_objects_needs_no_key(keys: dict[str, Any]) -> None:
     objects = sensor(**keys)
     assert isinstance(objects, ObjectSensor)
-    assert (objects.interval, objects.max_runs, objects.lookback, objects.status) == (30, 25, 2, "running")
+    assert (objects.interval, objects.max_runs, objects.group_runs, objects.lookback) == (None, 25, 100, 2)
+    assert objects.status == "running"
     assert isinstance(sensor(**SQS), SqsSensor)
 
 

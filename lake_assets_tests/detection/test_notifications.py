@@ -64,7 +64,7 @@ def test_event_bridge_does_not_encode_keys() -> None:
         "time": "2026-02-11T00:00:00Z",
         "detail": {
             "bucket": {"name": "landing"},
-            "object": {"key": "region=N%2FA x/a+b.parquet", "etag": "d4", "sequencer": "0055"},
+            "object": {"key": "region=N%2FA x/a+b.parquet", "etag": "d4", "sequencer": "0055", "size": 1},
         },
     }
     (event,) = parse(json.dumps(message))

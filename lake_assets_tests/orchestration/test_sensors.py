@@ -7,12 +7,15 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from pydantic import TypeAdapter
 
+from lake_assets.config.sensors import ObjectSensor, SensorBase, SqsSensor
+from lake_assets.config.storages import Source
 from lake_assets.detection.run_plan import RunTarget
 from lake_assets.errors import StorageError
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.partitions import dynamic_name
-from lake_assets.orchestration.sensors import run_request
+from lake_assets.orchestration.sensors import interval_of, run_request
 from lake_assets_tests.orchestration.ticks import Ticks, ticks_of
 from lake_assets_tests.world import World, sales
 
@@ -82,6 +85,7 @@ def test_a_reset_cursor_asks_for_all_partitions_again(ticks: Ticks, local_world:
 
 
 def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world: World) -> None:
+    local_world.options["sensor"] |= {"group_runs": 1}
     awkward = ["N/A x", "O'Hare", "a|b", "a...b", "ünïcode"]
     for region in awkward:
         local_world.land(day(region), sales(1))
@@ -95,7 +99,7 @@ def test_new_regions_become_partitions_with_their_runs(ticks: Ticks, local_world
 
 @pytest.mark.usefixtures("spark")
 def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World) -> None:
-    local_world.options["sensor"] = {"type": "objects", "max_runs": 2}
+    local_world.options["sensor"] = {"type": "objects", "max_runs": 2, "group_runs": 1}
     for region in ("NW", "SW"):
         for days_ago in (10, 11, 13):
             local_world.land(day(region, days_ago), sales(days_ago))
@@ -110,6 +114,46 @@ def test_more_partitions_than_runs_go_as_ranges(ticks: Ticks, local_world: World
     local_world.options["on_empty"] = "keep"  # the day between has no objects
     assert all(result.success for result in ticks.run(requests))
     assert local_world.totals() == [10, 10, 11, 11, 13, 13]
+
+
+@pytest.mark.usefixtures("spark")
+def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: Ticks, local_world: World) -> None:
+    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["ZZ", "B"])  # Dagster's order is by age
+    for region in ("A", "B", "C", "D"):
+        for days_ago in (0, 1):
+            local_world.land(day(region, days_ago), sales(1))
+
+    requests = ticks.tick()
+
+    (request,) = requests
+    assert request.tags == {
+        "dagster/asset_partition_range_start": key("B", 1),
+        "dagster/asset_partition_range_end": key("D"),
+    }
+    assert all(result.success for result in ticks.run(requests))
+    changed = {key(region, days_ago) for region in ("A", "B", "C", "D") for days_ago in (0, 1)}
+    assert ticks.instance.get_materialized_partitions(dg.AssetKey("sales")) == changed
+    assert local_world.totals() == [1] * 8
+
+
+def test_a_run_takes_no_unchanged_partition_between_two_regions(ticks: Ticks, local_world: World) -> None:
+    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["A", "B", "C"])
+    for region in ("A", "C", "D"):
+        local_world.land(day(region), sales(1))
+
+    requests = ticks.tick()
+
+    assert keys_of(requests) == [key("A"), "None"]
+    assert requests[1].tags["dagster/asset_partition_range_start"] == key("C")
+    assert requests[1].tags["dagster/asset_partition_range_end"] == key("D")
+
+
+def test_a_shared_run_has_no_more_partitions_than_the_config_says(ticks: Ticks, local_world: World) -> None:
+    local_world.options["max_partitions_per_run"] = 2
+    for region in ("A", "B", "C"):
+        local_world.land(day(region), sales(1))
+
+    assert keys_of(ticks.tick()) == ["None", key("C")]
 
 
 def test_a_tick_without_news_says_what_it_scanned(ticks: Ticks) -> None:
@@ -158,6 +202,26 @@ def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Ca
         assert all(result.success for result in ticks.run(ticks.tick()))
         assert local_world.totals() == [2, 3, 4, 5]
         assert ticks.tick() == []
+
+
+@pytest.mark.parametrize(
+    ("sensor", "source", "seconds"),
+    [
+        (ObjectSensor(), "/landing", 5),
+        (ObjectSensor(interval=45), "/landing", 45),
+        (ObjectSensor(), "s3://bucket/landing", 30),
+        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "http://127.0.0.1:8333"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "http://minio:9000"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "https://s3.example.internal"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "https://s3.eu-central-1.amazonaws.com"}, 30),
+        (ObjectSensor(), "gs://bucket/landing", 30),
+        (SqsSensor(queue_url="https://sqs.eu-central-1.amazonaws.com/1/q"), "s3://bucket/landing", 5),
+    ],
+)
+def test_a_sensor_ticks_more_often_where_its_requests_cost_little(
+    sensor: SensorBase, source: object, seconds: int
+) -> None:
+    assert interval_of(sensor, TypeAdapter(Source).validate_python(source)) == seconds
 
 
 @pytest.mark.parametrize(("status", "expected"), [("running", "RUNNING"), ("stopped", "STOPPED")])

@@ -193,7 +193,7 @@ def test_a_removal_counts_in_the_active_partitions_only(ticks: Ticks, moto: Moto
 
 
 def test_runs_beyond_the_limit_start_in_the_next_tick(ticks: Ticks, moto: Moto, queue: str, local_world: World) -> None:
-    local_world.options["sensor"] |= {"max_runs": 2}
+    local_world.options["sensor"] |= {"max_runs": 2, "group_runs": 1}
     for number in range(5):
         moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
 
@@ -207,7 +207,7 @@ def test_runs_beyond_the_limit_start_in_the_next_tick(ticks: Ticks, moto: Moto, 
 def test_kept_messages_stay_in_the_queue_and_outlive_the_cursor(
     ticks: Ticks, moto: Moto, queue: str, local_world: World
 ) -> None:
-    local_world.options["sensor"] |= {"max_runs": 2}
+    local_world.options["sensor"] |= {"max_runs": 2, "group_runs": 1}
     for number in range(5):
         moto.send(queue, notification(ticks, path_of(f"R{number}"), "01"))
     result = [keys_of(ticks.tick()) for _ in range(2)]
