@@ -129,6 +129,7 @@ def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: 
     assert request.tags == {
         "dagster/asset_partition_range_start": key("B", 1),
         "dagster/asset_partition_range_end": key("D"),
+        "dagster/sensor_name": "sales_sensor",
     }
     assert all(result.success for result in ticks.run(requests))
     changed = {key(region, days_ago) for region in ("A", "B", "C", "D") for days_ago in (0, 1)}
@@ -210,10 +211,10 @@ def test_an_s3_landing_zone_goes_all_the_way(local_world: World, s3_location: Ca
         (ObjectSensor(), "/landing", 5),
         (ObjectSensor(interval=45), "/landing", 45),
         (ObjectSensor(), "s3://bucket/landing", 30),
-        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "http://127.0.0.1:8333"}, 5),
-        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "http://minio:9000"}, 5),
-        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "https://s3.example.internal"}, 5),
-        (ObjectSensor(), {"type": "s3", "bucket": "b", "endpoint": "https://s3.eu-central-1.amazonaws.com"}, 30),
+        (ObjectSensor(), {"type": "s3", "bucket": "landing", "endpoint": "http://127.0.0.1:8333"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "landing", "endpoint": "http://minio:9000"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "landing", "endpoint": "https://s3.example.internal"}, 5),
+        (ObjectSensor(), {"type": "s3", "bucket": "landing", "endpoint": "https://s3.eu-central-1.amazonaws.com"}, 30),
         (ObjectSensor(), "gs://bucket/landing", 30),
         (SqsSensor(queue_url="https://sqs.eu-central-1.amazonaws.com/1/q"), "s3://bucket/landing", 5),
     ],
