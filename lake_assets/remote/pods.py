@@ -88,13 +88,8 @@ class Pods:
         pod = self.named(run_id)
         if pod is None:
             raise DriverLostError("the pod of the driver is gone:", "see the cluster's events.")
-        statuses = pod.status.container_statuses or []
-        state = statuses[0].state if statuses else None
-        if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
-            raise LauncherError(
-                f"the driver of the run did not start (pod {pod.metadata.name}: {_reason(pod)}):",
-                "correct `runs` of the config, or what it names.",
-            )
+        _check_can_start(pod)
+        state = _state(pod)
         return _is_over(pod) or (state is not None and state.waiting is None)
 
     def has_ended(self, run_id: str) -> bool:
@@ -106,7 +101,7 @@ class Pods:
         pod = self.named(run_id)
         if pod is None or _is_over(pod):
             return True
-        self.has_started(run_id)
+        _check_can_start(pod)
         return False
 
     def log(self, run_id: str, container: str) -> Iterator[str]:
@@ -114,19 +109,21 @@ class Pods:
 
         Raises:
             LauncherError: the API refuses.
-            DriverLostError: the API does not answer.
+            DriverLostError: the API does not answer, or the connection ends in the middle of the log.
         """
         pod = self.named(run_id)
         if pod is None:
             return
         name = pod.metadata.name
+        doing = f"read the log of the pod {name}"
         stream = self.call(
-            f"read the log of the pod {name}",
+            doing,
             lambda: self._core.read_namespaced_pod_log(
                 name, self.namespace, container=container, follow=True, _preload_content=False
             ),
         )
-        for line in stream:
+        lines = iter(stream)
+        while (line := self.call(doing, lambda: next(lines, None))) is not None:
             yield line.decode(errors="replace").rstrip("\n")
 
     def ended(self, run_id: str, otherwise: str) -> Ended:
@@ -222,10 +219,24 @@ def _is_over(pod: Any) -> bool:  # noqa: ANN401 - kubernetes' V1Pod
     return pod.status.phase in ("Succeeded", "Failed")
 
 
+def _state(pod: Any) -> Any:  # noqa: ANN401 - kubernetes' V1ContainerState
+    """The state of the driver's container; None before it has one."""
+    statuses = pod.status.container_statuses or []
+    return statuses[0].state if statuses else None
+
+
+def _check_can_start(pod: Any) -> None:  # noqa: ANN401 - kubernetes' V1Pod
+    state = _state(pod)
+    if state is not None and state.waiting is not None and state.waiting.reason in CANNOT_START:
+        raise LauncherError(
+            f"the driver of the run did not start (pod {pod.metadata.name}: {_reason(pod)}):",
+            "correct `runs` of the config, or what it names.",
+        )
+
+
 def _reason(pod: Any) -> str:  # noqa: ANN401 - kubernetes' V1Pod
     """Why a pod has ended or does not start: of its driver's container, or of the whole pod."""
-    statuses = pod.status.container_statuses or []
-    state = statuses[0].state if statuses else None
+    state = _state(pod)
     if state is not None and state.terminated is not None:
         return f"{state.terminated.reason or 'ended'}, exit code {state.terminated.exit_code}"
     if state is not None and state.waiting is not None:

@@ -101,6 +101,7 @@ class Cluster:
         refusal: answers each creation with this, if set.
         waiting: a state in which new pods stay, if set.
         deletes: whether pods may be deleted.
+        breaks_logs: whether the connection is lost after the first piece of a log.
     """
 
     address: str
@@ -114,6 +115,7 @@ class Cluster:
     refusal: tuple[int, str] | None = None
     waiting: dict[str, str] | None = None
     deletes: bool = True
+    breaks_logs: bool = False
 
     @property
     def kubeconfig(self) -> str:
@@ -250,6 +252,9 @@ class _Handler(BaseHTTPRequestHandler):
                     piece = written if has_times else written.partition(b" ")[2]
                     self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
                     sent += 1
+                if sent and self.cluster.breaks_logs:
+                    self.close_connection = True
+                    return
                 if has_ended and sent == len(pod.pieces):
                     break
                 time.sleep(0.05)
