@@ -9,21 +9,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import LauncherError
+from lake_assets.remote.aws import client
 from lake_assets.remote.pipes import context_of, variables
+from lake_assets.remote.received import Received
 from lake_assets.remote.request import Request
-
-_TRIES = {"mode": "standard", "total_max_attempts": 10}
 
 
 def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
-    """A client with the credentials of the environment."""
-    return boto3.client("s3", config=Config(retries=_TRIES))
+    """A client of S3 with the credentials of the environment."""
+    return client("s3")
 
 
 def unreachable(folder: str, error: Exception) -> LauncherError:
@@ -49,8 +47,12 @@ class BucketMessages:
         self._next = 1
 
     @contextmanager
-    def opened(self, request: Request) -> Iterator[dict[str, str]]:
+    def opened(self, request: Request, received: Received) -> Iterator[dict[str, str]]:
         """Write the request, and yield Pipes' variables for the driver; the end of the block removes the request.
+
+        Args:
+            request: for the driver.
+            received: takes a warning if the request cannot be removed.
 
         Raises:
             LauncherError: the bucket cannot be reached, or refuses.
@@ -63,7 +65,8 @@ class BucketMessages:
                 {"bucket": self._bucket, "key": place["Key"]}, {"bucket": self._bucket, "key_prefix": self._prefix}
             )
         finally:
-            self._call(lambda: self._client.delete_object(**place))
+            with received.warning(f"The request of the run, {self._folder}/…/context.json, stays"):
+                self._call(lambda: self._client.delete_object(**place))
 
     def new(self) -> list[str]:
         """The lines since the last call.

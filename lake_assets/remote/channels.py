@@ -50,11 +50,9 @@ def _message_writer(parameters: Any) -> "PipesMessageWriter[Any]":  # noqa: ANN4
 
 
 def _s3() -> Any:  # noqa: ANN401 - boto3 has no types
-    import boto3  # noqa: PLC0415 - only some launchers use a bucket
-    from botocore.config import Config  # noqa: PLC0415
+    from lake_assets.remote.bucket import bucket_client  # noqa: PLC0415 - imports boto3, and only some launchers use it
 
-    # A message that is lost makes the launcher count its partition as lost.
-    return boto3.client("s3", config=Config(retries={"mode": "standard", "total_max_attempts": 10}))
+    return bucket_client()
 
 
 class _StderrWriter(PipesMessageWriter["_Lines"]):

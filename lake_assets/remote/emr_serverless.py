@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import boto3
-from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 from botocore.exceptions import ConnectionError as NotConnectedError
 
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
 from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.remote import aws
 from lake_assets.remote.received import Ended
 from lake_assets.remote.supervise import GRACE_SECONDS
 
@@ -26,7 +25,6 @@ DRIVER_VARIABLE = "spark.emr-serverless.driverEnv."
 _ENVIRONMENT = "environment"  # the folder of the unpacked archive
 _PYTHON = f"./{_ENVIRONMENT}/bin/python"
 _ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
-_TRIES = {"mode": "standard", "total_max_attempts": 10}
 _PASSING = frozenset({"ThrottlingException", "InternalServerException", "ServiceUnavailableException"})
 
 
@@ -81,7 +79,7 @@ class Job:
 
     def __init__(self, runs: EmrServerless) -> None:
         self._runs = runs
-        self._client = boto3.client("emr-serverless", region_name=runs.region, config=Config(retries=_TRIES))
+        self._client = aws.client("emr-serverless", runs.region)
         self._id: str | None = None
         self._answer: Mapping[str, Any] = {}
 

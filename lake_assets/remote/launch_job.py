@@ -16,7 +16,7 @@ def launch_job(config: LakeConfig, runs: EmrServerless, request: Request, receiv
     """Start a driver, take its messages while it runs, and wait for its end.
 
     Raises:
-        LauncherError: the application refuses, or the bucket of the messages.
+        LauncherError: the application refuses, or the bucket of the messages. After an interrupt it is a warning.
         BaseException: an interrupt, after the job run is cancelled and its last messages are taken; or as `finish`.
     """
     messages, job = BucketMessages(runs.messages), Job(runs)
@@ -25,15 +25,17 @@ def launch_job(config: LakeConfig, runs: EmrServerless, request: Request, receiv
         for line in messages.new():
             take(line, received)
 
-    with messages.opened(request) as variables:
+    with messages.opened(request, received) as variables:
         job.start(with_variables(start_parameters(config, runs, f"lake-assets {request.stream}"), variables))
         try:
             while not job.has_ended():
                 take_new()
                 time.sleep(emr_serverless.POLL_SECONDS)
         except BaseException:
-            job.cancel()
+            with received.warning(f"The job run {job.id} goes on"):
+                job.cancel()
+            with received.warning("The driver's last messages are not read"):
+                take_new()
             raise
-        finally:
-            take_new()
+        take_new()
     received.finish(job.ended())

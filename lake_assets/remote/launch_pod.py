@@ -34,16 +34,16 @@ def launch_pod(runs: Kubernetes, request: Request, received: Received, output: C
 
     Raises:
         MissingExtraError: the extra is not installed.
-        LauncherError: the API refuses or does not answer, or the bucket of the messages.
+        LauncherError: the API refuses or does not answer, or the bucket of the messages. If that happens only after the
+            driver's end or an interrupt, while the pod is removed, it is a warning.
         BaseException: an interrupt, after the driver has ended; or as `finish`.
     """
     api, spec = Pods(runs), pod_spec(runs)
     bucket = BucketMessages(runs.messages) if runs.messages else None
-    with bucket.opened(request) if bucket else _inline(request) as environment:
+    with bucket.opened(request, received) if bucket else _inline(request) as environment:
         driver = spec["containers"][0]
         driver["env"] += [{"name": name, "value": value} for name, value in environment.items()]
         metadata = pod_metadata(runs, request) | {"name": f"lake-assets-{request.run_id}"}
-        has_ended = False
         try:
             api.create({"metadata": metadata, "spec": spec})
             if bucket:
@@ -51,11 +51,13 @@ def launch_pod(runs: Kubernetes, request: Request, received: Received, output: C
             else:
                 _follow_log(api, driver["name"], request, received, output)
             ended = api.ended(request.run_id, "it has ended")
-            has_ended = True
-        finally:
-            api.remove(request.run_id, wait=not has_ended)
-            if bucket:
-                _take_all(bucket.new(), received)
+        except BaseException:
+            _remove(api, request, received, wait=True)
+            with received.warning("The driver's last messages are not read"):
+                _take_all(bucket.new() if bucket else [], received)
+            raise
+        _remove(api, request, received, wait=False)
+        _take_all(bucket.new() if bucket else [], received)
     received.finish(ended)
 
 
@@ -85,6 +87,11 @@ def _follow_log(api: Pods, container: str, request: Request, received: Received,
             output(line)
     while not api.has_ended(request.run_id):
         time.sleep(pods.POLL_SECONDS)
+
+
+def _remove(api: Pods, request: Request, received: Received, *, wait: bool) -> None:
+    with received.warning("The driver's pod stays"):
+        api.remove(request.run_id, wait=wait)
 
 
 def _take_all(lines: list[str], received: Received) -> None:

@@ -1,6 +1,7 @@
 """What a launcher has received from a driver."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lake_assets.errors import DriverLostError, LauncherError
@@ -33,7 +34,7 @@ class Received:
         partitions: those of the request.
         note: is called with the outcome of each partition when it arrives.
         opened: is called when the driver has started.
-        warn: is called with each warning of the driver's log.
+        warn: is called with each warning of the driver's log, and of the launcher.
     """
 
     def __init__(
@@ -62,6 +63,18 @@ class Received:
         """Take a message of the driver's log."""
         if level not in ("DEBUG", "INFO"):
             self._warn(text)
+
+    @contextmanager
+    def warning(self, consequence: str) -> Iterator[None]:
+        """Warn of a launcher's error in the block, where an interrupt or what the driver has reported counts more.
+
+        Args:
+            consequence: of the error.
+        """
+        try:
+            yield
+        except LauncherError as error:
+            self._warn(f"{consequence}: {error}")
 
     def receive(self, message: Message) -> None:
         """Take a message. An error of this process is raised by `finish`, in the thread that launched the driver."""

@@ -1,5 +1,6 @@
 """A job run's states and refusals, as errors; its API is moto's."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.errors import DriverLostError, LauncherError
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.emr_serverless import Job
+from lake_assets.remote.emr_serverless import CANCEL_SECONDS, Job
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Received
 from lake_assets_tests.servers.emr import ROLE
@@ -84,7 +85,7 @@ def test_an_application_that_does_not_exist_is_named() -> None:
 
 
 def test_an_api_that_is_away_may_be_tried_again(application: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.remote.emr_serverless._TRIES", {"total_max_attempts": 1})
+    monkeypatch.setattr("lake_assets.remote.aws.ATTEMPTS", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL_EMR_SERVERLESS", "http://127.0.0.1:9")
     with pytest.raises(DriverLostError, match=r"cannot be asked to start a job run .*check the network"):
         Job(runs(application)).start(PARAMETERS | {"applicationId": application})
@@ -96,3 +97,31 @@ def test_a_job_that_has_ended_is_not_cancelled(application: str) -> None:
     job_of(application, job).state = "SUCCESS"
     job.cancel()
     assert job_of(application, job).state == "SUCCESS"
+
+
+@pytest.mark.parametrize(("ends", "state"), [(True, "CANCELLED"), (False, "CANCELLING")])
+def test_a_cancelled_job_is_awaited_for_a_limited_time(
+    application: str, ends: bool, state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from moto.emrserverless.models import EMRServerlessBackend  # noqa: PLC0415 - may not be installed
+
+    def cancel_slowly(self: Any, application_id: str, job_run_id: str) -> tuple[str, str]:
+        self.get_job_run(application_id, job_run_id).state = "CANCELLING"
+        return application_id, job_run_id
+
+    monkeypatch.setattr(EMRServerlessBackend, "cancel_job_run", cancel_slowly)
+    job, polls = Job(runs(application)), 0
+    job.start(PARAMETERS | {"applicationId": application})
+
+    def sleep(_: float) -> None:
+        nonlocal polls
+        polls += 1
+        if ends and polls == 3:
+            job_of(application, job).state = "CANCELLED"
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: 10.0 * polls)
+    monkeypatch.setattr("lake_assets.remote.emr_serverless.time", clock)
+    job.cancel()
+
+    assert job_of(application, job).state == state
+    assert polls == (3 if ends else CANCEL_SECONDS / 10)

@@ -1,0 +1,89 @@
+"""The command's launcher of pods: an interrupt and the driver's reports count more than errors of its tidying up."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.kubernetes import Kubernetes
+from lake_assets.errors import DriverLostError, TransformError
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.remote.launch_pod import launch_pod
+from lake_assets.remote.received import Received
+from lake_assets.remote.request import Request
+from lake_assets_tests.remote.requests import request
+from lake_assets_tests.servers.kubernetes import Cluster, cluster
+
+__all__ = ["cluster"]
+
+NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
+STAYS = "The driver's pod stays: Kubernetes, namespace lake, refuses to delete the pod"
+FAILING = """
+from lake_assets.remote.channels import open_pipes
+
+error = {"type": "TransformError", "problem": "no column total:", "hint": "correct it.", "notes": []}
+with open_pipes() as pipes:
+    pipes.report_custom_message({"kind": "end", "error": error, "is_cancelled": False})
+"""
+
+
+class Launch:
+    """A launch of the command; its warnings are kept."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.runs = Kubernetes(launcher="kubernetes", image="lake:1", kubeconfig=cluster.kubeconfig)
+        self.warnings: list[str] = []
+        self.output: list[str] = []
+        self.received = Received([NW], note=lambda _: None, warn=self.warnings.append)
+
+    def __call__(self, request: Request) -> None:
+        launch_pod(self.runs, request, self.received, self.output.append)
+
+
+def test_a_pod_that_may_not_be_deleted_hides_no_interrupt(cluster: Cluster) -> None:
+    cluster.waiting, cluster.deletes = {"reason": "ContainerCreating"}, False
+    launch = Launch(cluster)
+
+    def interrupt() -> None:
+        while not cluster.pods:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        launch(request("r1"))
+
+    (warning,) = launch.warnings
+    assert warning.startswith(STAYS)
+
+
+def test_a_pod_that_may_not_be_deleted_hides_no_report(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.remote.pod.COMMAND", ("python", "-c", FAILING))
+    cluster.deletes = False
+    launch = Launch(cluster)
+
+    with pytest.raises(TransformError, match="no column total"):
+        launch(request("r1"))
+
+    (warning,) = launch.warnings
+    assert warning.startswith(STAYS)
+
+
+def test_a_log_that_breaks_off_is_a_lost_driver(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "driver.py"
+    script.write_text("import time\nprint('begun', flush=True)\ntime.sleep(60)", encoding="utf-8")
+    monkeypatch.setattr("lake_assets.remote.pod.COMMAND", ("python", str(script)))
+    cluster.breaks_logs = True
+    launch = Launch(cluster)
+
+    with pytest.raises(DriverLostError, match=r"Kubernetes' API does not answer .*check the network"):
+        launch(request("r1"))
+
+    assert launch.output == ["begun"]
+    cluster.settle()
+    assert not cluster.pods
