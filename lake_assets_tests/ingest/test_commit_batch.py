@@ -21,8 +21,9 @@ from lake_assets.lake.commit import together
 from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
+from lake_assets_tests.ingest.test_in_rows import LATER, MIXED, both_in_rows, put, rows
 from lake_assets_tests.plain_client import plain_client
-from lake_assets_tests.world import World, sales
+from lake_assets_tests.world import NW, SW, World, sales
 
 __all__ = ["sessions"]
 
@@ -225,6 +226,37 @@ def test_dead_letters_of_a_batch_are_visible_with_it(local_world: World) -> None
     noted = local_world.query("SELECT load_partition, snapshot_id, rows FROM lake.ingest_dead_letters ORDER BY ALL")
     assert noted == sorted((text.replace(",", "/"), snapshot, 1) for text, snapshot in found.items())
     assert len(set(found.values())) == 1
+
+
+def test_transformed_partitions_are_one_snapshot(local_world: World) -> None:
+    local_world.options = BATCH | {"transform": {"sql": "SELECT id, total * 2 AS total FROM source"}}
+    land_all(local_world, 10)
+
+    found = snapshots(ingest_texts(local_world))
+
+    assert len(found) == len(TEXTS)
+    assert len(set(found.values())) == 1
+    for number, text in enumerate(TEXTS):
+        assert local_world.totals(text) == [20 + 2 * number, 21 + 2 * number]
+
+
+def test_partitions_of_shared_objects_are_one_snapshot_with_their_own_rows(local_world: World) -> None:
+    local_world.options = BATCH | both_in_rows()
+    shared = put(local_world, "a.parquet", rows(*(row for row in MIXED if row[0])))
+    alone = put(local_world, "b.parquet", rows(("SW", "2026-02-11", 16.0)))
+
+    outcomes = ingest_texts(local_world, [NW, SW, LATER])
+
+    (snapshot,) = set(snapshots(outcomes).values())
+    counts = {text: outcome.result.row.row_count for text, outcome in outcomes.items() if outcome.result}
+    assert counts == {NW: 1, SW: 2, LATER: 1}
+    assert [local_world.totals(text) for text in (NW, SW, LATER)] == [[1], [2, 16], [8]]
+    read = local_world.query("SELECT load_partition, uri FROM lake.ingest_files ORDER BY ALL")
+    assert read == sorted(
+        (local_world.partition(text).path, uri) for text in (NW, SW, LATER) for uri in (shared, alone)
+    )
+    assert {row.snapshot_id for row in local_world.ledger()} == {snapshot}
+    assert_sound(local_world)
 
 
 def test_an_error_that_all_partitions_would_have_ends_the_run(filled: World, monkeypatch: pytest.MonkeyPatch) -> None:

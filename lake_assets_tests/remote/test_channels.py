@@ -1,13 +1,17 @@
 """The driver's messages on standard error: nothing else of the process, or of its children, is among them."""
 
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from typing import Any
 
 from dagster_pipes import PipesDefaultContextLoader, PipesDefaultMessageWriter
 
+from lake_assets.remote.channels import _Lines
 from lake_assets.remote.pipes import variables
 
 DRIVER = """\
@@ -52,3 +56,30 @@ def test_messages_on_standard_error_are_alone_and_whole() -> None:
     assert (messages[0]["method"], messages[-1]["method"]) == ("opened", "closed")
     for noise in ("noise of Python", "half a line of the JVM", "noise of a child", "after"):
         assert noise in done.stdout
+
+
+def test_messages_of_several_threads_are_whole_although_text_streams_are_not_safe_for_threads() -> None:
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            for character in text:
+                super().write(character)
+                time.sleep(0)  # another thread may write now
+            return len(text)
+
+    stream = Slow()
+    lines = _Lines(stream)
+    start = threading.Barrier(4)
+
+    def report(number: int) -> None:
+        start.wait()
+        for _ in range(50):
+            lines.write_message({"number": number})
+
+    threads = [threading.Thread(target=report, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    found = sorted(json.loads(line)["number"] for line in stream.getvalue().splitlines())
+    assert found == [number for number in range(4) for _ in range(50)]
