@@ -53,7 +53,7 @@ class Event:
     snapshot: int | None = None
     snapshots: int | None = None  # that maintenance expired
     retry: int | None = None  # counts from 1
-    kind: str | None = None  # of an error: its class; of a retry: conflict, locked, or the error's class
+    kind: str | None = None  # of an error: its class; of a retry: conflict, locked, task, or the error's class
     message: str | None = None
 
     @classmethod

@@ -6,19 +6,21 @@ line for each. Dagster stores only the text of a message, so its UI shows the sa
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import dagster as dg
 
 from lake_assets.events import EVENTS, Event, listening
+from lake_assets.layout.texts import several
 from lake_assets.telemetry.process import telemetry
 
 
 class EventLog:
     """Logs messages of a run together with the events since the last message.
 
-    One message carries many events, because Dagster takes longer to store one than a small commit takes.
+    One message carries many events, because Dagster takes longer to store one than a small commit takes. Retries are a
+    warning before it.
 
     Args:
         log: of the run's step.
@@ -60,4 +62,30 @@ class EventLog:
     def _take(self) -> list[Event]:
         with self._lock:
             events, self._events = self._events, []
+        if retries := _retries(events):
+            self._log.warning("\n".join(retries))
         return events
+
+
+def _retries(events: Sequence[Event]) -> list[str]:
+    """A line for each reason of retries."""
+    by_reason: dict[tuple[str | None, str | None], list[Event]] = {}
+    for event in events:
+        if event.event == "retry":
+            by_reason.setdefault((event.kind, event.message), []).append(event)
+    return [
+        f"Retried{_times(len(found))} ({kind}){_detail(message or _names(found))}"
+        for (kind, message), found in by_reason.items()
+    ]
+
+
+def _times(number: int) -> str:
+    return "" if number == 1 else f" {number:,} times"
+
+
+def _names(events: Sequence[Event]) -> str:
+    return several(sorted({event.partition for event in events if event.partition is not None}))
+
+
+def _detail(text: str) -> str:
+    return f": {text}" if text else ""

@@ -46,6 +46,7 @@ class Timing:
         files: complete ones.
         rows: of these files.
         size: of these files, in bytes.
+        tries: of the task before this one.
     """
 
     host: str
@@ -54,6 +55,7 @@ class Timing:
     files: int
     rows: int
     size: int
+    tries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

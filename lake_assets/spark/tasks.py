@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -58,7 +59,7 @@ def run_on_rows(frame: DataFrame, job: Job, task: ArrowTask) -> list[JobResult]:
     light = _light(job)
 
     def attempt(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from map(_as_row, discarding(light, task(batches)))
+        yield from map(_as_row, _with_tries(discarding(light, task(batches))))
 
     report = frame.mapInArrow(carried(attempt), from_arrow_schema(_ROW))
     return _results(frame.sparkSession, job, lambda: map(_from_row, report.collect()))
@@ -83,7 +84,15 @@ def _light(job: Job) -> Job:
 
 
 def _discarded(job: Job, task: Task, bins: Iterator[Bin]) -> Iterator[Report]:
-    return discarding(job, task(bins))
+    return _with_tries(discarding(job, task(bins)))
+
+
+def _with_tries(reports: Iterable[Report]) -> Iterator[Report]:
+    context = TaskContext.get()
+    tries = context.attemptNumber() if context is not None else 0
+    for report in reports:
+        timing = report.timing
+        yield report if timing is None else dataclasses.replace(report, timing=dataclasses.replace(timing, tries=tries))
 
 
 def _of_numbers(task: Task, bins: Sequence[Bin], batches: Iterator[pa.RecordBatch]) -> Iterator[Report]:
@@ -121,6 +130,9 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
 
 def _report_task(timing: Timing) -> None:
     """Report a task that has succeeded; of a task that Spark tried again, the last try."""
+    if timing.tries:
+        why = f"a task of Spark failed, or its executor was lost; its next try, on {timing.host}, succeeded"
+        report_event("retry", step="job", retry=timing.tries, kind="task", message=why)
     ended = dt.datetime.fromtimestamp(timing.began + timing.seconds, dt.UTC)
     figures = {"files": timing.files, "rows": timing.rows, "bytes": timing.size}
     report_event("task", level=logging.DEBUG, time=ended, host=timing.host, seconds=timing.seconds, **figures)

@@ -51,7 +51,7 @@ _TABLE = (
         "counter",
         "{retry}",
         ("stream", "kind"),
-        "Repeated writes, by kind: conflict, locked, or the error's class.",
+        "Repeated writes, Spark jobs and tasks, by kind: conflict, locked, task, or the error's class.",
     ),
     Instrument(
         "lake_assets.step.duration", "histogram", "s", ("stream", "lake", "step", "status"), "Seconds of each step."

@@ -128,9 +128,11 @@ def test_an_interrupt_ends_the_servers_job_and_no_other_clients(
 LOST = """
 import json, sys
 from lake_assets.cli.sessions import Session
+from lake_assets.events import listen
 from lake_assets.ingest.api import ingest
 from lake_assets_tests.world import World
 
+listen(lambda event: event.event == "retry" and print(event.kind))
 places, url, *texts = sys.argv[1:]
 sessions = Session({"spark.remote": url})
 world = World(*json.loads(places), sessions)
@@ -150,7 +152,7 @@ def test_a_session_that_the_server_has_closed_is_replaced(
 
     done = run_python("-c", LOST, places, spark_connect, NW, SW, folder=tmp_path)
 
-    assert done.stdout.split() == ["committed", "committed"], done.stderr
+    assert done.stdout.split() == ["committed", "SessionLostError", "committed"], done.stderr
     assert len(local_world.query("FROM lake.sales")) == 2
 
 

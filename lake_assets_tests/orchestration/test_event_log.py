@@ -1,12 +1,19 @@
 """Dagster's log carries the events of a run, for handlers that write JSON; what its UI shows does not change."""
 
 import json
+import logging
+import os
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import duckdb
 import pytest
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, functions
 
+from lake_assets.lake.commit import strategy
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -59,3 +66,39 @@ def test_a_handler_gets_each_event_of_the_run_once(
     assert any(found["event"] == "log" and found.get("dagster_event") == "STEP_FAILURE" for found in lines)
     assert any("committed: 2 rows" in text for text in shown)
     assert not any("run_started" in text for text in shown)
+
+
+def _end_first_try(value: int) -> int:
+    context = TaskContext.get()
+    assert context is not None
+    if context.attemptNumber() == 0:
+        os._exit(1)  # as the kernel does where memory is short
+    return value
+
+
+def ends_once(frame: DataFrame) -> DataFrame:
+    return frame.withColumn("id", functions.udf(_end_first_try, "bigint")("id"))
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_log_warns_of_tasks_and_commits_that_were_retried(
+    materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.options |= {"transform": {"function": f"{__name__}:ends_once"}}
+    local_world.land(NW, sales(1, 2))
+    replace, overtaken = strategy._replace, iter([True, True])
+
+    def conflicting(*arguments: Any) -> LedgerRow:
+        if next(overtaken, False):
+            raise duckdb.TransactionException("Transaction conflict: another writer was faster")
+        return replace(*arguments)
+
+    monkeypatch.setattr(strategy, "_replace", conflicting)
+    with dg.instance_for_test() as instance:
+        run = materialize("2026-02-11|NW", instance=instance)
+        (warning,) = [record.message for record in instance.all_logs(run.run_id) if record.level == logging.WARNING]
+
+    task, commit = warning.splitlines()
+    assert task.startswith("Retried (task): a task of Spark failed, or its executor was lost; its next try, on ")
+    assert commit == "Retried 2 times (conflict): region=NW/date=2026-02-11"
+    assert local_world.totals() == [1, 2]

@@ -19,6 +19,7 @@ from lake_assets.errors import (
     StorageUnreachableError,
     WholeStorageError,
 )
+from lake_assets.events import report
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.partition_runs import still_open
 from lake_assets.ingest.replace.copy_rules import copy_rules
@@ -111,6 +112,7 @@ class Writer:
             self._raise_shared(error)
             if len(runs) > 1:
                 # One partition failed the whole job. Alone, it fails only itself.
+                _report_retry(error)
                 for run in runs:
                     self.write(spark, sessions, [run])
                 return
@@ -319,5 +321,10 @@ class Writer:
 def _in_a_session(spark: SparkSession, sessions: Sessions, work: Callable[[SparkSession], Result]) -> Result:
     try:
         return work(sessions() if has_stopped(spark) else spark)
-    except SessionLostError:
+    except SessionLostError as error:
+        _report_retry(error)
         return work(sessions())  # a new one
+
+
+def _report_retry(error: LakeAssetsError) -> None:
+    report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem)
