@@ -89,12 +89,19 @@ lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the lin
 	$(BIN)/hadolint deploy/image/Dockerfile
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
 	$(BIN)/kubernetes-validate --strict --quiet $(wildcard deploy/kubernetes/base/[enrs]*.yaml)
-	@if command -v kubectl > /dev/null; then \
-	  for overlay in $(wildcard deploy/kubernetes/overlays/*); do \
-	    kubectl kustomize $$overlay > $(VENV)/rendered.yaml \
-	      && $(BIN)/kubernetes-validate --strict --quiet $(VENV)/rendered.yaml || exit 1; \
-	  done; \
-	else echo 'deploy/kubernetes/overlays are not rendered: install kubectl 1.27 or newer for it' >&2; fi
+	@for overlay in $(wildcard deploy/kubernetes/overlays/*); do \
+	  $(BIN)/kubectl kustomize $$overlay > $(VENV)/rendered.yaml \
+	    && $(BIN)/kubernetes-validate --strict --quiet $(VENV)/rendered.yaml || exit 1; \
+	done
+	$(BIN)/yamllint --strict --config-file lake_assets_tests/deploy/yamllint.yaml deploy dagster.yaml workspace.yaml
+	$(BIN)/python -m lake_assets_tests.deploy.lint_dagster deploy/dagster.yaml dagster.yaml
+	@# With this environment's programs in place of those of /opt/lake. systemd only warns of a directive that it does not have.
+	@if command -v systemd-analyze > /dev/null; then \
+	  rm -rf $(VENV)/units && cp -R deploy/systemd $(VENV)/units \
+	    && sed -i 's|/opt/lake/bin|$(CURDIR)/$(BIN)|' $(VENV)/units/*.service \
+	    && ! SYSTEMD_UNIT_PATH=$(CURDIR)/$(VENV)/units: systemd-analyze verify --man=no $(VENV)/units/*.service $(VENV)/units/*.target 2>&1 \
+	      | grep .; \
+	else echo 'deploy/systemd is not verified: install systemd for it' >&2; fi
 	sh -n deploy/image/lake-run
 	sh -n deploy/systemd/as-lake
 	$(BIN)/cfn-lint deploy/aws/template.yaml

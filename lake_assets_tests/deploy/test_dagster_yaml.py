@@ -13,6 +13,7 @@ from dagster._core.events import JobFailureData, RunFailureReason
 from dagster._core.run_coordinator.queued_run_coordinator import QueuedRunCoordinator
 
 from lake_assets.orchestration.dagster_private import _REQUESTERS as TAGS_OF_LAUNCHED_RUNS
+from lake_assets_tests.deploy.lint_dagster import problems
 from lake_assets_tests.orchestration.conftest import materialize
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.servers.postgres import PostgresServer
@@ -136,3 +137,15 @@ def test_runs_are_queued_and_monitored(instance: dg.DagsterInstance) -> None:
     assert queue.tag_concurrency_limits is not None
     assert len(queue.tag_concurrency_limits) == 3
     assert instance.run_monitoring_enabled
+
+
+@pytest.mark.parametrize("wrong", ["skip_empty_files", "max_runtime_seconds"])
+def test_the_linter_names_a_key_that_dagster_does_not_have(wrong: str, tmp_path: Path) -> None:
+    file = tmp_path / "dagster.yaml"
+    text = FILE.read_text("utf-8")
+    file.write_text(text.replace(f"{wrong}:", "misspelled:"), "utf-8")
+
+    (problem,) = problems(file)
+
+    assert "misspelled" in problem
+    assert problems(FILE) == []
