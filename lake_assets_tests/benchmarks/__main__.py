@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lake_assets.spark.session import spark_config, start_session
+from lake_assets_tests.benchmarks.arrival import arrival
 from lake_assets_tests.benchmarks.backfill import backfill
 from lake_assets_tests.benchmarks.cold import cold
 from lake_assets_tests.benchmarks.flights import flights
@@ -33,6 +34,7 @@ BENCHMARKS = {
     "landing": landing,
     "index": index,
     "cold": cold,
+    "arrival": arrival,
 }
 QUICK = 0.02  # of the full size
 
