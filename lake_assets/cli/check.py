@@ -2,36 +2,38 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+from typing import TYPE_CHECKING
+
 import click
 
 from lake_assets.cli.common import (
     Options,
     outside_option,
-    partition_option,
-    partitions_of,
     stream_argument,
     stream_named,
 )
 from lake_assets.cli.failure import Failures
+from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
 
+if TYPE_CHECKING:
+    from lake_assets.selection.select import Wanted
+
 
 @click.command()
 @stream_argument
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this check; repeatable.")
-@partition_option("Check this partition, such as region=NW,date=2026-02-11; repeatable. Default: the whole table.")
+@selection_options("the whole table")
 @outside_option
 @click.pass_context
-def check(
-    ctx: click.Context, stream: str | None, names: tuple[str, ...], texts: tuple[str, ...], *, outside: bool
-) -> None:
+def check(ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple[str, ...], *, outside: bool) -> None:
     """Compare a stream's table with its landing zone, ledger and catalog.
 
-    Without --partition this is an audit: it reads the whole table, the whole landing zone and the whole ledger. With
-    --partition, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
+    Without a selection this is an audit: it reads the whole table, the whole landing zone and the whole ledger. With
+    one, the checks look at these partitions only. Nothing is changed. The exit code is 1 if a check fails; a
     warning does not count as a failure.
     """
     from lake_assets.checks.result import Scope
@@ -43,13 +45,17 @@ def check(
     for name in names:
         if name not in known:
             raise click.UsageError(f"stream {opened.name} has no check {name!r}: it has {', '.join(known)}.", ctx)
-    partitions = tuple(partitions_of(opened.config, texts, outside=outside)) or None
+    selection = selected_or_all(opened, wanted, outside=outside)
+    partitions = None if selection is None else selection.partitions
+    if selection is not None and not partitions:
+        echo(f"{opened.name}: {selection}", err=True)
+        return
     failed = False
     failures = Failures(debug=options.debug, noun="check")
-    wanted = names or tuple(known)
+    checked = names or tuple(known)
     echo(f"{opened.name}: {_kind(len(partitions or ()))}")
-    checkup = Checkup(opened, wanted, Scope(None, partitions))
-    for name in wanted:
+    checkup = Checkup(opened, checked, Scope(None, partitions))
+    for name in checked:
         try:
             result = checkup.result(name)
         except LakeAssetsError as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lake_assets.streams.stream import OpenStream
 
 
-NO_WILDCARDS = "A wildcard names no partition: give --partition once for each."
+NO_WILDCARDS = "A wildcard names no partition here: give --partition with the values of one."
 
 stream_argument = click.argument("stream", required=False)
 lake_option = click.option("--lake", metavar="NAME", help="The lake; required if the config has several.")

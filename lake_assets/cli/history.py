@@ -13,7 +13,6 @@ from lake_assets.cli.common import (
     Options,
     dry_run_option,
     partition_option,
-    partitions_of,
     partitions_or_only,
     stream_argument,
     stream_named,
@@ -21,6 +20,7 @@ from lake_assets.cli.common import (
 )
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
+from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import exported_text
 from lake_assets.errors import LakeAssetsError
@@ -35,28 +35,28 @@ if TYPE_CHECKING:
     from lake_assets.history.diff import Difference
     from lake_assets.history.read import HistoryEntry
     from lake_assets.history.restore import Restored
+    from lake_assets.selection.select import Wanted
 
 
 @click.command()
 @stream_argument
-@partition_option("Only snapshots of this partition, such as region=NW,date=2026-02-11.")
+@selection_options("all")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Snapshots, newest first.")
 @format_option
 @click.pass_obj
-def history(options: Options, stream: str | None, texts: tuple[str, ...], limit: int, form: Format | None) -> None:
-    """Show the snapshots of a table or a partition: when, by which run, with how many rows before and after.
+def history(options: Options, stream: str | None, wanted: "Wanted", limit: int, form: Format | None) -> None:
+    """Show the snapshots of a table or some partitions: when, by which run, with how many rows before and after.
 
     Snapshots of other clients are among them, until they expire. `restore` puts the rows of a snapshot back.
     """
     from lake_assets.history.read import history as history_of
 
     opened = stream_named(options.load(), stream)
-    partitions = partitions_of(opened.config, texts)
-    if len(partitions) > 1:
-        raise click.UsageError("history shows one partition at a time: give --partition once.")
-    entries = history_of(opened, partitions[0] if partitions else None, limit)
-    if partitions and not entries:
-        raise click.ClickException(f"{opened.table} has no snapshot of partition {partitions[0]}: check its name.")
+    selection = selected_or_all(opened, wanted, outside=True)
+    entries = history_of(opened, None if selection is None else selection.partitions, limit)
+    if selection is not None and selection.is_named and not entries:
+        named = ", ".join(map(str, selection.partitions))
+        raise click.ClickException(f"{opened.table} has no snapshot of partition {named}: check its name.")
     form = output_format(form)
     if form == "json":
         write_json(json.dumps(dataclasses.asdict(entry), default=dt.datetime.isoformat) for entry in entries)

@@ -10,14 +10,13 @@ import click
 from lake_assets.cli.common import (
     Options,
     outside_option,
-    partition_option,
-    partitions_of,
     stream_argument,
     stream_named,
     user,
 )
 from lake_assets.cli.failure import Failures, print_error
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from lake_assets.ingest.index.diff import IndexPlan
     from lake_assets.ingest.partition_run import IngestResult
     from lake_assets.layout.partition import Partition
+    from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
 NAMED = 3  # objects of a list that are shown
@@ -36,23 +36,25 @@ NAMED = 3  # objects of a list that are shown
 
 @click.command()
 @stream_argument
-@partition_option("Index only this partition, such as region=NW,date=2026-02-11; repeatable.")
+@selection_options("all")
 @click.option("--dry-run", is_flag=True, help="Show what would be registered; write nothing.")
 @click.option(
     "--check", is_flag=True, help="Compare registered objects with the landing zone; exit code 1 if they differ."
 )
 @click.option("--repair", is_flag=True, help="Update the lake where a registered object vanished or changed.")
 @outside_option
+@yes_option
 @click.pass_context
 def index(
     ctx: click.Context,
     stream: str | None,
-    texts: tuple[str, ...],
+    wanted: "Wanted",
     *,
     dry_run: bool,
     check: bool,
     repair: bool,
     outside: bool,
+    yes: bool,
 ) -> None:
     """Register landed files in the lake as they are, for a stream with mode: index.
 
@@ -67,7 +69,13 @@ def index(
         raise click.UsageError(
             f"stream {opened.name} has mode: {opened.config.mode}: `lake-assets ingest` is its command.", ctx
         )
-    partitions = partitions_of(opened.config, texts, outside=outside or check or repair) or None
+    selection = selected_or_all(opened, wanted, outside=outside or check or repair)
+    partitions = None if selection is None else selection.partitions
+    if selection is not None and not (check or dry_run):
+        if not confirm(opened, selection, "Repair" if repair else "Index", yes=yes):
+            ctx.exit(1)
+        if not partitions:
+            return
     if check:
         is_success = _check(ctx.obj, opened, partitions)
     elif repair:

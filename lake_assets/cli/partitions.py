@@ -9,8 +9,6 @@ import click
 from lake_assets.cli.common import (
     Options,
     outside_option,
-    partition_option,
-    partitions_or_only,
     stream_argument,
     stream_named,
     user,
@@ -18,6 +16,7 @@ from lake_assets.cli.common import (
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.logs import is_json
+from lake_assets.cli.selecting import confirm, selected_or_only, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import exported_text, size
 from lake_assets.config.launchers import LAUNCHERS
@@ -32,21 +31,22 @@ if TYPE_CHECKING:
     from lake_assets.ingest.dry_run import Plan
     from lake_assets.ingest.partition_run import IngestResult, Outcome
     from lake_assets.layout.partition import Partition
+    from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
 OBJECTS_SHOWN = 10
 
-_partition = partition_option("Such as region=NW,date=2026-02-11; repeatable. Optional if there is only one.")
+_selection = selection_options("the only partition, if there is one")
 _force = click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed.")
 
 
 @click.command()
 @stream_argument
-@_partition
+@_selection
 @_force
 @outside_option
 @click.pass_context
-def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool) -> None:
+def plan(ctx: click.Context, stream: str | None, wanted: "Wanted", *, force: bool, outside: bool) -> None:
     """Show what `ingest` would read, replace and write now. Nothing is written.
 
     The whole landing zone is listed, to name the objects that are in no partition. The exit code is 1 if the ingest
@@ -56,7 +56,7 @@ def plan(ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, forc
     from lake_assets.streams.landing_zone import list_landed, unmatched_folders
 
     opened = stream_named(ctx.obj.load(), stream)
-    partitions = partitions_or_only(opened.config, texts, outside=outside)
+    partitions = selected_or_only(opened, wanted, outside=outside).partitions
     plans = [plan_of(opened, partition, force=force) for partition in partitions]
     echo("\n".join(line for partition_plan in plans for line in _plan_lines(partition_plan)))
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
@@ -121,18 +121,26 @@ def _rows(plan: "Plan") -> str:
 
 @click.command()
 @stream_argument
-@_partition
+@_selection
 @_force
 @outside_option
+@yes_option
 @click.option("--launcher", type=click.Choice(LAUNCHERS), help="Where the driver executes; overrides `runs`.")
 @click.pass_context
 def ingest(
-    ctx: click.Context, stream: str | None, texts: tuple[str, ...], *, force: bool, outside: bool, launcher: str | None
+    ctx: click.Context,
+    stream: str | None,
+    wanted: "Wanted",
+    *,
+    force: bool,
+    outside: bool,
+    yes: bool,
+    launcher: str | None,
 ) -> None:
     """Refresh partitions of the lake from the landing zone.
 
     A partition whose objects have not changed is skipped. A partition that fails keeps its rows and does not stop the
-    others; the exit code is 1.
+    others; the exit code is 1. Before a run of more than ten partitions, a terminal is asked.
     """
     from lake_assets.cli.progress import progress
     from lake_assets.telemetry.lineage import lineage
@@ -140,7 +148,11 @@ def ingest(
     options: Options = ctx.obj
     config = options.load()
     opened = stream_named(config, stream)
-    partitions = partitions_or_only(opened.config, texts, outside=outside)
+    selection = selected_or_only(opened, wanted, outside=outside)
+    if not confirm(opened, selection, "Ingest", yes=yes):
+        ctx.exit(1)
+    if not (partitions := selection.partitions):
+        return
     failures = Failures(debug=options.debug, reported=True)
     with progress() as bar, lineage(opened) as trace:
         task = bar.add_task(opened.name, total=len(partitions))

@@ -20,13 +20,15 @@ from lake_assets.cli.output import (
     write_csv,
     write_json,
 )
+from lake_assets.cli.selecting import selection_options
 from lake_assets.cli.terminal import echo
 from lake_assets.cli.words import size
-from lake_assets.errors import StorageError
+from lake_assets.errors import LayoutError, PartitionError, StorageError
 from lake_assets.layout.texts import count, first_lines
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
+    from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
 _file = click.Path(dir_okay=False, path_type=Path)
@@ -51,10 +53,18 @@ FEW = 5  # folders and partitions that a table names
 @click.option("--html", type=_file, metavar="FILE", help="Write one HTML file with pictures and tables.")
 @click.option("--png", type=_file, metavar="FILE", help="Write a picture of one stream's partitions.")
 @click.option("--partitions", is_flag=True, help="Print a row for each partition instead of counts.")
+@selection_options("all, also those of which nothing has landed")
 @format_option
 @click.pass_obj
 def report_(
-    options: Options, stream: str | None, *, html: Path | None, png: Path | None, partitions: bool, form: Format | None
+    options: Options,
+    stream: str | None,
+    wanted: "Wanted",
+    *,
+    html: Path | None,
+    png: Path | None,
+    partitions: bool,
+    form: Format | None,
 ) -> None:
     """Show the state of every partition.
 
@@ -69,11 +79,10 @@ def report_(
 
     Landed objects in no partition are named below the table; in JSON they are objects of their own.
     """  # noqa: D301 - click reads the \b
-    from lake_assets.report.state import read_state
     from lake_assets.streams.stream import open_streams
 
     config = options.load()
-    if stream is not None or png is not None:
+    if stream is not None or png is not None or wanted.texts:
         streams: Sequence[OpenStream] = [stream_named(config, stream)]
     else:
         streams = list(open_streams(config).values())
@@ -81,7 +90,7 @@ def report_(
         from lake_assets.report.picture import require_pictures
 
         require_pictures()  # before every landing zone is listed
-    states = [read_state(opened) for opened in streams]
+    states = [_read(opened, wanted) for opened in streams]
     if html is not None:
         _write_page(html, streams, states)
     if png is not None:
@@ -95,6 +104,19 @@ def report_(
         if form != "json":
             # A CSV has one kind of row.
             _print_ignored(states, err=form == "csv")
+
+
+def _read(stream: "OpenStream", wanted: "Wanted") -> "StreamState":
+    """The state of the selected partitions."""
+    from lake_assets.report.state import only, read_state
+    from lake_assets.selection.select import matching
+
+    try:
+        is_wanted = matching(stream, wanted.texts)
+    except (PartitionError, LayoutError) as error:
+        raise click.UsageError(str(error)) from error
+    state = read_state(stream)
+    return state if wanted.is_empty else only(state, wanted, is_wanted)
 
 
 def _write_page(file: Path, streams: "Sequence[OpenStream]", states: "Sequence[StreamState]") -> None:

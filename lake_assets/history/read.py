@@ -55,8 +55,10 @@ class HistoryEntry:
     kept: int | None = None
 
 
-def history(stream: OpenStream, partition: Partition | None = None, limit: int = 20) -> list[HistoryEntry]:
-    """The newest snapshots that changed a partition, or any partition of the stream's table; the newest first.
+def history(
+    stream: OpenStream, partitions: Partition | Sequence[Partition] | None = None, limit: int = 20
+) -> list[HistoryEntry]:
+    """The newest snapshots that changed some partitions, or any partition of the stream's table; the newest first.
 
     The cost is that of the entries: the catalog returns the rows of their snapshots, and a few figures of each of their
     partitions, however many files and snapshots these have. Commits of runs are known as long as the ledger has their
@@ -65,7 +67,7 @@ def history(stream: OpenStream, partition: Partition | None = None, limit: int =
 
     Args:
         stream: of the table.
-        partition: its snapshots only.
+        partitions: the snapshots of this one, or of these, only.
         limit: this many at most.
 
     Raises:
@@ -76,14 +78,25 @@ def history(stream: OpenStream, partition: Partition | None = None, limit: int =
             raise CatalogError(
                 f"the lake has no table {stream.table} yet:", f"ingest a partition of {stream.name} first."
             )
-        path = None if partition is None else partition.path
-        rows = commits(session, stream.table, path, named_since(session, stream.table), limit)
-        try:
-            with catalog_reading(session) as database:
-                reader = _Reader(stream, database)
-                return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
-        except NotDirectError:
-            return _of_runs(session, rows)
+        since = named_since(session, stream.table)
+        if partitions is None:
+            return _entries(stream, session, None, since, limit)
+        wanted = [partitions] if isinstance(partitions, Partition) else dict.fromkeys(partitions)
+        found = [entry for partition in wanted for entry in _entries(stream, session, partition, since, limit)]
+        return sorted(found, key=lambda entry: (-entry.snapshot, entry.partition or ""))[:limit]
+
+
+def _entries(
+    stream: OpenStream, session: LakeSession, partition: Partition | None, since: int, limit: int
+) -> list[HistoryEntry]:
+    """The entries of one partition, or of the table."""
+    rows = commits(session, stream.table, None if partition is None else partition.path, since, limit)
+    try:
+        with catalog_reading(session) as database:
+            reader = _Reader(stream, database)
+            return reader.of_table(rows, limit) if partition is None else reader.of(partition, rows, limit)
+    except NotDirectError:
+        return _of_runs(session, rows)
 
 
 @dataclass(frozen=True, slots=True)

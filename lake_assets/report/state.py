@@ -13,7 +13,7 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
@@ -24,6 +24,7 @@ from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.object_history import quarantined_objects
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.job import LetterFile
+from lake_assets.selection.select import Wanted
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar, sort_key
 from lake_assets.streams.landing_zone import UnmatchedObject, list_landed
@@ -135,6 +136,24 @@ def read_state(stream: OpenStream, now: dt.datetime | None = None) -> StreamStat
         for p in state.partitions
     )
     return replace(state, partitions=tuple(partitions))
+
+
+def only(state: StreamState, wanted: Wanted, is_wanted: Callable[[Partition], bool]) -> StreamState:
+    """The state of the selected partitions; objects in no partition are left out.
+
+    Args:
+        state: of all partitions.
+        wanted: the states that are selected, if not all, and the number of partitions.
+        is_wanted: whether a partition is selected by its values.
+    """
+    partitions = [partition for partition in state.partitions if is_wanted(partition.partition)]
+    if wanted.waiting or wanted.failed:
+        partitions = [
+            p for p in partitions if (wanted.waiting and p.is_waiting) or (wanted.failed and p.state == "failed")
+        ]
+    if wanted.every:
+        partitions = [p for p in partitions if p.state != "absent"]
+    return replace(state, partitions=tuple(partitions[: wanted.most]), unmatched=())
 
 
 def those_landed(reasons: Mapping[str, str], manifest: Manifest | None) -> dict[str, str]:

@@ -77,6 +77,10 @@ class Calendar:
         first, last = (kind.number(kind.start(text)) for text in (span.first, span.last))
         return [column.parse(kind.text(kind.at(number))) for number in range(first, last + 1)]
 
+    def has_values(self, column: PartitionColumn) -> bool:
+        """Whether the config has the values of a column; those of another come from the landing zone."""
+        return column.name in self._values or column.name in self.spans
+
     def outside(self, partition: Partition) -> OutsidePartitionError | None:
         """Why the config does not have a partition by now; None if it does. Some of the stream's columns are enough."""
         for column, value in zip(partition.columns, partition.values, strict=True):

@@ -7,7 +7,7 @@ from itertools import islice
 from lake_assets.errors import KeyOrderError, StorageError
 from lake_assets.layout.partition import Partition
 from lake_assets.streams.locator import PartitionLocator
-from lake_assets.streams.nearest import has_wildcard, nearest
+from lake_assets.streams.nearest import nearest
 from lake_assets.streams.stream import OpenStream
 
 MOST_OBJECTS = 5_000  # of the landing zone that are listed to find existing values
@@ -32,8 +32,6 @@ class UnknownPartitions:
                 texts |= {column.shown(other.values[other.columns.index(column)]) for other in self._landed}
             if text in texts:
                 continue
-            if has_wildcard(text):
-                return f"{column.name}={text} names one partition, and wildcards are not supported."
             near = nearest(text, texts) or sorted(texts)[:NAMED]
             listed = f"; there is {', '.join(near)}" if near else ""
             return f"nothing of {column.name}={text} has landed or is in the lake{listed}."

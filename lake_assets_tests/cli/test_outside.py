@@ -34,10 +34,9 @@ def run(local_world: World, tmp_path: Path) -> Run:
         (XX, "region=XX is none of `values` (NW, SW)"),
         (EARLY, "date=2020-01-01 lies before start 2026-02-10"),
         ("region=NW,date=9999-12-31", "date=9999-12-31 lies after end 2026-02-11"),
-        ("region=*,date=2026-02-11", "A wildcard names no partition"),
-        ("region=*,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
+        ("region=%2A,date=2026-02-11", "partition value region=* is none of `values` (NW, SW)"),
         ("region=N?,date=2026-02-11", "partition value region=N? is none of `values` (NW, SW): write NW"),
-        ("region=NW,date=2026-*", "write it as YYYY-MM-DD, such as 2026-02-11. A wildcard names no partition"),
+        ("region=NW,date=2026-2-1", "write it as YYYY-MM-DD, such as 2026-02-11."),
     ],
 )
 def test_a_partition_outside_is_refused_before_anything_runs(
@@ -142,19 +141,15 @@ def test_a_typo_leaves_no_ledger_row_and_the_nearest_values_are_named(local_worl
     local_world.land("region=SOUTH,date=2026-02-11", sales(1))
 
     typo = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
-    wild = run("ingest", "sales", "--partition", "region=*,date=2026-02-11")
     planned = run("plan", "sales", "--partition", "region=NROTH,date=2026-02-11")
-    planned_wild = run("plan", "sales", "--partition", "region=*,date=2026-02-11")
     local_world.options["on_empty"] = "keep"
     kept = run("ingest", "sales", "--partition", "region=NROTH,date=2026-02-11")
     planned_kept = run("plan", "sales", "--partition", "region=NROTH,date=2026-02-11")
 
     text = "nothing of region=NROTH has landed or is in the lake; there is NORTH"
     assert (typo.exit_code, text in " ".join(typo.output.split())) == (1, True)
-    assert "region=* names one partition, and wildcards are not supported" in " ".join(wild.output.split())
     assert (kept.exit_code, text in kept.output) == (0, True)
     assert (planned.exit_code, f"  note      {text}" in planned.output) == (1, True)
-    assert "region=* names one partition, and wildcards are not supported" in planned_wild.output
     assert (planned_kept.exit_code, f"  note      {text}" in planned_kept.output) == (0, True)
     assert json.loads(run("ledger", "--json").stdout) == []
     states = {row["partition"] for row in json.loads(run("report", "--partitions", "--format", "json").stdout)}

@@ -1,0 +1,143 @@
+"""How commands select partitions: the options that several of them share, and the question before a large run."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lake_assets.cli.terminal import echo
+from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
+from lake_assets.layout.texts import count
+
+if TYPE_CHECKING:
+    from lake_assets.selection.select import Selection, Wanted
+    from lake_assets.streams.stream import OpenStream
+
+ASKED_FROM = 11  # partitions of a run on a terminal
+
+Command = Callable[..., Any]
+
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask before a run of more than ten partitions.")
+
+
+def selection_options(default: str) -> Callable[[Command], Command]:
+    """The options that select partitions; the command gets them as `wanted`, of type `Wanted`.
+
+    Args:
+        default: what is selected without them, for the help.
+    """
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def collected(
+            *arguments: object,
+            texts: tuple[str, ...],
+            waiting: bool,
+            failed: bool,
+            every: bool,
+            most: int | None,
+            **others: object,
+        ) -> object:
+            from lake_assets.selection.select import Wanted
+
+            try:
+                wanted = Wanted(texts, waiting=waiting, failed=failed, every=every, most=most)
+            except PartitionError as error:
+                raise _usage_error(str(error)) from error
+            return command(*arguments, wanted=wanted, **others)
+
+        for option in reversed(
+            (
+                click.option(
+                    "--partition",
+                    "texts",
+                    multiple=True,
+                    metavar="SELECTION",
+                    help="Such as region=NW,date=2026-02-11, 'region=NW|NE', 'region=*', date=2026-02, date=last:7 or "
+                    f"date=2026-02-01..2026-02-28; repeatable. Default: {default}.",
+                ),
+                click.option("--waiting", is_flag=True, help="Partitions whose landed objects are not in the lake."),
+                click.option("--failed", is_flag=True, help="Partitions whose newest run failed."),
+                click.option("--all", "every", is_flag=True, help="Every partition that has landed or is in the lake."),
+                click.option("--max", "most", type=click.IntRange(1), metavar="N", help="At most N of the partitions."),
+            )
+        ):
+            collected = option(collected)
+        return collected
+
+    return decorate
+
+
+def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
+    """The partitions that the options select.
+
+    Raises:
+        click.UsageError: an option does not fit the stream's partition columns, a named partition is outside the
+            config, or nothing is selected by texts.
+    """
+    from lake_assets.selection.select import select
+
+    try:
+        selection = select(stream, wanted, outside=outside)
+    except OutsidePartitionError as error:
+        text = str(error)
+        raise _usage_error(
+            f"{text}{chr(10) if chr(10) in text else ' '}To accept these partitions, add --outside."
+        ) from error
+    except (PartitionError, LayoutError) as error:
+        raise _usage_error(str(error)) from error
+    if not selection.partitions and wanted.texts and not (wanted.waiting or wanted.failed):
+        raise _usage_error(
+            f"--partition {' '.join(wanted.texts)} selects no partition that has landed or is in the lake; "
+            f"`lake-assets report {stream.name} --partitions` lists all."
+        )
+    return selection
+
+
+def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
+    """The partitions that the options select; without options, the stream's only partition; see `selected`."""
+    from lake_assets.selection.select import Selection, only_partition
+
+    if not wanted.is_empty:
+        return selected(stream, wanted, outside=outside)
+    if (only := only_partition(stream)) is None:
+        form = ",".join(f"{column.name}=…" for column in stream.config.columns)
+        raise _usage_error(
+            f"the stream has several partitions: name one or more by --partition {form}, or choose them by --waiting, "
+            "--failed or --all."
+        )
+    return Selection((only,), 1, is_named=True)
+
+
+def selected_or_all(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection | None":
+    """The partitions that the options select; None if these are all, or if there are no options; see `selected`."""
+    if wanted.is_empty or (wanted.every and wanted.most is None):
+        return None
+    return selected(stream, wanted, outside=outside)
+
+
+def confirm(stream: "OpenStream", selection: "Selection", verb: str, *, yes: bool) -> bool:
+    """Show what a run would be about, and ask whether to go on if it has more than ten partitions.
+
+    Nothing is asked with `yes`, and if standard input is no terminal, as in a script.
+
+    Args:
+        stream: of the partitions.
+        selection: what the run is about.
+        verb: what is done with them, such as `Ingest`.
+        yes: whether the answer is known.
+    """
+    number = len(selection.partitions)
+    if not selection.is_named or number >= ASKED_FROM:
+        echo(f"{stream.name}: {selection}", err=True)
+    if yes or number < ASKED_FROM or not sys.stdin.isatty():
+        return True
+    return click.confirm(f"{verb} {count(number, 'partition')}?", err=True)
+
+
+def _usage_error(text: str) -> click.UsageError:
+    return click.UsageError(text, click.get_current_context())

@@ -1,0 +1,188 @@
+"""The partitions of a stream that a person selected, found in its config, its landing zone and its ledger."""
+
+import datetime as dt
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lake_assets.errors import PartitionError
+from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.selection.grammar import Selector, described, parse
+from lake_assets.streams.calendar import Calendar, configured_values, refuse_outside, sort_key
+from lake_assets.streams.landing_zone import list_scope
+from lake_assets.streams.pending import scan_landing
+from lake_assets.streams.stream import OpenStream
+
+PREFIXES = 1_000  # partitions that are listed one by one; of more, the whole landing zone is listed
+
+Known = tuple[Collection[Partition], Collection[Partition]]
+"""Partitions that have landed or were committed, and those in a wanted state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person selects: texts of the selection grammar, and states.
+
+    Attributes:
+        texts: each selects partitions; together they select all of these.
+        waiting: of these, those whose landed objects are not in the lake.
+        failed: of these, those whose newest run failed; with `waiting`, those of both kinds.
+        every: every partition that has landed or is in the lake.
+        most: the first partitions of the selection, this many.
+    """
+
+    texts: tuple[str, ...] = ()
+    waiting: bool = False
+    failed: bool = False
+    every: bool = False
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a selection of everything that selects something else too.
+
+        Raises:
+            PartitionError: `every` has company.
+        """
+        if self.every and (self.texts or self.waiting or self.failed):
+            raise PartitionError("--all is every partition:", "give it without --partition, --waiting and --failed.")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is selected, so that a command takes what it takes by default."""
+        return self == Wanted()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The partitions that a person selected.
+
+    Attributes:
+        partitions: those named by their values in the order of the texts; then the others, sorted by values.
+        found: their number before `most` was applied.
+        nothing_landed: the number of partitions of the config that were described, and left out because nothing of
+            them has landed or is in the lake.
+        is_named: whether each partition was named by its values.
+    """
+
+    partitions: tuple[Partition, ...]
+    found: int
+    nothing_landed: int = 0
+    is_named: bool = False
+
+    def __str__(self) -> str:
+        """Such as `56 partitions: region NE, NW; date 2026-02-01 to 2026-02-28 (28)`."""
+        number = len(self.partitions)
+        first = f"the first {number:,} of {count(self.found, 'partition')}"
+        text = count(number, "partition") if number == self.found else first
+        if self.partitions:
+            text += f": {described(self.partitions)}"
+        if self.nothing_landed:
+            text += f"; of {self.nothing_landed:,} more nothing has landed"
+        return text
+
+
+def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt.datetime | None = None) -> Selection:
+    """The partitions that a person selected.
+
+    A partition that is named by its values is selected in any case. Of those that are described (by a wildcard, a
+    range, a period, or a column without a condition) and of `every`, the ones that have landed or that the lake has a
+    commit of are selected. Nothing is read if each is named and no state is wanted. Up to 1,000 partitions that the
+    config expects are listed one by one; otherwise the whole landing zone is listed.
+
+    Args:
+        stream: of the partitions.
+        wanted: what is selected.
+        outside: whether partitions outside the config are selected.
+        now: the moment up to which the config expects times, with a time zone; the present when None.
+
+    Raises:
+        PartitionError: a text is not of the selection grammar; the error names the column.
+        OutsidePartitionError: a named partition is outside the config.
+        StorageError: the landing zone cannot be listed.
+        CatalogError: the lake cannot be read.
+    """
+    calendar = Calendar(stream.config, now)
+    selectors = [parse(stream.config, text, calendar) for text in dict.fromkeys(wanted.texts)]
+    named = list(dict.fromkeys(p for selector in selectors for p in selector.named or ()))
+    if not outside:
+        refuse_outside(stream.config, named)
+    rest = [selector for selector in selectors if selector.named is None]
+    if selectors and not rest and not (wanted.waiting or wanted.failed):
+        return _first(Selection(tuple(named), len(named), is_named=True), wanted.most)
+    # Partitions outside the config are in the landing zone and the ledger only.
+    expected = _expected(rest, named, calendar) if selectors and not outside else None
+    known, in_state = _read(stream, wanted, expected)
+    is_wanted = matcher(selectors)
+    found = {p for p in known if is_wanted(p) and (outside or calendar.outside(p) is None)}
+    absent = 0 if expected is None else len({p for p in expected if calendar.outside(p) is None} - found - set(named))
+    chosen = [*named, *sorted(found.difference(named), key=sort_key)]
+    if wanted.waiting or wanted.failed:
+        chosen, absent = [partition for partition in chosen if partition in in_state], 0
+    return _first(Selection(tuple(chosen), len(chosen), absent), wanted.most)
+
+
+def only_partition(stream: OpenStream) -> Partition | None:
+    """The stream's partition, if its config has exactly one."""
+    config = stream.config
+    values = [configured_values(column, config.partitions[column.name].values or ()) for column in config.columns]
+    if any(len(of_column) != 1 for of_column in values):
+        return None
+    return Partition(config.columns, tuple(value for (value,) in values))
+
+
+def matcher(selectors: Sequence[Selector]) -> Callable[[Partition], bool]:
+    """Whether one of the selectors selects a partition; without selectors, every one is selected."""
+    return lambda partition: not selectors or any(selector.matches(partition) for selector in selectors)
+
+
+def matching(stream: OpenStream, texts: Iterable[str], now: dt.datetime | None = None) -> Callable[[Partition], bool]:
+    """Whether texts of the selection grammar select a partition; without texts, every one is selected.
+
+    Raises:
+        PartitionError: a text is not of the selection grammar; the error names the column.
+    """
+    calendar = Calendar(stream.config, now)
+    return matcher([parse(stream.config, text, calendar) for text in texts])
+
+
+def _first(selection: Selection, most: int | None) -> Selection:
+    return selection if most is None else replace(selection, partitions=selection.partitions[:most])
+
+
+def _expected(rest: Sequence[Selector], named: Sequence[Partition], calendar: Calendar) -> list[Partition] | None:
+    """All partitions that can be meant; None if the landing zone decides it, or if they are many."""
+    found = dict.fromkeys(named)
+    for selector in rest:
+        expected = selector.expected(calendar, PREFIXES)
+        if expected is None:
+            return None
+        found |= dict.fromkeys(expected)
+    return list(found) if len(found) <= PREFIXES else None
+
+
+def _read(stream: OpenStream, wanted: Wanted, scope: Sequence[Partition] | None) -> Known:
+    """Of some partitions, or all: those that have landed or were committed, and those in the wanted states."""
+    in_state: set[Partition] = set()
+    with stream.lake.open_if_exists() as lake:
+        runs = {} if lake is None else last_runs(lake, stream.table, scope)
+    ledger = dict(_by_partition(stream, runs))
+    if wanted.waiting:
+        scan = scan_landing(stream, scope)
+        landed: set[Partition] = set(scan.landed)
+        in_state |= set(scan.pending)
+    elif wanted.failed:
+        landed = set()  # a run that failed has a row in the ledger
+    else:
+        landed = {partition for partition, manifest in list_scope(stream, scope)[0].items() if manifest.objects}
+    if wanted.failed:
+        in_state |= {partition for partition, last in ledger.items() if last.status == "failed"}
+    committed = {p for p, last in ledger.items() if last.committed_at is not None or last.fingerprint is not None}
+    return landed | committed | in_state, in_state
+
+
+def _by_partition(stream: OpenStream, runs: dict[str, LastRuns]) -> Iterator[tuple[Partition, LastRuns]]:
+    """The runs by partition, without those of earlier partition columns."""
+    for path, last in runs.items():
+        if (partition := stream.config.partition_at(path)) is not None:
+            yield partition, last

@@ -1,0 +1,118 @@
+"""Partitions selected on the command line: ranges, patterns and states, and the question before a large run."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.world import World, sales
+
+Run = Callable[..., Result]
+DAYS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 8)]
+
+
+@pytest.fixture
+def landed(local_world: World) -> World:
+    for text in DAYS:
+        local_world.land(text, sales(1))
+    return local_world
+
+
+@pytest.fixture
+def run(landed: World, tmp_path: Path) -> Run:
+    return lambda *arguments: CliRunner().invoke(main, ["--config", str(landed.config_file(tmp_path)), *arguments])
+
+
+def test_a_selection_is_ingested_checked_reported_and_in_the_history(run: Run) -> None:
+    first = run("ingest", "--partition", "date=2026-02-01..2026-02-03,region=NW|NE")
+
+    assert first.exit_code == 0, first.output
+    says = "sales: 6 partitions: region NE, NW; date 2026-02-01, 2026-02-02, 2026-02-03\n"
+    assert (first.stderr, first.stdout.count("committed")) == (says, 6)
+    assert "sales: checks of 3 partitions" in run("check", "--partition", "region=N*E,date=..2026-02-03").stdout
+    entries = json.loads(run("history", "--partition", "region=NE,date=2026-02", "--format", "json").stdout)
+    assert [entry["partition"] for entry in entries] == [f"region=NE/date=2026-02-0{day}" for day in (3, 2, 1)]
+    reported = run("report", "--partitions", "--partition", "date=2026-02-03|2026-02-04", "--format", "json")
+    states = {row["partition"]: row["state"] for row in json.loads(reported.stdout)}
+    assert states == {
+        "region=NE/date=2026-02-03": "committed",
+        "region=NE/date=2026-02-04": "missing",
+        "region=NW/date=2026-02-03": "committed",
+        "region=NW/date=2026-02-04": "missing",
+    }
+    waiting = json.loads(run("report", "--partitions", "--waiting", "--max", "3", "--format", "json").stdout)
+    assert [row["partition"] for row in waiting] == [f"region=NE/date=2026-02-0{day}" for day in (4, 5, 6)]
+
+
+def test_a_script_is_not_asked_and_sees_the_count(landed: World, run: Run) -> None:
+    result = run("ingest", "--waiting", "--max", "11")
+
+    assert (result.exit_code, result.stdout.count("committed")) == (0, 11), result.output
+    assert "sales: the first 11 of 14 partitions: region NE, NW" in result.stderr
+    assert "?" not in result.stderr
+    rest = run("ingest", "--waiting")
+    assert rest.stdout.count("committed") == 3
+    nothing = run("ingest", "--waiting")
+    assert (nothing.exit_code, nothing.output) == (0, "sales: 0 partitions\n")
+    assert landed.totals() == [1.0] * 14
+
+
+def test_an_index_of_a_selection_registers_these_partitions_only(landed: World, run: Run) -> None:
+    landed.options["mode"] = "index"
+
+    assert "2 new objects of 2 objects" in run("index", "--dry-run", "--partition", "date=2026-02-07").stdout
+    assert "in 7 partitions" in run("index", "--partition", "region=NW").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--all", "--waiting"], "--all is every partition: give it without --partition, --waiting and --failed."),
+        (["--partition", "date=2020"], "--partition date=2020 selects no partition that has landed or is in the lake"),
+        (["--partition", "day=2020"], "no partition column 'day': its columns are region, date"),
+        (["--max", "0"], "--max"),
+        ([], "name one or more by --partition region=…,date=…, or choose them by --waiting, --failed or --all."),
+    ],
+)
+def test_wrong_selections_name_the_fix(run: Run, arguments: list[str], says: str) -> None:
+    result = run("ingest", *arguments)
+
+    assert (result.exit_code, says in " ".join(result.stderr.split())) == (2, True), result.stderr
+
+
+@pytest.mark.parametrize(("answer", "asked"), [("n", 11), (None, 10)])
+def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
+    landed: World, tmp_path: Path, answer: str | None, asked: int
+) -> None:
+    landed.options["mode"] = "index"  # needs no Spark
+    output, code = on_a_terminal(landed.config_file(tmp_path), answer, "index", "--all", "--max", str(asked))
+
+    assert f"sales: the first {asked} of 14 partitions: " in output
+    assert ("Index 11 partitions? [y/N]" in output) == (answer is not None)
+    assert code == (1 if answer == "n" else 0), output
+    assert ("files registered" in output) == (answer != "n")
+
+
+def on_a_terminal(config: Path, answer: str | None, *arguments: str) -> tuple[str, int]:
+    """What a command writes to a terminal that gives an answer, and its exit code."""
+    ours, theirs = pty.openpty()
+    start = [sys.executable, "-c", "from lake_assets.cli import main; main()", "--config", str(config)]
+    with subprocess.Popen([*start, *arguments], stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        if answer is not None:
+            os.write(ours, f"{answer}\n".encode())
+        written = b""
+        try:
+            while sample := os.read(ours, 65536):
+                written += sample
+        except OSError:  # how Linux says that nobody holds the other end any more
+            pass
+        os.close(ours)
+        return written.decode(), process.wait(timeout=60)

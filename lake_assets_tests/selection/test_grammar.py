@@ -1,0 +1,160 @@
+"""What a selection text means, by the types of the columns, and what its errors name."""
+
+import datetime as dt
+
+import pytest
+
+from lake_assets.config.streams import Stream
+from lake_assets.errors import PartitionError
+from lake_assets.selection.grammar import described, parse
+from lake_assets.streams.calendar import Calendar
+
+NOW = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
+REGIONS = ["NE", "NW", "a*b", "a|b", "a..b", "a,b", "50%", "last:7"]
+
+
+def stream(**partitions: dict[str, object]) -> Stream:
+    source = {"type": "local", "path": "/landing"}
+    return Stream.model_validate({"source": source, "partitions": partitions, "destination": {"table": "t"}})
+
+
+def selected(text: str, values: list[str], type_: str = "string", **more: object) -> list[str]:
+    """Those of the values of a column `p` that a text selects."""
+    config = stream(p={"type": type_, **more})
+    selector = parse(config, text, Calendar(config, NOW))
+    return [value for value in values if selector.matches(config.partition(f"p={value}"))]
+
+
+DAYS = ["2025-12-31", "2026-01-31", "2026-02-01", "2026-02-23", "2026-02-24", "2026-02-28", "2026-03-01", "2026-03-02"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("p=2026-02-01", DAYS[2:3]),
+        ("p=2026-02-01..2026-02-28", DAYS[2:6]),
+        ("p=2026-02", DAYS[2:6]),
+        ("p=2026", DAYS[1:]),
+        ("p=2026-01..2026-02", DAYS[1:6]),
+        ("p=2026-02-28..", DAYS[5:]),
+        ("p=..2026-01", DAYS[:2]),
+        ("p=last:7", DAYS[4:]),
+        ("p=last:1", DAYS[7:]),
+        ("p=2026-01-31|last:2", [DAYS[1], *DAYS[6:]]),
+        ("p=*-01", [DAYS[2], DAYS[6]]),
+        ("p=*", DAYS),
+    ],
+)
+def test_dates_are_selected_by_value_range_period_and_age(text: str, found: list[str]) -> None:
+    assert selected(text, DAYS, "date", start="2025-01-01") == found
+
+
+def test_the_newest_values_of_a_config_that_has_ended_are_its_last_ones() -> None:
+    assert selected("p=last:2", DAYS, "date", start="2025-01-01", end="2026-02-28") == ["2026-02-28"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "values", "found"),
+    [
+        (
+            "hour",
+            "p=2026-02-11",
+            ["2026-02-10-23", "2026-02-11-00", "2026-02-11-23"],
+            ["2026-02-11-00", "2026-02-11-23"],
+        ),
+        ("hour", "p=last:3", ["2026-03-02-09", "2026-03-02-10", "2026-03-02-12"], ["2026-03-02-10", "2026-03-02-12"]),
+        ("month", "p=2026", ["2025-12", "2026-01", "2026-12"], ["2026-01", "2026-12"]),
+        ("month", "p=2025-12..2026-01", ["2025-11", "2025-12", "2026-02"], ["2025-12"]),
+        ("year", "p=2025..", ["2024", "2025", "2026"], ["2025", "2026"]),
+        ("year", "p=9999", ["9998", "9999"], ["9999"]),
+        ("month", "p=9999", ["9998-01", "9999-12"], ["9999-12"]),
+    ],
+)
+def test_times_of_all_types_have_periods_and_ranges(type_: str, text: str, values: list[str], found: list[str]) -> None:
+    assert selected(text, values, type_, start="2024-01-01") == found
+
+
+def test_integers_are_compared_as_numbers() -> None:
+    assert selected("p=-2..10", ["-3", "-2", "9", "10", "11"], "integer") == ["-2", "9", "10"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("p=NW|NE", ["NE", "NW"]),
+        ("p=N*", ["NE", "NW"]),
+        ("p=A..NF", ["NE"]),
+        ("p=a*b", ["a*b", "a|b", "a..b", "a,b"]),
+        ("p=a%2Ab", ["a*b"]),
+        ("p=a%7Cb|NE", ["NE", "a|b"]),
+        ("p=a%2E%2Eb", ["a..b"]),
+        ("p=a%2Cb", ["a,b"]),
+        ("p=50%25", ["50%"]),
+        ("p=last%3A7", ["last:7"]),
+        ("p=a%2A*", ["a*b"]),
+        ("p=__HIVE_DEFAULT_PARTITION__", []),
+    ],
+)
+def test_signs_of_the_grammar_in_a_value_are_percent_encoded(text: str, found: list[str]) -> None:
+    config = stream(p={})
+    selector = parse(config, text, Calendar(config, NOW))
+    partitions = [config.partition("p=" + region.replace("%", "%25").replace(",", "%2C")) for region in REGIONS]
+    assert [p.values[0] for p in partitions if selector.matches(p)] == found
+
+
+def test_null_is_selected_by_its_name_and_by_a_star_but_is_in_no_range() -> None:
+    null = ["__HIVE_DEFAULT_PARTITION__"]
+    assert selected("p=*", null) == selected(f"p={null[0]}", null) == null
+    assert selected("p=..z", null) == selected("p=N*", null) == []
+
+
+def test_a_column_without_a_condition_may_have_any_value() -> None:
+    config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
+    selector = parse(config, "date=2026-02-11", Calendar(config, NOW))
+    assert selector.named is None
+    assert selector.matches(config.partition("region=XX,date=2026-02-11"))
+    assert not selector.matches(config.partition("region=XX,date=2026-02-12"))
+
+
+def test_alternatives_that_are_values_name_their_partitions() -> None:
+    config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
+    named = parse(config, "date=2026-02-11,region=NW|NE", Calendar(config, NOW)).named
+    assert list(map(str, named or ())) == ["region=NW/date=2026-02-11", "region=NE/date=2026-02-11"]
+
+
+def test_partitions_are_described_column_by_column() -> None:
+    config = stream(region={}, date={"type": "date", "start": "2026-01-01"})
+    dates = [f"2026-02-{day:02}" for day in range(1, 29)]
+    partitions = [config.partition(f"region={region},date={date}") for date in dates for region in ("NW", "NE")]
+    assert described(partitions) == "region NE, NW; date 2026-02-01 to 2026-02-28 (28)"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("nonsense", "'nonsense' is not a selection of partitions: write conditions such as region=NW"),
+        ("p=1,p=2", "each column once"),
+        ("q=1", "the stream has no partition column 'q': its columns are p; write p=…"),
+        ("p=2026-13", "partition value p='2026-13' is not of type date: write it as YYYY-MM-DD"),
+        ("p=2026-02-30", "is not of type date"),
+        ("p=", "partition value p is empty"),
+        ("p=2026-02-01|", "partition value p is empty"),
+        ("p=..", "the range of partition column p has no values: write p=2026-01-01..2026-02-01"),
+        ("p=2026-02..2026-01", "the range p=2026-02..2026-01 ends before it begins: write the smaller value first: p="),
+        ("p=2026-02..x", "partition value p='x' is not of type date"),
+        ("p=..__HIVE_DEFAULT_PARTITION__", "partition column p has a range with NULL, which has no order"),
+        ("p=last:0", "partition column p has 'last:0', which is no number of days: write one from 1 on"),
+        ("p=last:x", "such as p=last:7"),
+    ],
+)
+def test_an_error_names_the_column_and_the_fix(text: str, says: str) -> None:
+    config = stream(p={"type": "date", "start": "2026-01-01"})
+    with pytest.raises(PartitionError) as raised:
+        parse(config, text, Calendar(config, NOW))
+    assert says in str(raised.value)
+
+
+def test_the_newest_values_are_those_of_a_time() -> None:
+    config = stream(p={"type": "integer"})
+    with pytest.raises(PartitionError, match="p is of type integer, and last:7 is for times: name its values"):
+        parse(config, "p=last:7", Calendar(config, NOW))
