@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets_tests.world import World, sales
@@ -28,3 +30,13 @@ def snapshots(outcomes: dict[str, Outcome]) -> dict[str, int]:
     """The snapshots of those that committed, by the partition's text."""
     rows = {text: outcome.result.row for text, outcome in outcomes.items() if outcome.result}
     return {text: row.snapshot_id for text, row in rows.items() if row.snapshot_id is not None}
+
+
+@pytest.fixture
+def filled(local_world: World) -> World:
+    """A lake of all partitions, with other objects landed since."""
+    local_world.options = dict(BATCH)
+    land_all(local_world, 10)
+    ingest_texts(local_world)
+    land_all(local_world, 20)
+    return local_world

@@ -20,24 +20,14 @@ from lake_assets.ingest.replace.run import GROUP_PARTITIONS
 from lake_assets.lake.commit import together
 from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.without_spark import sessions
-from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
+from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.ingest.test_in_rows import LATER, MIXED, both_in_rows, put, rows
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.world import NW, SW, World, sales
 
-__all__ = ["sessions"]
+__all__ = ["filled", "sessions"]
 
 FIRST, *OTHERS = TEXTS
-
-
-@pytest.fixture
-def filled(local_world: World) -> World:
-    """A lake of all partitions, with other objects landed since."""
-    local_world.options = dict(BATCH)
-    land_all(local_world, 10)
-    ingest_texts(local_world)
-    land_all(local_world, 20)
-    return local_world
 
 
 def before_commits(monkeypatch: pytest.MonkeyPatch, happening: Callable[[Sequence[PartitionRun]], object]) -> None:

@@ -1,12 +1,17 @@
 """Runs of the asset by a launcher: what Dagster keeps of them, and acts while they are under way."""
 
 import contextlib
+import dataclasses
 import os
 import re
+import shutil
+import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import dagster as dg
 import duckdb
@@ -67,6 +72,46 @@ def events_of(result: dg.ExecuteInProcessResult) -> list[Any]:
             case dg.DagsterEventType.STEP_UP_FOR_RETRY | dg.DagsterEventType.STEP_SUCCESS:
                 found.append((event.event_type_value, event.step_key))
     return sorted(found, key=repr)
+
+
+class Kept(NamedTuple):
+    """What is left of some runs: the events of each, the ledger's rows, the table's totals."""
+
+    events: list[list[Any]]
+    rows: list[dict[str, Any]]
+    totals: list[float]
+
+
+def as_in_process(world: World, runs: Callable[[str], list[dg.ExecuteInProcessResult]], launcher: str) -> Kept:
+    """What is left of the runs by a launcher, which is the same as after such runs in process."""
+    kept = {}
+    for name in ("in_process", launcher):
+        results = runs(name)
+        rows = [timeless(dataclasses.asdict(row)) for row in world.ledger()]
+        kept[name] = Kept([events_of(result) for result in results], rows, world.totals())
+        catalog = Path(world.catalog["path"])
+        shutil.rmtree(catalog.parent / "data")
+        for file in catalog.parent.glob(f"{catalog.name}*"):
+            file.unlink()
+    assert kept[launcher] == kept["in_process"]
+    return kept[launcher]
+
+
+def interrupt(world: World, ended: Callable[[], bool], seconds: float) -> None:
+    """Interrupt this process, as a cancelled run does, and let no commit end before the driver has the signal.
+
+    Args:
+        ended: whether the launcher has ended the driver's job.
+        seconds: from then to the driver's signal.
+    """
+    with sqlite3.connect(world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+        catalog.execute("BEGIN IMMEDIATE")
+        os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
+        deadline = time.monotonic() + 30
+        while not ended() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(seconds)
+        catalog.execute("ROLLBACK")
 
 
 DAYS = [f"2026-01-{day:02}" for day in range(1, 32)]

@@ -1,16 +1,11 @@
 """A run whose driver is a job run of EMR Serverless, on moto's API and a real S3 server; the driver is the real one."""
 
-import dataclasses
 import inspect
 import json
-import os
-import shutil
-import signal
-import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -21,13 +16,13 @@ from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
+    as_in_process,
     at_first_commit,
-    events_of,
+    interrupt,
     land_many,
     retries,
     run,
     statuses,
-    timeless,
 )
 from lake_assets_tests.servers.emr import ROLE, Emr, emr, moto
 from lake_assets_tests.world import NW, SW, World, sales
@@ -53,17 +48,13 @@ def test_the_events_are_those_of_a_run_in_process(
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no Parquet")
     uri = config_in_bucket(emr, local_world, logs=f"s3://{emr.bucket}/logs", tags={"team": "lake"}, timeout_minutes=60)
-    seen = {}
-    for launcher, file in (("in_process", local_world.config_file(tmp_path)), ("emr_serverless", uri)):
-        result = run(file, "2026-02-11|NW", "2026-02-11|SW")
-        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
-        seen[launcher] = (events_of(result), rows, local_world.totals())
-        shutil.rmtree(tmp_path / "data")
-        for path in tmp_path.glob("catalog.sqlite*"):
-            path.unlink()
+    files: dict[str, str | Path] = {"in_process": local_world.config_file(tmp_path), "emr_serverless": uri}
 
-    assert seen["emr_serverless"] == seen["in_process"]
-    events, rows, totals = seen["emr_serverless"]
+    def runs(launcher: str) -> list[dg.ExecuteInProcessResult]:
+        return [run(files[launcher], "2026-02-11|NW", "2026-02-11|SW")]
+
+    (events,), rows, totals = as_in_process(local_world, runs, "emr_serverless")
+
     assert totals == [1, 2]
     assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
     assert {row["status"] for row in rows} == {"committed", "failed"}
@@ -90,14 +81,7 @@ def test_a_cancelled_run_cancels_its_job_and_records_what_had_begun(emr: Emr, lo
     uri = config_in_bucket(emr, local_world)
 
     def terminate() -> None:
-        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
-            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
-            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
-            deadline = time.monotonic() + 30
-            while emr.jobs[0].state == "RUNNING" and time.monotonic() < deadline:
-                time.sleep(0.1)
-            time.sleep(1)  # from the state to the signal
-            catalog.execute("ROLLBACK")
+        interrupt(local_world, lambda: emr.jobs[0].state != "RUNNING", seconds=1)
 
     with at_first_commit(local_world, terminate):
         result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")

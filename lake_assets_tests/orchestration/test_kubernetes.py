@@ -1,17 +1,13 @@
 """A run whose driver is a pod: the request's shape, its messages by the pod's log, and the real driver as a process."""
 
-import dataclasses
 import json
 import os
-import shutil
-import signal
-import sqlite3
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import dagster as dg
 import pytest
 from click.testing import CliRunner
 
@@ -23,13 +19,13 @@ from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
+    as_in_process,
     at_first_commit,
-    events_of,
+    interrupt,
     land_many,
     retries,
     run,
     statuses,
-    timeless,
 )
 from lake_assets_tests.servers.kubernetes import PIECE, Cluster, cluster
 from lake_assets_tests.servers.s3 import S3Server
@@ -57,23 +53,18 @@ def test_the_events_are_those_of_a_run_in_process(cluster: Cluster, local_world:
         local_world.land(NW, sales(number), name=f"a_name_that_fills_the_message_of_its_partition_{number}.parquet")
     local_world.land(SW, b"no Parquet")
     cluster.secrets["lake"] = {"ABOUT": "shops"}
-    seen = {}
-    for launcher in ("in_process", "kubernetes"):
+
+    def runs(launcher: str) -> list[dg.ExecuteInProcessResult]:
         file = str(local_world.config_file(tmp_path, spark=SPARK))
         if launcher == "kubernetes":
             more = {"env_from": [{"secret": "lake"}], "service_account": "driver", "labels": {"team": "lake"}}
             size = {"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"memory": "2Gi"}}
             spec = {"nodeSelector": {"disk": "ssd"}, "containers": [{"imagePullPolicy": "Always"}]}
             file = config_of(cluster, local_world, tmp_path, **more, resources=size, pod_spec=spec, namespace="jobs")
-        result = run(file, "2026-02-11|NW", "2026-02-11|SW")
-        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
-        seen[launcher] = (events_of(result), rows, local_world.totals())
-        shutil.rmtree(tmp_path / "data")
-        for path in tmp_path.glob("catalog.sqlite*"):
-            path.unlink()
+        return [run(file, "2026-02-11|NW", "2026-02-11|SW")]
 
-    assert seen["kubernetes"] == seen["in_process"]
-    events, rows, totals = seen["kubernetes"]
+    (events,), rows, totals = as_in_process(local_world, runs, "kubernetes")
+
     assert len(totals) == OBJECTS
     assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
     assert {row["status"] for row in rows} == {"committed", "failed"}
@@ -106,14 +97,7 @@ def test_a_cancelled_run_deletes_its_pod_and_records_what_had_begun(
 
     def terminate() -> None:
         (pod,) = cluster.pods.values()
-        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
-            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
-            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
-            deadline = time.monotonic() + 30
-            while not pod.is_deleted and time.monotonic() < deadline:
-                time.sleep(0.1)
-            time.sleep(1)  # from the deletion to the signal
-            catalog.execute("ROLLBACK")
+        interrupt(local_world, lambda: pod.is_deleted, seconds=1)
 
     with at_first_commit(local_world, terminate):
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")

@@ -1,14 +1,9 @@
 """A run whose driver `spark-submit` starts: the same events, rows and ledger as those of a run in process."""
 
 import contextlib
-import dataclasses
-import os
-import shutil
-import signal
-import sqlite3
-import time
 from pathlib import Path
 
+import dagster as dg
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -20,14 +15,14 @@ from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
 from lake_assets_tests.orchestration.launched_runs import (
     DAYS,
+    as_in_process,
     at_first_commit,
     committed,
-    events_of,
+    interrupt,
     land_many,
     retries,
     run,
     statuses,
-    timeless,
 )
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -42,19 +37,13 @@ def test_the_events_are_those_of_a_run_in_process(local_world: World, tmp_path: 
     local_world.land(NW, sales(1, 2))
     local_world.land(SW, b"no Parquet")
     local_world.land("region=NW,date=2026-02-12", sales(3))
-    seen = {}
-    for launcher in ("in_process", "spark_submit"):
-        file = local_world.config_file(tmp_path, runs={"launcher": launcher}, spark=SPARK)
-        first = run(file, "2026-02-11|NW", "2026-02-12|SW")
-        again = run(file, "2026-02-11|NW", "2026-02-11|NW")
-        rows = [timeless(dataclasses.asdict(row)) for row in local_world.ledger()]
-        seen[launcher] = (events_of(first), events_of(again), rows, local_world.totals())
-        shutil.rmtree(tmp_path / "data")
-        for path in tmp_path.glob("catalog.sqlite*"):
-            path.unlink()
 
-    assert seen["spark_submit"] == seen["in_process"]
-    events, repeated, rows, totals = seen["spark_submit"]
+    def runs(launcher: str) -> list[dg.ExecuteInProcessResult]:
+        file = local_world.config_file(tmp_path, runs={"launcher": launcher}, spark=SPARK)
+        return [run(file, "2026-02-11|NW", "2026-02-12|SW"), run(file, "2026-02-11|NW", "2026-02-11|NW")]
+
+    (events, repeated), rows, totals = as_in_process(local_world, runs, "spark_submit")
+
     assert totals == [1, 2, 3]
     assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
     assert {event[0] for event in repeated} >= {"done", "check"}
@@ -83,11 +72,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
 
     def terminate() -> None:
         before.extend(drivers())
-        with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
-            catalog.execute("BEGIN IMMEDIATE")  # no further commit ends before the driver has the signal
-            os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
-            time.sleep(SIGNAL_SECONDS)
-            catalog.execute("ROLLBACK")
+        interrupt(local_world, lambda: True, SIGNAL_SECONDS)
 
     with at_first_commit(local_world, terminate):
         result = run(file, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")

@@ -7,6 +7,7 @@ import datetime as dt
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,19 @@ from lake_assets_tests.benchmarks.peers.data import OTHERS
 from lake_assets_tests.benchmarks.peers.environments import ROOT, EnvironmentFailedError, python_of
 from lake_assets_tests.benchmarks.peers.growth import backfill, files
 from lake_assets_tests.benchmarks.peers.page import with_figures
-from lake_assets_tests.benchmarks.peers.plots import draw_all
+from lake_assets_tests.benchmarks.peers.plots import drawings
 from lake_assets_tests.benchmarks.peers.process import Command
 from lake_assets_tests.benchmarks.peers.readers import readers
 from lake_assets_tests.benchmarks.peers.refresh import refresh
 from lake_assets_tests.benchmarks.peers.results import Failure, Machine, Results
 from lake_assets_tests.benchmarks.peers.writers import writers
+from lake_assets_tests.benchmarks.plotted import write
 
 PAGE = ROOT / "docs" / "explanation" / "benchmarks.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
 ELSEWHERE = ROOT / "build" / "bench-peers"  # for runs that are not complete
 
+_write = partial(write, drawings=drawings, with_figures=with_figures)
 Part = Callable[[Bench, list[str]], Mapping[str, Any]]
 
 
@@ -78,7 +81,7 @@ def main(
     target = out.absolute() if out else FIGURES if complete else ELSEWHERE
     page = PAGE if target == FIGURES else None
     if redraw:
-        write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target, page)
+        _write(Results.model_validate_json((target / "results.json").read_text(encoding="utf-8")), target, page)
         return
     commands, missing = _commands(only or tuple(PEERS))
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
@@ -100,23 +103,14 @@ def main(
                 **found,
             )
             # A run that is ended leaves what it has measured, and the page as it was.
-            write(results, ELSEWHERE, None)
-        write(results, target, page)
+            _write(results, ELSEWHERE, None)
+        _write(results, target, page)
     _say(f"written: {target}")
 
 
 def _taking_part(part: str, names: Iterable[str]) -> list[str]:
     """The peers of a part: a refresh of one partition is also measured with copied objects."""
     return [name for name in names if name != COPIED or part in ("small", "big")]
-
-
-def write(results: Results, folder: Path, page: Path | None) -> None:
-    """Write the results as JSON and as plots, and into the page if there is one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(results.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    draw_all(results, folder)
-    if page is not None:
-        page.write_text(with_figures(page.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 def _say(text: str) -> None:

@@ -1,50 +1,30 @@
-"""The plots of the page: SVG by matplotlib. Each has a light ground of its own, so it reads on a dark page too."""
+"""The plots of the page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lake_assets_tests.benchmarks.peers.catalogue import PEERS
 from lake_assets_tests.benchmarks.peers.results import Backfill, Failure, ManyFiles, Refresh, Results, Writers
+from lake_assets_tests.benchmarks.plotted import GROUND, INK, Drawings
 
 # Okabe and Ito's blue, sky blue and vermilion (Color Universal Design, 2008) tell apart under colour blindness.
 _OURS, _PEER, _PALE, _BAD = "#0072b2", "#8a9bb0", "#cfd8e3", "#d55e00"
-GROUND, INK = "#f7f8fa", "#24292f"
-SETTINGS: Any = {
-    "svg.fonttype": "none",  # texts stay texts: they can be searched and read aloud
-    "svg.hashsalt": "lake_assets",  # the same results give the same file
-    "font.size": 9.0,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "axes.edgecolor": "#c4cad1",
-}
 
 Values = Mapping[str, float | None]  # by peer; None: it has no result
 
 
-def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw a plot of each part that was measured; returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawings: Mapping[str, tuple[bool, Callable[[Results], Figure]]] = {
-        "refresh": (bool(results.small or results.big), _refresh),
-        "writers": (bool(results.writers), _writers),
-        "files": (bool(results.files), _files),
-        "backfill": (bool(results.backfill), _backfill),
+def drawings(results: Results) -> Drawings:
+    """A plot of each part."""
+    return {
+        "refresh": (bool(results.small or results.big), partial(_refresh, results)),
+        "writers": (bool(results.writers), partial(_writers, results)),
+        "files": (bool(results.files), partial(_files, results)),
+        "backfill": (bool(results.backfill), partial(_backfill, results)),
     }
-    files = []
-    for name, (measured, draw) in drawings.items():
-        if measured:
-            with mpl.rc_context(SETTINGS):
-                figure = draw(results)
-                files.append(folder / f"{name}.svg")
-                figure.savefig(files[-1], format="svg", facecolor=GROUND, metadata={"Date": None, "Creator": None})
-    return files
 
 
 def _bars(

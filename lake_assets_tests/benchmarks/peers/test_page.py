@@ -10,7 +10,7 @@ import pytest
 from lake_assets_tests.benchmarks.peers.__main__ import FIGURES, PAGE
 from lake_assets_tests.benchmarks.peers.catalogue import PEERS
 from lake_assets_tests.benchmarks.peers.page import with_figures
-from lake_assets_tests.benchmarks.peers.plots import draw_all
+from lake_assets_tests.benchmarks.peers.plots import drawings
 from lake_assets_tests.benchmarks.peers.results import (
     Backfill,
     Failure,
@@ -21,6 +21,7 @@ from lake_assets_tests.benchmarks.peers.results import (
     Results,
     Writers,
 )
+from lake_assets_tests.benchmarks.plotted import draw_all
 
 SECTIONS = ("machine", "refresh", "better", "writers", "readers", "files", "backfill")
 EMPTY = "\n".join(f"<!-- {name} -->\n<!-- end {name} -->" for name in SECTIONS)
@@ -107,7 +108,7 @@ def test_a_page_without_a_section_is_refused(results: Results) -> None:
 
 
 def test_the_plots_name_every_peer_and_every_failure(results: Results, tmp_path: Path) -> None:
-    drawn = {path.name: ET.parse(path) for path in draw_all(results, tmp_path)}
+    drawn = {path.name: ET.parse(path) for path in draw_all(drawings(results), tmp_path)}
     texts = {name: "".join(plot.getroot().itertext()) for name, plot in drawn.items()}
 
     assert set(drawn) == {"refresh.svg", "writers.svg", "files.svg", "backfill.svg"}
@@ -119,7 +120,7 @@ def test_the_plots_name_every_peer_and_every_failure(results: Results, tmp_path:
     for text in texts.values():
         assert PEERS["ours"].title in text
         assert PEERS["duckdb"].title in text
-    again = [path.read_bytes() for path in draw_all(results, tmp_path / "again")]
+    again = [path.read_bytes() for path in draw_all(drawings(results), tmp_path / "again")]
     assert again == [(tmp_path / name).read_bytes() for name in drawn]
 
 

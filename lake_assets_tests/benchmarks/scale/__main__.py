@@ -7,16 +7,18 @@ import datetime as dt
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lake_assets_tests.benchmarks.peers.results import Machine
+from lake_assets_tests.benchmarks.plotted import write
 from lake_assets_tests.benchmarks.scale.ledger import ledger
 from lake_assets_tests.benchmarks.scale.objects import objects
 from lake_assets_tests.benchmarks.scale.page import with_figures
-from lake_assets_tests.benchmarks.scale.plots import draw_all
+from lake_assets_tests.benchmarks.scale.plots import drawings
 from lake_assets_tests.benchmarks.scale.results import Results
 from lake_assets_tests.benchmarks.scale.table import table
 from lake_assets_tests.benchmarks.scale.writers import writers
@@ -26,6 +28,7 @@ PAGE = ROOT / "docs" / "explanation" / "scale.md"
 FIGURES = PAGE.with_suffix("")  # the folder of the plots and of the results
 ELSEWHERE = ROOT / "build" / "bench-scale"  # for quick runs
 
+_write = partial(write, drawings=drawings, with_figures=with_figures)
 Part = Callable[[Path, bool], Mapping[str, Any]]
 
 
@@ -67,7 +70,7 @@ def main(only: tuple[str, ...], folder: Path | None, out: Path | None, *, quick:
     if redraw:
         if known is None:
             raise click.UsageError(f"there is no {file}: measure first")
-        write(known, target, page)
+        _write(known, target, page)
         return
     found = {} if known is None or known.quick != quick else dict(known)
     place = nullcontext(str(folder)) if folder else tempfile.TemporaryDirectory(prefix="lake-assets-bench-")
@@ -77,17 +80,8 @@ def main(only: tuple[str, ...], folder: Path | None, out: Path | None, *, quick:
             part = PARTS[name](Path(path).absolute(), quick)
             measured = {**found.get("measured", {}), name: dt.datetime.now(dt.UTC).date()}
             found |= {"quick": quick, "machine": Machine.here(), "measured": measured, **part}
-            write(Results(**found), target, page)
+            _write(Results(**found), target, page)
     _say(f"written: {target}")
-
-
-def write(results: Results, folder: Path, page: Path | None) -> None:
-    """Write the results as JSON and as plots, and into the page if there is one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(results.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    draw_all(results, folder)
-    if page is not None:
-        page.write_text(with_figures(page.read_text(encoding="utf-8"), results), encoding="utf-8")
 
 
 if __name__ == "__main__":

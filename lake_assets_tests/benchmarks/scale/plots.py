@@ -1,13 +1,12 @@
-"""The plots of the page: SVG by matplotlib. Each has a light ground of its own, so it reads on a dark page too."""
+"""The plots of the page."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lake_assets_tests.benchmarks.peers.plots import GROUND, INK, SETTINGS
+from lake_assets_tests.benchmarks.plotted import GROUND, INK, Drawings
 from lake_assets_tests.benchmarks.scale.results import Grown, Results
 
 # Okabe and Ito (Color Universal Design, 2008): they tell apart under colour blindness.
@@ -15,23 +14,14 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def draw_all(results: Results, folder: Path) -> list[Path]:
-    """Draw a plot of each part that was measured; returns the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    drawings: Mapping[str, tuple[bool, Callable[[Results], Figure]]] = {
-        "writers": (bool(results.writers), _writers),
-        "table": (bool(results.table), _table),
-        "ledger": (bool(results.ledger), lambda found: _one("ledger rows", found.ledger)),
-        "objects": (bool(results.objects), lambda found: _one("objects", found.objects)),
+def drawings(results: Results) -> Drawings:
+    """A plot of each part."""
+    return {
+        "writers": (bool(results.writers), partial(_writers, results)),
+        "table": (bool(results.table), partial(_table, results)),
+        "ledger": (bool(results.ledger), partial(_one, "ledger rows", results.ledger)),
+        "objects": (bool(results.objects), partial(_one, "objects", results.objects)),
     }
-    files = []
-    for name, (measured, draw) in drawings.items():
-        if measured:
-            with mpl.rc_context(SETTINGS):
-                figure = draw(results)
-                files.append(folder / f"{name}.svg")
-                figure.savefig(files[-1], format="svg", facecolor=GROUND, metadata={"Date": None, "Creator": None})
-    return files
 
 
 def _writers(results: Results) -> Figure:

@@ -9,10 +9,11 @@ import pytest
 
 from lake_assets.lake.ledger.partition_states import partition_states
 from lake_assets_tests.benchmarks.peers.results import Machine
+from lake_assets_tests.benchmarks.plotted import draw_all
 from lake_assets_tests.benchmarks.scale.__main__ import FIGURES, PAGE, PARTS
 from lake_assets_tests.benchmarks.scale.lake import Files, catalog_on, commit_all, make_table, numbered, stream_on
 from lake_assets_tests.benchmarks.scale.page import shown, with_figures
-from lake_assets_tests.benchmarks.scale.plots import draw_all
+from lake_assets_tests.benchmarks.scale.plots import drawings
 from lake_assets_tests.benchmarks.scale.results import Grown, Rate, Results
 from lake_assets_tests.benchmarks.scale.table import fill
 from lake_assets_tests.plain_client import plain_client
@@ -64,7 +65,7 @@ def test_seconds_have_the_digits_that_matter(seconds: float, text: str) -> None:
 
 
 def test_the_plots_have_a_line_for_each_work_and_each_batch(results: Results, tmp_path: Path) -> None:
-    files = {file.stem: ET.parse(file) for file in draw_all(results, tmp_path)}
+    files = {file.stem: ET.parse(file) for file in draw_all(drawings(results), tmp_path)}
 
     assert set(files) == {"writers", "table", "ledger", "objects"}
     texts = {name: [text.text for text in tree.iter(f"{SVG}text")] for name, tree in files.items()}
@@ -80,7 +81,7 @@ def test_the_page_has_the_figures_and_the_plots_of_the_committed_results(tmp_pat
     assert not results.quick
     assert set(results.measured) == set(PARTS)
     assert with_figures(page, results) == page
-    drawn = draw_all(results, tmp_path)
+    drawn = draw_all(drawings(results), tmp_path)
     assert {file.name for file in drawn} == {file.name for file in FIGURES.glob("*.svg")}
     for file in drawn:
         assert _texts(FIGURES / file.name) == _texts(file)

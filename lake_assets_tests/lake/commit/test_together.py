@@ -19,28 +19,18 @@ from lake_assets_tests.faults.sound import assert_sound
 from lake_assets_tests.faults.test_lost_answer import commit_after, proxy
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.faults.writer import ROWS, make_table, prepared, write, write_together
-from lake_assets_tests.ingest.batches import BATCH, TEXTS, ingest_texts, land_all, snapshots
+from lake_assets_tests.ingest.batches import BATCH, TEXTS, filled, ingest_texts, land_all, snapshots
 from lake_assets_tests.lake.commit.test_deltas import exported, exporting, history, rows, stored, visible
 from lake_assets_tests.servers.postgres_proxy import PostgresProxy, Rule
 from lake_assets_tests.world import NW, SW, World
 
-__all__ = ["proxy", "sessions"]
+__all__ = ["filled", "proxy", "sessions"]
 
 FIRST = TEXTS[0]
 # The catalogs whose transactions can overlap: SQLite locks its file, and one process has a DuckDB-file catalog.
 ON_POSTGRES = pytest.mark.parametrize("world", [("postgres", "local")], indirect=True)
 MOVED_BOUNDS = "UPDATE ducklake_table_column_stats"  # only some commits move the table's bounds
 STATEMENTS_A_COMMIT = 20  # at least
-
-
-@pytest.fixture
-def filled(local_world: World) -> World:
-    """A lake of all partitions, with other objects landed since."""
-    local_world.options = dict(BATCH)
-    land_all(local_world, 10)
-    ingest_texts(local_world)
-    land_all(local_world, 20)
-    return local_world
 
 
 @ON_POSTGRES
