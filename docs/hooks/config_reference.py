@@ -11,6 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from lake_assets.config import (
     bucket_requests,
+    defaults,
     fields,
     kubernetes,
     landing,
@@ -22,6 +23,7 @@ from lake_assets.config import (
 )
 
 _NAMED: tuple[tuple[object, str], ...] = (
+    (defaults.Defaults, "keys of a [stream](#stream)"),
     (fields.Identifier, "identifier"),
     (fields.FolderPath, "path"),
     (fields.Date, "date"),

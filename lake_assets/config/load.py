@@ -11,7 +11,8 @@ from lake_assets.config.document import Document, Location, dotted, read_documen
 from lake_assets.config.fields import below
 from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
-from lake_assets.config.models import LakeConfig, LocatedError, Origin
+from lake_assets.config.model import LocatedError
+from lake_assets.config.models import LakeConfig, Origin
 from lake_assets.config.sentences import sentence
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage, Storage, WebStorage
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
@@ -169,15 +170,15 @@ def _sentence_of(text: str) -> str:
 
 def _problems(error: ValidationError, document: Document) -> list[Problem]:
     """Pydantic's errors in the order of the file. Those that are not printed have no text: a suggestion takes long."""
-    located = []
+    once = {}  # an error in the defaults is one of each stream
     for details in error.errors(include_url=False, include_input=False):
-        location = _real_location(details["loc"], document.nodes)
+        location = _written_location(details, document.nodes)
         cause = details.get("ctx", {}).get("error")
-        line_and_column = document.position(cause.location if isinstance(cause, LocatedError) else location)
-        located.append((line_and_column, location, details))
-    located.sort(key=lambda entry: entry[0])
-    printed = [Problem(*at, _message(location, details)) for at, location, details in located[:_MAX_ERRORS]]
-    return sorted(printed) + [Problem(*at, "") for at, _, _ in located[_MAX_ERRORS:]]
+        at = _in_defaults(cause.location, document.nodes) if isinstance(cause, LocatedError) else location
+        once[document.position(at), location, details["msg"]] = details
+    located = sorted(once.items(), key=lambda entry: entry[0][0])
+    printed = [Problem(*at, _message(location, details)) for (at, location, _), details in located[:_MAX_ERRORS]]
+    return sorted(printed) + [Problem(*at, "") for (at, *_), _ in located[_MAX_ERRORS:]]
 
 
 def _message(location: Location, error: ErrorDetails) -> str:
@@ -185,6 +186,23 @@ def _message(location: Location, error: ErrorDetails) -> str:
     message = "unknown key" + advice(LakeConfig, error["loc"]) if unknown else sentence(error)
     where = f"{dotted(location)}: " if location else "the file: " if error["type"] == "model_type" else ""
     return where + message
+
+
+def _written_location(error: ErrorDetails, written: Container[Location]) -> Location:
+    """Where the value of an error is written: in its stream, or in the defaults."""
+    location = _real_location(error["loc"], written)
+    return location if error["type"] == "missing" else _in_defaults(error["loc"], written, location)
+
+
+def _in_defaults(loc: Location, written: Container[Location], location: Location | None = None) -> Location:
+    """The location below `defaults` if more of it is written there than below its stream."""
+    location = location or loc
+    if len(loc) < 3 or loc[0] != "streams":
+        return location
+    shared = _real_location(("defaults", *loc[2:]), written)
+    below_stream = sum(location[:end] in written for end in range(3, len(location) + 1))
+    below_defaults = sum(shared[:end] in written for end in range(2, len(shared) + 1))
+    return shared if below_defaults > below_stream else location
 
 
 def _real_location(loc: Location, written: Container[Location]) -> Location:

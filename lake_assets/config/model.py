@@ -8,6 +8,14 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from lake_assets.config.editor_schema import EditorSchema
 
 
+class LocatedError(ValueError):
+    """Two parts of the config contradict each other; `location` is the key of one of them."""
+
+    def __init__(self, text: str, *location: str) -> None:
+        super().__init__(text)
+        self.location = location
+
+
 class Model(BaseModel):
     """Base of all models: frozen, and an unknown key is an error."""
 

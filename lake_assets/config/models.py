@@ -13,22 +13,15 @@ from pydantic import Field, PrivateAttr, ValidationInfo, model_validator
 
 from lake_assets.config.alerts import Alerts
 from lake_assets.config.catalogs import Catalog, MotherDuckCatalog
+from lake_assets.config.defaults import Defaults, schema_with_defaults, with_defaults
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
-from lake_assets.config.model import Model
+from lake_assets.config.model import LocatedError, Model
 from lake_assets.config.runs import CONFIG_MISSING, ElsewhereRuns, InProcess, Runs, refusal
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage
 from lake_assets.config.streams import Stream
-
-
-class LocatedError(ValueError):
-    """Two parts of the config contradict each other; `location` is the key of one of them."""
-
-    def __init__(self, text: str, *location: str) -> None:
-        super().__init__(text)
-        self.location = location
 
 
 class OfStreamError(LocatedError):
@@ -51,6 +44,12 @@ class LakeConfig(Model):
 
     lakes: dict[Identifier, Lake] = Field(min_length=1, description="The lakes by name.")
     streams: dict[Identifier, Stream] = Field(min_length=1, description="The streams by name.")
+    defaults: Defaults | None = Field(
+        None,
+        exclude=True,
+        description="Keys of a stream that all streams share; a stream's own keys override them. `{stream}` in a text "
+        "is the stream's name.",
+    )
     spark: Spark = Field(default_factory=Spark, description="Where Spark runs, and its settings.")
     runs: Runs = Field(InProcess(launcher="in_process"), description="Where the driver of a run executes.")
     alerts: Alerts | None = Field(None, description="Receivers of failed runs and stale streams.")
@@ -66,6 +65,16 @@ class LakeConfig(Model):
     def uri(self) -> str | None:
         """The URI that the config was read from; None if it is not of an object."""
         return self._origin.uri
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's signature
+        """The JSON Schema of a config file, for editors."""
+        return schema_with_defaults(super().model_json_schema(*args, **kwargs))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _streams_have_the_defaults(cls, data: object) -> object:
+        return with_defaults(data)
 
     @model_validator(mode="after")
     def _launcher_fits(self, info: ValidationInfo) -> Self:

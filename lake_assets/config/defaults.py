@@ -1,0 +1,158 @@
+"""`defaults`: the keys that streams share. A stream's own keys override them."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any
+
+from pydantic import WithJsonSchema
+
+from lake_assets.config.model import LocatedError
+from lake_assets.config.syntax import MAX_VALUES
+
+STREAM = "{stream}"
+"""In a text of the defaults: the name of the stream."""
+
+_DEFINITIONS = "#/$defs/"
+
+# The key of the mapping for which a text is the short form.
+_SHORT: Mapping[str, str] = MappingProxyType({"schedule": "cron", "automation": "cron", "layout": "template"})
+
+Defaults = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
+"""Keys of a stream, none of which is required; `schema_with_defaults` has their JSON Schema."""
+
+
+def with_defaults(data: object) -> object:
+    """The values of a config whose streams have the keys of `defaults`; without `defaults`, as it is.
+
+    A key of the stream replaces that of the defaults. Two mappings are merged, key by key and at any depth, unless
+    their `type` differs. A key that is null removes the one of the defaults.
+
+    Raises:
+        LocatedError: `defaults` is not a mapping, or the streams have too many values with it.
+    """
+    if not isinstance(data, dict) or "defaults" not in data:
+        return data
+    defaults, streams = data["defaults"], data.get("streams")
+    rest = {key: value for key, value in data.items() if key != "defaults"}
+    if defaults is None:
+        return rest
+    if not isinstance(defaults, dict):
+        raise LocatedError("defaults must be a mapping: write keys of a stream below it", "defaults")
+    if not isinstance(streams, dict):
+        return rest
+    if _values(defaults) * len(streams) > MAX_VALUES:
+        raise LocatedError(
+            f"the {len(streams):,} streams have more than {MAX_VALUES:,} values with the defaults: write fewer",
+            "defaults",
+        )
+    return rest | {"streams": {name: _filled(name, stream, defaults) for name, stream in streams.items()}}
+
+
+def _filled(name: str, stream: object, defaults: Mapping[str, Any]) -> object:
+    """The stream with the defaults; as it is if it is no mapping, which is reported at its own key."""
+    own = {} if stream is None else stream
+    if not isinstance(own, dict):
+        return stream
+    named = {key: value if key == "layout" else _named(value, name) for key, value in defaults.items()}
+    return _merged(named, own)
+
+
+def _merged(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(defaults)
+    for key, value in own.items():
+        default = defaults.get(key)
+        if isinstance(default, str) and key in _SHORT:
+            default = {_SHORT[key]: default}
+        if isinstance(default, dict) and isinstance(value, dict) and not _differ(default, value):
+            result[key] = _merged(default, value)
+        elif value is None and key in defaults:
+            del result[key]
+        else:
+            result[key] = value
+    return result
+
+
+def _differ(default: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether the mappings are of different types, so that their keys have nothing to do with each other."""
+    return "type" in default and "type" in own and default["type"] != own["type"]
+
+
+def _named(value: object, name: str) -> object:
+    if isinstance(value, str):
+        return value.replace(STREAM, name) if STREAM in value else value
+    if isinstance(value, dict):
+        return {key: _named(item, name) for key, item in value.items()}
+    return [_named(item, name) for item in value] if isinstance(value, list) else value
+
+
+def _values(value: object) -> int:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_values, items))
+
+
+def schema_with_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a config whose streams need not have what `defaults` may have.
+
+    Without `defaults` it is as strict as the given one. With it, a stream has no required key at any depth, and any may
+    be null.
+    """
+    definitions = schema["$defs"]
+    shared = {_relaxed_name(name): _relaxed(definitions[name]) for name in _below("Stream", definitions)}
+    properties, streams = schema["properties"], schema["properties"]["streams"]
+    key, stream = next(iter(streams["patternProperties"].items()))
+    partial = {"patternProperties": {key: {"anyOf": [_relaxed(stream), {"type": "null"}]}}}
+    return {
+        **schema,
+        "$defs": definitions | shared,
+        "properties": properties
+        | {"streams": {name: value for name, value in streams.items() if name != "patternProperties"}}
+        | {"defaults": _relaxed(stream) | {"description": properties["defaults"]["description"]}},
+        "if": {"required": ["defaults"]},
+        "then": {"properties": {"streams": partial}},
+        "else": {"properties": {"streams": {"patternProperties": {key: stream}}}},
+    }
+
+
+def _below(name: str, definitions: Mapping[str, Any]) -> list[str]:
+    """The names of a definition and of all that it refers to."""
+    found = [name]
+    for one in found:
+        found += [other for other in dict.fromkeys(_references(definitions[one])) if other not in found]
+    return found
+
+
+def _references(schema: object) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(reference := schema.get("$ref"), str):
+            yield reference.removeprefix(_DEFINITIONS)
+        for value in schema.values():
+            yield from _references(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _references(value)
+
+
+def _relaxed(schema: Any) -> Any:  # noqa: ANN401 - a part of a JSON Schema
+    """The schema without required keys, with null for any key, and with the stream's name in texts."""
+    if isinstance(schema, list):
+        return [_relaxed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    result = {key: _relaxed(value) for key, value in schema.items() if key != "required"}
+    if isinstance(reference := schema.get("$ref"), str):
+        result["$ref"] = _DEFINITIONS + _relaxed_name(reference.removeprefix(_DEFINITIONS))
+    if isinstance(pattern := schema.get("pattern"), str):
+        result["pattern"] = rf"\{{stream\}}|{pattern}"
+    for key in ("properties", "patternProperties", "additionalProperties"):
+        if isinstance(inner := result.get(key), dict):
+            of_values = key == "additionalProperties"
+            result[key] = _or_null(inner) if of_values else {name: _or_null(value) for name, value in inner.items()}
+    return result
+
+
+def _or_null(schema: object) -> Mapping[str, object]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def _relaxed_name(name: str) -> str:
+    return f"{name}Default"
