@@ -1,4 +1,4 @@
-"""Ingests a partition and reads it as an Arrow table, in a folder that `lake-assets init` wrote."""
+"""Ingests a partition and reads it as an Arrow table, in a folder of `lake-assets init --start 2026-02-11`."""
 
 from lake_assets import ingest_partition, open_stream, read_partition
 

@@ -1,26 +1,108 @@
-"""The command `init`: writes a starter project that runs as it is."""
+"""The command `init`: writes a starter project that runs as it is, or one for a landing zone that exists."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import datetime as dt
+import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.terminal import echo, style
 
+if TYPE_CHECKING:
+    from lake_assets.proposals.streams import Proposal
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
-def init(folder: Path) -> None:
+@click.option("--from", "place", metavar="URI", help="A landing zone: propose its streams, and land no data.")
+@click.option(
+    "--start",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="The first date of the project. Default: the day before yesterday; with --from the first that has landed.",
+)
+def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     """Write a starter project: a commented config, Dagster's files, a README, and some landed data.
 
     FOLDER must be new or empty; the default is the current folder. No file is overwritten.
-    """
-    from lake_assets.templates.starter.folder import start
 
-    for path in start(folder):
-        echo(f"{style('wrote', fg='green')}  {folder / path}")
-    enter = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "
+    With --from, look at a landing zone (a path, or a URI such as s3://bucket/prefix) and propose a config.
+    """
+    day = None if start is None else start.date()
+    if place is not None:
+        _propose(folder, place, day)
+        return
+    from lake_assets.templates.starter.folder import first_day
+    from lake_assets.templates.starter.folder import start as write
+
+    day = day or first_day()
+    _show_written(folder, write(folder, day))
+    enter = _enter(folder)
     echo(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
-    echo("  lake-assets ingest sales --partition region=NW,date=2026-02-11")
+    echo(f"  lake-assets ingest sales --partition region=NW,date={day}")
+
+
+def _propose(folder: Path, place: str, day: dt.date | None) -> None:
+    from pydantic import ValidationError
+
+    from lake_assets.config.places import storage_at
+    from lake_assets.config.sentences import sentence
+    from lake_assets.proposals.config import config_text, looked
+    from lake_assets.proposals.look import Look
+    from lake_assets.proposals.streams import propose
+    from lake_assets.templates.starter.folder import refuse_content, start_with
+
+    refuse_content(folder)
+    try:
+        look = Look(storage_at(place, os.environ, Path.cwd()))
+    except ValidationError as error:
+        problem = sentence(error.errors(include_url=False, include_input=False)[0])
+        raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
+    proposals = propose(look, day)
+    echo(f"{style('looked', fg='green')}  {looked(look)}")
+    for proposal in proposals:
+        _show(proposal, look.storage.root)
+    streams = [proposal for proposal in proposals if proposal.config]
+    if not streams:
+        raise click.ClickException(
+            f"no stream was found in {look.storage.root}: name a folder with *.parquet objects in folders of their "
+            "partitions, or write lake.yaml yourself; nothing was written."
+        )
+    _show_written(folder, start_with(folder, config_text(look, proposals)))
+    echo(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
+    _show_ingest(streams)
+
+
+def _show(proposal: "Proposal", root: str) -> None:
+    """A proposed stream, with what is not certain."""
+    from lake_assets.escapes import visible
+
+    place = "/".join(part for part in (root.rstrip("/"), proposal.folder) if part)
+    if proposal.config:
+        fields = proposal.config["partitions"].items()
+        partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
+        echo(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
+    else:
+        echo(f"{style('none', fg='yellow')}    {visible(place)}")
+    for note in proposal.notes:
+        echo(f"  unsure: {visible(note)}.")
+
+
+def _show_ingest(streams: "Sequence[Proposal]") -> None:
+    example = next((proposal for proposal in streams if proposal.example), None)
+    if example is not None:
+        echo(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
+
+
+def _show_written(folder: Path, paths: Sequence[Path]) -> None:
+    for path in paths:
+        echo(f"{style('wrote', fg='green')}  {folder / path}")
+
+
+def _enter(folder: Path) -> str:
+    return "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))}\n  "

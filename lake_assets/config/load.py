@@ -4,7 +4,7 @@ import os
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, dotted, read_document
@@ -13,8 +13,9 @@ from lake_assets.config.flight import SOURCE, flight_config
 from lake_assets.config.keys import advice
 from lake_assets.config.model import LocatedError
 from lake_assets.config.models import LakeConfig, Origin
+from lake_assets.config.places import storage_at
 from lake_assets.config.sentences import sentence
-from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage, Storage, WebStorage
+from lake_assets.config.storages import AnyStorage, LocalStorage
 from lake_assets.config.syntax import ConfigSyntaxError, Problem, position
 from lake_assets.config.uris import is_uri
 from lake_assets.errors import ConfigError, SourceChangedError, StorageError
@@ -46,7 +47,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
         StorageError: the object cannot be read.
     """
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
-    if without_file and environment.get(SOURCE):
+    if without_file and environment.get(SOURCE, "").strip():
         return flight_config(environment, Path.cwd())
     place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
     if isinstance(place, str) and is_uri(place):
@@ -99,21 +100,13 @@ def _object(uri: str, environment: Mapping[str, str]) -> bytes:
 
 
 def _bucket(folder: str, uri: str, environment: Mapping[str, str]) -> AnyStorage:
-    """The storage of a folder; a bucket of S3 has region and server of AWS's own variables."""
+    """The storage of a folder of a bucket."""
     try:
-        storage: AnyStorage = TypeAdapter[AnyStorage](Storage).validate_python(folder)
-        if isinstance(storage, S3Storage):
-            named = {
-                "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
-                "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
-            }
-            storage = S3Storage.model_validate(
-                storage.model_dump(include={"type", "bucket", "prefix"}) | {k: v for k, v in named.items() if v}
-            )
+        storage = storage_at(folder, environment)
     except ValidationError as error:
         problem = sentence(error.errors(include_url=False)[0])
         raise ConfigError(f"the config's URI {uri} names no object of a bucket: {problem}.") from error
-    if isinstance(storage, LocalStorage | WebStorage):
+    if isinstance(storage, LocalStorage):
         raise ConfigError(f"the config's URI {uri} names no object of a bucket:", "write a path, or s3://bucket/key.")
     return storage
 

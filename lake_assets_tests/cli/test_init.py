@@ -1,5 +1,6 @@
 """`lake-assets init`: a project that runs as its README says, in a new or empty folder."""
 
+import datetime as dt
 import os
 import re
 import shutil
@@ -18,6 +19,7 @@ from click.testing import CliRunner, Result
 from lake_assets.cli import main
 from lake_assets.config.load import load_config
 from lake_assets.landing.writer import LandingWriter
+from lake_assets.templates.starter.folder import first_day
 from lake_assets_tests.cli.choices import changed_by_each_choice
 from lake_assets_tests.servers.process import free_ports
 
@@ -27,8 +29,8 @@ WRITTEN = {
 }  # fmt: skip
 
 
-def init(folder: Path) -> Result:
-    return CliRunner().invoke(main, ["init", str(folder)])
+def init(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["init", str(folder), *options])
 
 
 def names(folder: Path) -> set[str]:
@@ -38,7 +40,7 @@ def names(folder: Path) -> set[str]:
 def test_a_new_folder_gets_a_valid_project_with_two_days_of_two_regions(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "project"
 
-    result = init(folder)
+    result = init(folder, "--start", "2026-02-11")
 
     assert result.exit_code == 0, result.output
     assert names(folder) == WRITTEN
@@ -47,6 +49,27 @@ def test_a_new_folder_gets_a_valid_project_with_two_days_of_two_regions(tmp_path
     assert landed.keys() == {f"region={r}/date=2026-02-{d}" for r in ("NW", "SW") for d in (11, 12)}
     assert sum(metadata.num_rows for metadata in landed.values()) == 800
     assert CliRunner().invoke(main, ["--config", str(folder / "lake.yaml"), "validate"]).exit_code == 0
+
+
+def test_a_project_starts_two_days_ago_so_that_no_date_is_without_landed_data(tmp_path: Path) -> None:
+    before = first_day()
+
+    result = init(tmp_path)
+
+    start = load_config(tmp_path / "lake.yaml").streams["sales"].partitions["date"].start
+    assert start in {before, first_day()}
+    landed = {file.parent.name for file in (tmp_path / "landing").rglob("*.parquet")}
+    assert landed == {f"date={start}", f"date={start + dt.timedelta(days=1)}"}
+    assert f"date={start}" in result.output
+    assert f"region=NW,date={start}" in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_start_that_is_no_date_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    result = init(tmp_path / "new", "--start", "11.2.2026")
+
+    assert result.exit_code == 2
+    assert "'11.2.2026' does not match the format '%Y-%m-%d'" in result.output
+    assert names(tmp_path) == set()
 
 
 def test_the_config_names_the_schema_beside_it_and_its_other_choices_are_valid(tmp_path: Path) -> None:
@@ -141,8 +164,9 @@ def test_the_commands_of_the_readme_do_what_it_says(tmp_path: Path, environment:
 
     first, second = [output for (_, command), output in outputs.items() if " ingest " in command]
     assert first.count("committed") == 2
-    assert "committed  region=NW/date=2026-02-11" in second
-    assert "skipped    region=SW/date=2026-02-11" in second
+    day = load_config(tmp_path / "lake.yaml").streams["sales"].partitions["date"].start
+    assert f"committed  region=NW/date={day}" in second
+    assert f"skipped    region=SW/date={day}" in second
     before, after = [output for (_, command), output in outputs.items() if " query " in command]
     assert sum(int(line.split(",")[2]) for line in before.splitlines()[1:]) == 400
     assert sum(int(line.split(",")[1]) for line in after.splitlines()[1:]) == 450

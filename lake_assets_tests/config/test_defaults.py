@@ -157,7 +157,7 @@ def test_defaults_that_are_none_are_refused(defaults: str, text: str) -> None:
 
 
 def test_the_schema_still_asks_for_what_a_stream_needs_where_there_are_no_defaults() -> None:
-    stream = {"streams": {"sales": {}}, "lakes": {}}
+    stream: dict[str, Any] = {"streams": {"sales": {}}, "lakes": {}}
 
     found = {error.message for error in SCHEMA.iter_errors(stream)}
 

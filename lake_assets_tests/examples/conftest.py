@@ -1,5 +1,6 @@
 """A folder in which an example runs: its files beside landed data."""
 
+import datetime as dt
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
     def copied(name: str) -> Path:
         started, folder = tmp_path / "started", tmp_path / name
-        start(started)
+        start(started, dt.date(2026, 2, 11))
         shutil.copytree(EXAMPLES / name, folder, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.move(started / "landing", folder / "landing")
         monkeypatch.chdir(folder)

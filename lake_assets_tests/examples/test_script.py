@@ -1,6 +1,7 @@
 """The script of eight lines, run as it is in a folder that `lake-assets init` wrote."""
 
 import ast
+import datetime as dt
 import runpy
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def test_the_script_ingests_a_partition_and_prints_what_it_read(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert spark  # one session for all tests
-    start(tmp_path / "shop")
+    start(tmp_path / "shop", dt.date(2026, 2, 11))
     monkeypatch.chdir(tmp_path / "shop")
 
     runpy.run_path(str(SCRIPT))

@@ -2,8 +2,9 @@
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,11 +25,67 @@ _TEMPLATES = {
     "README.md": "README.md",
     "gitignore": ".gitignore",
 }
-_LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, start=dt.date(2026, 2, 11), per_store=100)
+_TEMPLATE_DAY = "2026-02-11"  # in the templates, in place of the first day
+_LANDED = Retail(stores=4, regions=("NW", "SW"), days=2, seed=1, per_store=100)
 
 
-def start(folder: Path) -> list[Path]:
-    """Write the project into a folder that is new, or has only hidden files (`.git`, `.venv`).
+def first_day() -> dt.date:
+    """The first day of a new project: the day before yesterday, so that both days of its data are over (UTC)."""
+    return dt.datetime.now(dt.UTC).date() - dt.timedelta(days=2)
+
+
+def start(folder: Path, first: dt.date) -> list[Path]:
+    """Write the starter project, with two days of landed data.
+
+    Args:
+        folder: new, or with hidden files only; see `start_with`.
+        first: the first of the two days.
+
+    Returns:
+        The written files and folders of data, relative to the folder.
+
+    Raises:
+        StorageError: as `start_with`.
+    """
+
+    def write(building: Path) -> None:
+        for template, path in _TEMPLATES.items():
+            _write(building / path, _template(template).replace(_TEMPLATE_DAY, str(first)))
+        stream = load_config(building / "lake.yaml").streams[STREAM]
+        with LandingWriter(STREAM, stream) as writer:
+            for block in replace(_LANDED, start=first).blocks():
+                writer.write(block)
+
+    return _start(folder, write)
+
+
+def start_with(folder: Path, config: str) -> list[Path]:
+    """Write a project with this config, and without data and README.
+
+    Args:
+        folder: new, or with hidden files only (`.git`, `.venv`).
+        config: the text of its `lake.yaml`.
+
+    Returns:
+        The written files, relative to the folder.
+
+    Raises:
+        ConfigError: the config is not valid; nothing was written.
+        StorageError: a file is in the way, or the folder cannot be written; nothing was written.
+    """
+
+    def write(building: Path) -> None:
+        for template, path in _TEMPLATES.items():
+            if template not in {"README.md", "lake.yaml"}:
+                _write(building / path, _template(template))
+        _write(building / "lake.yaml", config)
+        load_config(building / "lake.yaml")
+
+    return _start(folder, write)
+
+
+def _start(folder: Path, write: Callable[[Path], None]) -> list[Path]:
+    """Write a project.
 
     Everything is written to a hidden folder below it and moved at the end, so a failure leaves no files.
 
@@ -38,10 +95,11 @@ def start(folder: Path) -> list[Path]:
     Raises:
         StorageError: a file is in the way, or the folder cannot be written; nothing was written.
     """
-    _refuse_content(folder)
+    refuse_content(folder)
     with _made(folder), TemporaryDirectory(prefix=".lake-assets-init-", dir=folder) as name:
         building = Path(name)
-        _write(building)
+        write(building)
+        _write(building / "lake.schema.json", json.dumps(schema_of(), indent=2) + "\n")
         made = sorted(building.iterdir())
         written = [path.relative_to(building) for path in _shown(made)]
         for path in made:
@@ -49,7 +107,12 @@ def start(folder: Path) -> list[Path]:
     return written
 
 
-def _refuse_content(folder: Path) -> None:
+def refuse_content(folder: Path) -> None:
+    """Refuse a folder in which a project cannot start.
+
+    Raises:
+        StorageError: it has files, or is a file.
+    """
     if folder.exists() and not folder.is_dir():
         raise StorageError(f"{folder} exists and is a file:", "name another folder.")
     ours = {Path(path).parts[0] for path in _TEMPLATES.values()}
@@ -80,16 +143,13 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _write(folder: Path) -> None:
-    for template, path in _TEMPLATES.items():
-        (folder / path).parent.mkdir(exist_ok=True)
-        text = files("lake_assets.templates.starter").joinpath(template).read_text(encoding="utf-8")
-        (folder / path).write_text(text, encoding="utf-8")
-    (folder / "lake.schema.json").write_text(json.dumps(schema_of(), indent=2) + "\n", encoding="utf-8")
-    stream = load_config(folder / "lake.yaml").streams[STREAM]
-    with LandingWriter(STREAM, stream) as writer:
-        for block in _LANDED.blocks():
-            writer.write(block)
+def _template(name: str) -> str:
+    return files("lake_assets.templates.starter").joinpath(name).read_text(encoding="utf-8")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _shown(made: list[Path]) -> Iterator[Path]:

@@ -1,0 +1,68 @@
+"""The text of a `lake.yaml` with proposed streams."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage
+from lake_assets.escapes import visible
+from lake_assets.layout.texts import count
+from lake_assets.proposals.look import Look
+from lake_assets.proposals.streams import Proposal
+
+_HEAD = """\
+# yaml-language-server: $schema=lake.schema.json
+#
+# Proposed by `lake-assets init --from` from a part of the landing zone:
+# {looked}.
+# Comments name what is not certain. `lake-assets validate` checks this file.
+
+lakes:
+  lake:
+    # The catalog: the database of tables, files and snapshots. SQLite is for several processes of one machine.
+    catalog: {{type: sqlite, path: catalog.sqlite}}
+    # The storage of the tables' Parquet files: a folder, or s3://bucket/prefix.
+    storage: lake
+
+streams:
+"""
+_WIDTH = 120
+
+
+def looked(look: Look) -> str:
+    """What a look has read, in words."""
+    read = ", ".join([count(look.listings, "listing"), count(look.footers, "footer")])
+    return f"{look.storage.root}: {count(len(look.seen), 'object')} by {read}"
+
+
+def config_text(look: Look, proposals: Sequence[Proposal]) -> str:
+    """The config of all proposals that have a stream, in the order of their folders; secrets are never in it."""
+    parts = [_HEAD.format(looked=visible(looked(look)))]
+    for proposal in proposals:
+        parts += _stream(look.storage, proposal)
+    return "\n".join(parts).replace(":\n\n  ", ":\n  ", 1)
+
+
+def _stream(storage: AnyStorage, proposal: Proposal) -> Iterator[str]:
+    lines = [f"  # unsure: {visible(note)}." for note in proposal.notes]
+    if not proposal.config:
+        yield "\n".join([*lines, f"  # No stream: {visible(proposal.folder or storage.root)}.", ""])
+        return
+    keys = {"source": _source(storage, proposal.folder), **proposal.config}
+    text = yaml.safe_dump(
+        {proposal.name: keys}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=_WIDTH
+    )
+    yield "\n".join([*lines, *(f"  {line}" for line in text.splitlines()), ""])
+
+
+def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:
+    """The folder of a stream: its path or URI, or a mapping if the storage has settings of its own."""
+    if isinstance(storage, LocalStorage):
+        return "/".join(part for part in (storage.root.rstrip("/"), folder) if part)
+    kept = storage.model_dump(mode="json", exclude_defaults=True) | {"type": storage.type}
+    prefix = "/".join(part for part in (kept.pop("prefix", ""), folder) if part)
+    place = {"type": kept.pop("type"), **kept, **({"prefix": prefix} if prefix else {})}
+    if isinstance(storage, S3Storage | GcsStorage) and kept.keys() == {"bucket"}:
+        return "/".join(part for part in (storage.root.partition("://")[0] + ":/", storage.bucket, prefix) if part)
+    return place

@@ -1,0 +1,199 @@
+"""What the names of folders say: columns, their types, and the layout of their paths."""
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lake_assets.config.olake import identifier
+from lake_assets.errors import LayoutError
+from lake_assets.layout.hive import HIVE_NULL, unescape
+from lake_assets.layout.partition import PartitionType
+from lake_assets.layout.times import TIME_TYPES, TimeType
+
+_HIVE = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_YEARS = range(1900, 2101)
+
+# The parts of a time in folders of their own: the layout's granularity, the names of such folders, the form of a value.
+_PARTS: tuple[tuple[str, frozenset[str], re.Pattern[str]], ...] = (
+    ("YYYY", frozenset({"y", "yy", "yyyy", "yr", "year"}), re.compile(r"(19|20)[0-9]{2}")),
+    ("MM", frozenset({"m", "mm", "mon", "month"}), re.compile(r"0[1-9]|1[0-2]")),
+    ("DD", frozenset({"d", "dd", "day", "dom"}), re.compile(r"0[1-9]|[12][0-9]|3[01]")),
+    ("HH", frozenset({"h", "hh", "hr", "hour"}), re.compile(r"[01][0-9]|2[0-3]")),
+)
+_KINDS: Mapping[int, PartitionType] = MappingProxyType({1: "year", 2: "month", 3: "date", 4: "hour"})
+_COMPACT = re.compile(r"(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a layout.
+
+    Attributes:
+        name: an identifier.
+        type: of its values.
+        layout: its folders in the layout.
+        values: those that were seen, sorted, without NULL.
+        levels: its folders, from 0 on.
+        has_null: whether a folder of NULL was seen.
+        is_named: whether the folders have the name.
+    """
+
+    name: str
+    type: PartitionType
+    layout: str
+    values: tuple[str, ...]
+    levels: range
+    has_null: bool = False
+    is_named: bool = True
+
+    @property
+    def is_time(self) -> bool:
+        """Whether its values are times."""
+        return self.type in TIME_TYPES
+
+    @property
+    def start(self) -> dt.date | None:
+        """The date of the first value; None if the values are not times, or there are none."""
+        if not self.is_time or not self.values:
+            return None
+        return min(TIME_TYPES[self.type].start(value) for value in self.values).date()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The folders of one depth.
+
+    Attributes:
+        name: of `name=value`; None for folders without one.
+        values: decoded, without NULL.
+        texts: as they are written.
+        has_null: whether one of them is NULL's.
+    """
+
+    name: str | None
+    values: tuple[str, ...]
+    texts: tuple[str, ...]
+    has_null: bool
+
+    @classmethod
+    def of(cls, names: set[str]) -> "_Level":
+        matches = [_HIVE.fullmatch(name) for name in names]
+        keys = {match[1] for match in matches if match}
+        if len(keys) == 1 and all(matches):
+            texts = [match[2] for match in matches if match]
+            values = {_decoded(text) for text in texts if text != HIVE_NULL}
+            return cls(_decoded(keys.pop()), tuple(sorted(values)), tuple(sorted(texts)), HIVE_NULL in texts)
+        return cls(None, tuple(sorted(names)), tuple(sorted(names)), has_null=False)
+
+
+def _decoded(text: str) -> str:
+    with suppress(LayoutError):
+        return unescape(text)
+    return text
+
+
+def are_partitions(names: Sequence[str]) -> bool:
+    """Whether the names of folders are values of one column: `name=value`, times or whole numbers."""
+    level = _Level.of(set(names))
+    if level.name is not None:
+        return True
+    return bool(names) and _type(level.values) != "string"
+
+
+def columns(paths: Sequence[Sequence[str]], taken: Sequence[str] = ()) -> tuple[list[Column], str]:
+    """The columns of a layout in the order of its path, and the layout's text.
+
+    Args:
+        paths: the folders of each object, all of one depth.
+        taken: names that columns of the rows have, and that folders without a name do not get.
+    """
+    levels = [_Level.of({path[depth] for path in paths}) for depth in range(len(paths[0]))]
+    found: list[Column] = []
+    segments: list[str] = []
+    depth = 0
+    while depth < len(levels):
+        names = [column.name for column in found]
+        column = _time_in_parts(levels, paths, depth, [*names, *taken]) or _column(levels[depth], depth, names, taken)
+        if column is None:
+            segments.append(levels[depth].texts[0])  # every path has it
+            depth += 1
+            continue
+        found.append(column)
+        segments.append(column.layout)
+        depth = column.levels.stop
+    return found, "/".join(segments)
+
+
+def _column(level: _Level, depth: int, names: Sequence[str], taken: Sequence[str]) -> Column | None:
+    kind = _type(level.values)
+    if level.name is None and len(level.texts) == 1 and kind == "string":
+        return None
+    if kind == "integer" and _is_year(level):
+        kind = "year"
+    if level.name is None:
+        name = _free(kind if kind in TIME_TYPES else f"folder_{depth + 1}", [*names, *taken])
+    else:
+        name = _free(identifier(level.name), names)
+    begin = "" if level.name is None else f"{level.name}="
+    pieces = f"{{{name}}}"
+    values = level.values
+    if values and all(map(_COMPACT.fullmatch, values)):
+        kind = "date"
+        values = tuple(f"{text[:4]}-{text[4:6]}-{text[6:]}" for text in values)
+        name = name if level.name is not None else _free("date", [*names, *taken])
+        pieces = "".join(f"{{{name},,{part}}}" for part in ("YYYY", "MM", "DD"))
+    return Column(
+        name, kind, begin + pieces, values, range(depth, depth + 1), level.has_null, is_named=level.name is not None
+    )
+
+
+def _time_in_parts(
+    levels: Sequence[_Level], paths: Sequence[Sequence[str]], depth: int, taken: Sequence[str]
+) -> Column | None:
+    """The time whose parts are folders of their own, from this depth on."""
+    pieces = []
+    for (part, names, form), level in zip(_PARTS, levels[depth:], strict=False):
+        is_named = level.name is None or level.name.lower() in names
+        if not is_named or level.has_null or not level.values or not all(map(form.fullmatch, level.values)):
+            break
+        pieces.append((part, "" if level.name is None else f"{level.name}="))
+    if len(pieces) < 2:
+        return None
+    kind = _KINDS[len(pieces)]
+    name = _free(kind, taken)
+    levels_of = range(depth, depth + len(pieces))
+    values = {"-".join(_Level.of({path[level]}).values[0] for level in levels_of) for path in paths}
+    layout = "/".join(f"{begin}{{{name},,{part}}}" for part, begin in pieces)
+    return Column(name, kind, layout, tuple(sorted(values)), levels_of, is_named=False)
+
+
+def _type(values: Sequence[str]) -> PartitionType:
+    """The narrowest type that all values have."""
+    for kind in (TIME_TYPES["hour"], TIME_TYPES["date"], TIME_TYPES["month"]):
+        if values and all(_is_time(kind, value) for value in values):
+            return kind.name
+    return "integer" if values and all(map(_INTEGER.fullmatch, values)) else "string"
+
+
+def _is_time(kind: TimeType, value: str) -> bool:
+    try:
+        return kind.text(kind.start(value)) == value
+    except ValueError:
+        return False
+
+
+def _is_year(level: _Level) -> bool:
+    is_named = level.name is None or level.name.lower() in _PARTS[0][1]
+    return is_named and all(int(value) in _YEARS for value in level.values)
+
+
+def _free(name: str, taken: Sequence[str]) -> str:
+    """The name, extended until it is none of those that are taken."""
+    known = {other.lower() for other in taken}
+    while name.lower() in known:
+        name = f"{name}_of_path"
+    return name

@@ -1,0 +1,118 @@
+"""A look at a landing zone by a bounded number of requests: folders, first objects and footers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lake_assets.config.storages import AnyStorage
+from lake_assets.errors import KeyOrderError, SourceChangedError, SourceError
+from lake_assets.parquet.read import read_schema
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.landed import LandedObject
+from lake_assets.storage.names import is_hidden
+from lake_assets.storage.store import Store
+
+MOST_LISTINGS = 200
+MOST_FOOTERS = 60
+MOST_FOLDERS = 60  # of one folder, each by a listing of its own
+
+_PAGE = 1000  # the most objects of one listing
+
+
+@dataclass
+class Folder:
+    """What was seen below a folder.
+
+    Attributes:
+        path: below the storage's root, with a slash at its end; empty for the root.
+        folders: the first objects of each folder in it, by the folder's name.
+        files: the first objects that are right in it.
+        is_complete: whether all folders in it were seen.
+        has_more: whether there are objects below it that were not seen.
+    """
+
+    path: str
+    folders: dict[str, list[LandedObject]] = field(default_factory=dict)
+    files: list[LandedObject] = field(default_factory=list)
+    is_complete: bool = False
+    has_more: bool = False
+
+    @property
+    def objects(self) -> list[LandedObject]:
+        """All objects that were seen below it."""
+        return [*self.files, *(landed for found in self.folders.values() for landed in found)]
+
+
+class Look:
+    """Listings and footers of one storage, within the limits; hidden objects are left out.
+
+    Args:
+        storage: of the landing zone; not a web server, which has no listing.
+
+    Attributes:
+        listings: the number of listings so far, each of up to 1,000 objects.
+        footers: the number of footers so far.
+        seen: URIs of the objects that were seen so far.
+    """
+
+    def __init__(self, storage: AnyStorage) -> None:
+        self.storage = storage
+        self.listings = 0
+        self.footers = 0
+        self.seen: set[str] = set()
+        self._store = Store(storage)
+        self._arrow: ArrowStore | None = None
+        self._is_tree = False
+        self._schemas: dict[str, pa.Schema | None] = {}
+
+    def folder(self, path: str) -> Folder:
+        """The folders and objects of a folder: a listing for the first 1,000 objects, and one for each folder after.
+
+        Raises:
+            StorageError: the storage cannot be listed.
+        """
+        found, after = Folder(path), ""
+        while len(found.folders) < MOST_FOLDERS and self.listings < MOST_LISTINGS:
+            page = self._page(path, after)
+            self._add(found, page)
+            if len(page) < _PAGE:
+                found.is_complete = True
+                return found
+            found.has_more = True
+            name, slash, _ = page[-1].key.removeprefix(path).partition("/")
+            if not slash and not found.folders:
+                return found  # a folder with many files, and as it seems without folders
+            # The text sorts behind all that is in the folder: 0 is the character after the slash.
+            after = f"{path}{name}0" if slash else page[-1].key
+        return found
+
+    def schema(self, landed: LandedObject) -> pa.Schema | None:
+        """The object's columns by its footer; None if it is not Parquet, or if the limit is reached."""
+        if landed.key not in self._schemas and self.footers < MOST_FOOTERS:
+            self.footers += 1
+            self._arrow = self._arrow or ArrowStore(self.storage)
+            try:
+                self._schemas[landed.key] = read_schema(self._arrow, landed.key)
+            except (SourceError, SourceChangedError):
+                self._schemas[landed.key] = None
+        return self._schemas.get(landed.key)
+
+    def _add(self, found: Folder, page: tuple[LandedObject, ...]) -> None:
+        for landed in page:
+            names = landed.key.removeprefix(found.path).split("/")
+            if is_hidden(names) or not names[-1]:
+                continue
+            self.seen.add(landed.uri)
+            (found.files if len(names) == 1 else found.folders.setdefault(names[0], [])).append(landed)
+
+    def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
+        self.listings += 1
+        try:
+            return next(self._pages(path, after), ())
+        except KeyOrderError:
+            self._is_tree = True
+            return next(self._pages(path, after), ())
+
+    def _pages(self, path: str, after: str) -> Iterator[tuple[LandedObject, ...]]:
+        return self._store.pages(path, after, tree=self._is_tree)

@@ -1,0 +1,206 @@
+"""The streams of a landing zone, proposed from a look at it: layout, partition columns, start, table."""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types
+from pydantic import ValidationError
+
+from lake_assets.config.clashes import clash
+from lake_assets.config.olake import MOST_COLUMNS, identifier
+from lake_assets.config.sentences import sentence
+from lake_assets.config.streams import Stream
+from lake_assets.layout.texts import count, several
+from lake_assets.proposals.folders import Column, are_partitions, columns
+from lake_assets.proposals.look import MOST_LISTINGS, Folder, Look
+from lake_assets.storage.landed import LandedObject
+
+MOST_STREAMS = 40
+MOST_VALUES = 50  # of a column; one with more gets its values from the landing zone
+
+_DEPTH = 4  # of folders above those of streams
+_COMPARED = 3  # folders whose objects' columns are compared
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A stream that fits what was seen, or the reason why there is none.
+
+    Attributes:
+        name: of the stream.
+        folder: below the root of the landing zone, without a slash at its end.
+        config: keys of the stream in the config, without its source; empty if no stream fits.
+        example: a partition that has landed, as `region=NW,date=2026-02-11`; empty if none is known.
+        columns: the columns of one object by its footer.
+        notes: what is not certain, each a sentence without a full stop.
+    """
+
+    name: str
+    folder: str
+    config: dict[str, Any] = field(default_factory=dict)
+    example: str = ""
+    columns: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def propose(look: Look, start: dt.date | None = None) -> list[Proposal]:
+    """The streams below the root of a storage.
+
+    Args:
+        look: at the storage.
+        start: the first date of time columns; that of the first folder when None.
+
+    Raises:
+        StorageError: the storage cannot be listed.
+    """
+    root = look.storage.root.rstrip("/").rpartition("/")[2]
+    found: list[Proposal] = []
+    names: set[str] = set()
+    for folder, notes in _streams(look, look.folder(""), _DEPTH):
+        if len(found) == MOST_STREAMS or look.listings >= MOST_LISTINGS:
+            found.append(Proposal("", folder.path, notes=("the look ended here: look at the rest by itself",)))
+            break
+        name = _free(identifier(folder.path.rstrip("/").rpartition("/")[2] or root), names)
+        names.add(name.lower())
+        proposal = _proposal(look, folder, name, start)
+        found.append(replace(proposal, notes=(*notes, *proposal.notes)))
+    return found
+
+
+def _free(name: str, names: set[str]) -> str:
+    number = 2
+    free = name
+    while free.lower() in names:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _streams(look: Look, folder: Folder, depth: int) -> Iterator[tuple[Folder, tuple[str, ...]]]:
+    """The folders of streams below a folder, each with what is not certain of it."""
+    names = list(folder.folders)
+    if not names or depth == 0 or are_partitions(names):
+        if folder.objects:
+            yield folder, ()
+        return
+    first = [objects[0] for objects in folder.folders.values()]
+    are_tables = any("=" in landed.key.removeprefix(folder.path).split("/")[1] for landed in first)
+    if len(names) > 1 and not are_tables and _have_equal_columns(look, first[:_COMPARED]):
+        note = f"the folders {several(names)} are read as values of a column, because their objects have the same"
+        yield folder, (f"{note} columns: if they are tables, write a stream for each",)
+        return
+    if folder.files:
+        note = f"{count(len(folder.files), 'object')} beside the folders {several(names)}: no stream reads them"
+        yield Folder(folder.path, files=folder.files), (note,)
+    for name in names:
+        if look.listings >= MOST_LISTINGS:
+            return
+        yield from _streams(look, look.folder(f"{folder.path}{name}/"), depth - 1)
+
+
+def _have_equal_columns(look: Look, objects: Sequence[LandedObject]) -> bool:
+    schemas = [look.schema(landed) for landed in objects]
+    known = [schema for schema in schemas if schema is not None]
+    return len(known) > 1 and all(set(schema.names) == set(known[0].names) for schema in known)
+
+
+def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> Proposal:
+    path = folder.path.rstrip("/")
+    parquet = [landed for landed in folder.objects if landed.key.lower().endswith(".parquet")]
+    others = len(folder.objects) - len(parquet)
+    notes = [f"{count(others, 'object')} of those seen are no *.parquet: the stream ignores them"] if others else []
+    if not parquet:
+        return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out",))
+    schema = look.schema(parquet[0])
+    if schema is None:
+        notes.append(f"{parquet[0].shown} is no Parquet file, or too many were read: its columns are not known")
+    paths = _paths(folder, parquet, notes)
+    names = schema.names if schema else []
+    found, layout = columns(paths, names) if paths[0] else ([], "")
+    if not found:
+        config, example = _in_rows(schema, start, notes)
+    else:
+        config, example = _in_path(found, layout, folder, start, notes)
+    if not config:
+        return Proposal(name, path, columns=len(names), notes=tuple(notes))
+    config["destination"] = {"table": name}
+    try:
+        stream = Stream.model_validate(config | {"source": "landing"})
+    except ValidationError as error:
+        reason = sentence(error.errors(include_url=False)[0])
+        return Proposal(name, path, columns=len(names), notes=(*notes, f"no stream fits the paths: {reason}"))
+    if schema is not None and (problem := clash(stream.template, stream.partitions, schema)):
+        notes.append(" ".join(problem).rstrip("."))
+    return Proposal(name, path, config, example, len(names), tuple(notes))
+
+
+def _paths(folder: Folder, parquet: Sequence[LandedObject], notes: list[str]) -> list[tuple[str, ...]]:
+    """The folders of each object, of the most frequent depth."""
+    paths = [tuple(landed.key.removeprefix(folder.path).split("/")[:-1]) for landed in parquet]
+    (depth, _), *_ = Counter(len(path) for path in paths).most_common(1)
+    kept = [path for path in paths if len(path) == depth]
+    if len(kept) < len(paths):
+        notes.append(f"{count(len(paths) - len(kept), 'object')} of those seen are in folders of another depth")
+    return kept
+
+
+def _in_path(
+    found: Sequence[Column], layout: str, folder: Folder, start: dt.date | None, notes: list[str]
+) -> tuple[dict[str, Any], str]:
+    """The keys of a stream with partition columns in the path, and a partition that has landed."""
+    times = [column for column in found if column.is_time]
+    selected = list(dict.fromkeys([*times[:1], *found]))[:MOST_COLUMNS]
+    partitions = [column for column in found if column in selected]
+    others = [column for column in found if column not in selected]
+    config: dict[str, Any] = {}
+    if layout != "/".join(f"{column.name}={{{column.name}}}" for column in partitions):
+        config["layout"] = layout
+    config["partitions"] = {c.name: _field(c, folder, start, notes) for c in partitions}
+    if others:
+        config["path_columns"] = {column.name: column.type for column in others}
+        names = ", ".join(column.name for column in others)
+        notes.append(f"a stream has {MOST_COLUMNS} partition columns at most, so {names} are columns of the rows")
+    for column in found:
+        if not column.is_named:
+            notes.append(f"{column.layout} has no name in the path: rename the column {column.name} as you like")
+        if column.has_null:
+            notes.append(f"{column.name} has a folder of NULL")
+    return config, ",".join(f"{column.name}={column.values[-1]}" for column in partitions if column.values)
+
+
+def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
+    """A partition column in the config."""
+    if column.is_time:
+        if start is None and folder.has_more and not (folder.is_complete and column.levels.start <= 1):
+            notes.append(f"{column.name} begins at the first of those seen: earlier ones may exist")
+        return {"type": column.type, "start": start or column.start}
+    is_known = not folder.has_more or (folder.is_complete and column.levels.start == 0)
+    kind = {} if column.type == "string" else {"type": column.type}
+    if is_known and len(column.values) <= MOST_VALUES and not column.has_null:
+        return {**kind, "values": list(column.values)}
+    notes.append(f"{column.name} has no values in the config, so it takes each that lands: write them if you know all")
+    return kind or {"type": "string"}
+
+
+def _in_rows(schema: pa.Schema | None, start: dt.date | None, notes: list[str]) -> tuple[dict[str, Any], str]:
+    """The keys of a stream that is partitioned by a date or timestamp of its rows, and no example."""
+    fields = list(schema or ())
+    date = next((field for field in fields if types.is_date(field.type)), None)
+    time = next((field for field in fields if types.is_timestamp(field.type)), None)
+    chosen = date or time
+    if chosen is None or (identifier(chosen.name) != chosen.name and chosen is date):
+        notes.append("the paths have no partition columns and the rows no date: the stream is left out")
+        return {}, ""
+    notes.append(f"the paths have no partition columns, so the rows' {chosen.name} is the partition")
+    if start is None:
+        start = dt.datetime.now(dt.UTC).date().replace(month=1, day=1)
+        notes.append("start is the first day of this year: write the first date of the rows")
+    if chosen is date:
+        return {"partitions": {date.name: {"type": "date", "in": "rows", "start": start}}}, ""
+    name = "date"
+    while name in {field.name.lower() for field in fields}:
+        name = f"{name}_of_{identifier(chosen.name)}".lower()
+    return {"partitions": {name: {"type": "date", "in": "rows", "from": chosen.name, "start": start}}}, ""

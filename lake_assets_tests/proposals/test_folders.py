@@ -1,0 +1,76 @@
+"""What the names of folders say: columns, types, layouts."""
+
+import pytest
+
+from lake_assets.layout.template import Template
+from lake_assets.proposals.folders import are_partitions, columns
+
+
+@pytest.mark.parametrize(
+    ("paths", "layout", "expected"),
+    [
+        (["region=NW/date=2026-02-11"], "region={region}/date={date}", {"region": "string", "date": "date"}),
+        (["store=7", "store=-12"], "store={store}", {"store": "integer"}),
+        (["store=007", "store=12"], "store={store}", {"store": "string"}),
+        (["year=2024", "year=2026"], "year={year}", {"year": "year"}),
+        (["number=2024"], "number={number}", {"number": "integer"}),
+        (["2024", "2026"], "{year}", {"year": "year"}),
+        (["m=2026-02", "m=2026-12"], "m={m}", {"m": "month"}),
+        (["at=2026-02-11-13"], "at={at}", {"at": "hour"}),
+        (["dt=20260211"], "dt={dt,,YYYY}{dt,,MM}{dt,,DD}", {"dt": "date"}),
+        (["d=2026-02-30"], "d={d}", {"d": "string"}),
+        (["2026/02/11"], "{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}),
+        (
+            ["year=2026/month=02/day=11/hour=05"],
+            "year={hour,,YYYY}/month={hour,,MM}/day={hour,,DD}/hour={hour,,HH}",
+            {"hour": "hour"},
+        ),
+        (["year=2026/month=2"], "year={year}/month={month}", {"year": "year", "month": "integer"}),
+        (["raw/NW/2026-02-11", "raw/SW/2026-02-11"], "raw/{folder_2}/{date}", {"folder_2": "string", "date": "date"}),
+        (["store-id=1"], "store-id={store_id}", {"store_id": "integer"}),
+        (["city=New%20York"], "city={city}", {"city": "string"}),
+        (["region=__HIVE_DEFAULT_PARTITION__", "region=1"], "region={region}", {"region": "integer"}),
+    ],
+)
+def test_folders_are_columns_with_types_and_the_layout_reads_them(
+    paths: list[str], layout: str, expected: dict[str, str]
+) -> None:
+    found, text = columns([path.split("/") for path in paths])
+
+    assert (text, {column.name: column.type for column in found}) == (layout, expected)
+    for path in paths:
+        assert Template.parse(text).match(f"{path}/part-0.parquet", file=True) is not None
+
+
+def test_values_are_decoded_and_null_is_none_of_them() -> None:
+    (city,), _ = columns([["city=New%20York"], ["city=__HIVE_DEFAULT_PARTITION__"]])
+
+    assert (city.values, city.has_null) == (("New York",), True)
+
+
+def test_the_start_is_the_first_of_the_dates() -> None:
+    (parts,), _ = columns([["2026", "02", "12"], ["2025", "12", "31"]])
+    (month,), _ = columns([["month=2026-03"], ["month=2026-02"]])
+
+    assert (str(parts.start), str(month.start)) == ("2025-12-31", "2026-02-01")
+
+
+def test_a_column_without_a_name_gets_one_that_no_other_has() -> None:
+    found, layout = columns([["2026-02-11", "date=x"], ["2026-02-12", "date=y"]], taken=["Date"])
+
+    assert [column.name for column in found] == ["date_of_path", "date"]
+    assert layout == "{date_of_path}/date={date}"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["region=NW", "region=SW"], True),
+        (["2026-02-11"], True),
+        (["2026", "2027"], True),
+        (["sales", "returns"], False),
+        (["region=NW", "sales"], False),
+    ],
+)
+def test_names_of_tables_are_no_partitions(names: list[str], *, expected: bool) -> None:
+    assert are_partitions(names) is expected

@@ -1,0 +1,237 @@
+"""`lake-assets init --from`: the config of a landing zone that exists is valid, and its first partition is ingested."""
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets.config.load import load_config
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.proposals.look import Look
+from lake_assets.proposals.streams import propose
+from lake_assets.storage.store import Store
+from lake_assets_tests.servers.s3 import S3Server
+
+SALES = pa.table({"id": [1, 2], "total": [1.0, 2.0]})
+STOCK = pa.table({"sku": ["a"], "pieces": [1]})
+EVENTS = pa.table({"at": pa.array([dt.datetime(2026, 3, 1, 5, tzinfo=dt.UTC)], pa.timestamp("us")), "value": [1]})
+
+
+def parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def land(store: Store) -> None:
+    """Six tables, each with a layout of its own, and what is none."""
+    tables = {
+        "sales": ([f"region={r}/date=2026-02-{d}" for r in ("NW", "SW", "NO") for d in (11, 12)], SALES),
+        "stock": ([f"2026/02/{d}" for d in (11, 12)], STOCK),
+        "clicks": (["dt=20260211", "dt=20260212"], SALES),
+        "deep": ([f"country=DE/store={n}/date=2026-01-0{n}" for n in (1, 2)], STOCK),
+        "events": ([""], EVENTS),
+    }
+    for name, (folders, table) in tables.items():
+        for folder in folders:
+            store.put_new("/".join(part for part in (name, folder, "part-0.parquet") if part), parquet(table))
+    store.put_new("sales/_SUCCESS", b"")
+    store.put_new("sales/region=NW/date=2026-02-11/notes.csv", b"a,b")
+    store.put_new("notes/readme.txt", b"x")
+
+
+def init(folder: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["init", str(folder), *options])
+
+
+def proposed(config: LakeConfig) -> dict[str, Any]:
+    """The streams in short: the layout, the partition columns, and the first of them that is a date."""
+    return {
+        name: (
+            stream.template.text,
+            {column: field.type for column, field in stream.partitions.items()},
+            str(next(field.start for field in stream.partitions.values() if field.start)),
+        )
+        for name, stream in config.streams.items()
+    }
+
+
+EXPECTED = {
+    "clicks": ("dt={dt,,YYYY}{dt,,MM}{dt,,DD}", {"dt": "date"}, "2026-02-11"),
+    "deep": (
+        "country={country}/store={store}/date={date}",
+        {"country": "string", "date": "date"},
+        "2026-01-01",
+    ),
+    "events": ("", {"date": "date"}, "2026-01-01"),
+    "sales": ("region={region}/date={date}", {"region": "string", "date": "date"}, "2026-02-11"),
+    "stock": ("{date,,YYYY}/{date,,MM}/{date,,DD}", {"date": "date"}, "2026-02-11"),
+}
+
+
+@pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    land(Store(LocalStorage(path=str(folder))))
+    return folder
+
+
+@pytest.mark.usefixtures("spark")
+def test_each_table_is_a_stream_whose_partition_is_ingested(
+    landing: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = init(tmp_path / "shop", "--from", "landing")
+
+    assert result.exit_code == 0, result.output
+    file = tmp_path / "shop" / "lake.yaml"
+    config = load_config(file)
+    expected = EXPECTED | {
+        "events": ("", {"date": "date"}, str(dt.datetime.now(dt.UTC).date().replace(month=1, day=1)))
+    }
+    assert proposed(config) == expected
+    assert config.streams["sales"].partitions["region"].values == ("NO", "NW", "SW")
+    assert config.streams["deep"].path_columns["store"].type == "integer"
+    assert config.streams["events"].partitions["date"].source == "at"
+    assert config.streams["sales"].source.root == str(landing / "sales")
+    assert {path.name for path in file.parent.iterdir()} == {
+        ".gitignore", "dagster_home", "lake.schema.json", "lake.yaml", "workspace.yaml"
+    }  # fmt: skip
+    for name, partition in [
+        ("sales", "region=NO,date=2026-02-12"),
+        ("stock", "date=2026-02-11"),
+        ("clicks", "dt=2026-02-12"),
+        ("deep", "country=DE,date=2026-01-02"),
+        ("events", "date=2026-03-01"),
+    ]:
+        done = CliRunner().invoke(main, ["--config", str(file), "ingest", name, "--partition", partition, "--outside"])
+        assert "committed" in done.output, done.output
+
+
+def test_it_says_what_it_looked_at_and_what_is_not_certain(landing: Path, tmp_path: Path) -> None:
+    result = init(tmp_path / "shop", "--from", str(landing))
+
+    text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
+    for note in (
+        "a stream has 2 partition columns at most, so store are columns of the rows.",
+        "1 object of those seen are no *.parquet: the stream ignores them.",
+        "the paths have no partition columns, so the rows' at is the partition.",
+        "no *.parquet was seen: the stream is left out.",
+    ):
+        assert f"unsure: {note}" in result.output
+        assert f"# unsure: {note}" in text
+    assert re.search(rf"looked  {landing}: 15 objects by \d listings, \d footers", result.output)
+    assert f"none    {landing}/notes" in result.output
+
+
+def test_the_start_may_be_given(landing: Path, tmp_path: Path) -> None:
+    assert init(tmp_path / "shop", "--from", str(landing), "--start", "2025-06-01").exit_code == 0
+
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert {start for _, _, start in proposed(config).values()} == {"2025-06-01"}
+
+
+def test_a_folder_of_one_table_is_one_stream(landing: Path, tmp_path: Path) -> None:
+    assert init(tmp_path / "shop", "--from", str(landing / "sales")).exit_code == 0
+
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert proposed(config) == {"sales": EXPECTED["sales"]}
+
+
+def test_folders_without_names_are_a_column_if_their_objects_have_the_same_columns(tmp_path: Path) -> None:
+    store = Store(LocalStorage(path=str(tmp_path)))
+    for region in ("NW", "SW"):
+        store.put_new(f"sales/{region}/2026-02-11/a.parquet", parquet(SALES))
+
+    (proposal,) = propose(Look(store.storage))
+
+    assert proposal.config["layout"] == "{folder_1}/{date}"
+    assert proposal.config["partitions"]["folder_1"] == {"values": ["NW", "SW"]}
+    assert proposal.notes[0].startswith("the folders NW, SW are read as values of a column")
+
+
+def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -> None:
+    looks = {}
+    for days in (50, 500):
+        for region in ("NE", "NW", "SW"):
+            for day in range(days):
+                folder = tmp_path / str(days) / f"region={region}" / f"date={dt.date(2024, 1, 1) + dt.timedelta(day)}"
+                folder.mkdir(parents=True)
+                for number in range(3):
+                    (folder / f"{number}.parquet").write_bytes(b"")
+        looks[days] = look = Look(LocalStorage(path=str(tmp_path / str(days))))
+        (proposal,) = propose(look)
+        assert proposal.config["partitions"] == {
+            "region": {"values": ["NE", "NW", "SW"]},
+            "date": {"type": "date", "start": dt.date(2024, 1, 1)},
+        }
+    assert looks[50].listings == 1
+    assert looks[500].listings <= 4
+    assert looks[500].footers == 1
+
+
+def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -> None:
+    for number in range(2500):
+        (tmp_path / f"{number}.parquet").write_bytes(b"")
+
+    propose(look := Look(LocalStorage(path=str(tmp_path))))
+
+    assert look.listings <= 2
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("https://example.com/data", "a web server"),
+        ("ftp://host/data", "ftp:// is not a known storage"),
+        ("nowhere", "does not exist"),
+        (".", "no stream was found"),
+    ],
+)
+def test_a_place_without_streams_is_an_error_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = init(tmp_path / "shop", "--from", place)
+
+    assert result.exit_code != 0
+    assert message in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
+    s3: S3Server, s3_location: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    location = s3_location()
+    storage = S3Storage.model_validate(location)
+    land(Store(storage))
+    for name, text in {
+        "AWS_ENDPOINT_URL_S3": s3.endpoint,
+        "AWS_ACCESS_KEY_ID": s3.access_key,
+        "AWS_SECRET_ACCESS_KEY": s3.secret_key,
+        "AWS_REGION": s3.region,
+    }.items():
+        monkeypatch.setenv(name, text)
+
+    result = init(tmp_path / "shop", "--from", storage.root)
+
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
+    assert s3.secret_key not in text
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert proposed(config)["sales"] == EXPECTED["sales"]
+    source = config.streams["sales"].source
+    assert isinstance(source, S3Storage)
+    assert (source.root, source.endpoint) == (f"{storage.root}/sales", s3.endpoint)
