@@ -142,9 +142,10 @@ def partitions_or_only(stream: "Stream", texts: Sequence[str], *, outside: bool)
     if texts:
         return partitions_of(stream, texts, outside=outside)
     from lake_assets.layout.partition import Partition
-    from lake_assets.streams.calendar import configured_values
+    from lake_assets.streams.calendar import Calendar
 
-    values = [configured_values(column, stream.partitions[column.name].values or ()) for column in stream.columns]
+    calendar = Calendar(stream)
+    values = [calendar.values(column) for column in stream.columns]
     if any(len(column_values) != 1 for column_values in values):
         form = ",".join(f"{column.name}=…" for column in stream.columns)
         raise _usage_error(f"the stream has several partitions: name one or more by --partition {form}.")

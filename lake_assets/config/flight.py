@@ -4,6 +4,7 @@ Source of the variables: https://motherduck.com/docs/cookbook/flight-scheduled-s
 differences.
 """
 
+import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,30 +33,36 @@ _VARIABLES = (
     "LOAD_PARTITION",
     "HIVE_PARTITIONING",
     "RUN_LEDGER_TABLE",
+    "TRANSFORM_SQL",
+    "SCHEDULE",
     *(f"DESTINATION_{part}" for part in ("DATABASE", "SCHEMA", "TABLE", "STORAGE")),
     *(f"AWS_{part}" for part in ("REGION", "DEFAULT_REGION", "ENDPOINT_URL_S3", "ENDPOINT_URL", "SKIP_SIGNATURE")),
     *(f"AWS_{part}" for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
 )
 
+_TRUE, _FALSE = frozenset({"1", "true", "t", "yes", "y", "on"}), frozenset({"0", "false", "f", "no", "n", "off"})
 _FOLDER = re.compile(r"([^=]+)=\*")
-_WHOLE_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ANY_AGE = 10_000  # days before today, the most that a schedule has
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
 def flight_config(environment: Mapping[str, str], folder: Path | None = None) -> LakeConfig:
     """The config of one lake and one stream, from the environment.
 
     Args:
-        environment: the variables.
+        environment: the variables; blanks around a value are ignored, and an empty value is none.
         folder: the base of relative paths; they stay relative when None.
 
     Raises:
         ConfigError: a variable is missing or invalid; the error names it.
     """
     _require_unicode(environment)
+    environment = {name: environment.get(name, "").strip() for name in (*_VARIABLES, TOKEN)}
     column = _identifier(environment, "PARTITION_COLUMN", "year")
-    table = _identifier(environment, "DESTINATION_TABLE", None)
-    in_path = _is_in_path(environment)
-    value = environment.get("LOAD_PARTITION") or str(pendulum.now("UTC").year)
+    table = _identifier(environment, "DESTINATION_TABLE", "duckdb_pypi_downloads")
+    in_path = _is_true(environment, "HIVE_PARTITIONING", default=True)
+    value, partition = _partition(environment["LOAD_PARTITION"])
     glob, names = environment[SOURCE], []
     if has_query(glob):
         raise ConfigError(f"{SOURCE} has a query:", "leave it out; only public files are read from a web server.")
@@ -63,8 +70,6 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
         glob = _with_wildcard(glob, column, value)
         names = _column_names(glob, column)
     root, files = _source(glob, names)
-    # Digits are a number, as in a Hive column of numbers; 007 is a text.
-    kind = "integer" if _WHOLE_NUMBER.fullmatch(value) and int(value) < 2**63 else "string"
     data = {
         "lakes": {LAKE: _lake(environment)},
         "streams": {
@@ -73,8 +78,10 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
                 "files": files,
                 "layout": Template.hive(names).text if names else None,
                 "path_columns": {name: "string" for name in names if name != column},
-                "partitions": {column: {"type": kind, "values": [value], "in": "path" if in_path else "rows"}},
+                "partitions": {column: partition | {"in": "path" if in_path else "rows"}},
                 "destination": {"schema": _schema(environment), "table": table},
+                "transform": {"sql": sql} if (sql := environment["TRANSFORM_SQL"]) else None,
+                "schedule": _schedule(environment["SCHEDULE"], partition),
             }
         },
     }
@@ -83,6 +90,32 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, e['loc']))}: {sentence(e)}" for e in error.errors(include_url=False))
         raise ConfigError(f"the environment ({SOURCE}, …) is not a valid config: {'; '.join(problems)}.") from error
+
+
+def _partition(written: str) -> tuple[str, dict[str, Any]]:
+    """The value to load, and its partition column in the config."""
+    if not written:
+        year = pendulum.now("UTC").year  # a code server that runs into the next year has that one too
+        return str(year), {"type": "year", "start": dt.date(year, 1, 1)}
+    # Digits are a number, as in a Hive column of numbers; 007 is a text.
+    if _WHOLE_NUMBER.fullmatch(written) and -(2**63) <= int(written) < 2**63:
+        return written, {"type": "integer", "values": [written]}
+    if _DATE.fullmatch(written):
+        try:
+            date = dt.date.fromisoformat(written)
+        except ValueError as error:
+            raise ConfigError(
+                f"LOAD_PARTITION is {written!r}, and there is no such date:", "correct it; dates are YYYY-MM-DD."
+            ) from error
+        return written, {"type": "date", "start": date, "end": date}
+    return written, {"type": "string", "values": [written]}
+
+
+def _schedule(cron: str, partition: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schedule of a cron text: each tick refreshes the partition that is loaded, however old its date is."""
+    if not cron:
+        return None
+    return {"cron": cron, "lookback": _ANY_AGE if "end" in partition else 0} if "start" in partition else {"cron": cron}
 
 
 def _require_unicode(environment: Mapping[str, str]) -> None:
@@ -113,10 +146,8 @@ def _schema(environment: Mapping[str, str]) -> str:
     return _identifier(environment, "DESTINATION_SCHEMA", "main")
 
 
-def _identifier(environment: Mapping[str, str], name: str, default: str | None) -> str:
-    value = environment.get(name) or default
-    if value is None:
-        raise ConfigError(f"{name} is not set:", "set it to the name of the table to fill.")
+def _identifier(environment: Mapping[str, str], name: str, default: str) -> str:
+    value = environment[name] or default
     return _checked(name, value)
 
 
@@ -127,12 +158,11 @@ def _checked(name: str, value: str) -> str:
         raise ConfigError(f"{name}: {error}.") from error
 
 
-def _is_in_path(environment: Mapping[str, str]) -> bool:
-    """Whether the partition column is in the path; if not, it is in the files."""
-    value = environment.get("HIVE_PARTITIONING") or "true"
-    if value.lower() not in {"true", "false"}:
-        raise ConfigError(f"HIVE_PARTITIONING is {value!r}:", "set it to true or false.")
-    return value.lower() == "true"
+def _is_true(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    value = environment[name]
+    if value.lower() not in _TRUE | _FALSE | {""}:
+        raise ConfigError(f"{name} is {value!r}:", "set it to true, 1, yes or on, or to false, 0, no or off.")
+    return value.lower() in _TRUE if value else default
 
 
 def _with_wildcard(glob: str, column: str, value: str) -> str:
@@ -183,7 +213,7 @@ def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
         "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
     }
-    if environment.get("AWS_SKIP_SIGNATURE", "").lower() == "true":
+    if _is_true(environment, "AWS_SKIP_SIGNATURE", default=False):
         options["anonymous"] = "true"
     elif environment.get("AWS_ACCESS_KEY_ID"):
         options["key_id"] = environment["AWS_ACCESS_KEY_ID"]

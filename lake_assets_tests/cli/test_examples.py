@@ -89,10 +89,10 @@ def test_no_page_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("token", [{}, {"MOTHERDUCK_TOKEN": "a-token"}], ids=["local", "motherduck"])
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", [0, 1, 2])
 def test_each_flight_is_valid_with_a_token_and_without(number: int, token: dict[str, str], tmp_path: Path) -> None:
     exports = EXPORTS.findall((ROOT / "docs" / "flight.md").read_text(encoding="utf-8"))
-    assert len(exports) == 2
+    assert len(exports) == 3
     variables = {name: value.strip("'") for name, value in ASSIGNMENT.findall(exports[number])}
 
     result = validated(tmp_path, [], variables | token)

@@ -1,5 +1,6 @@
 """The environment alone: the command line and Dagster find its one stream."""
 
+import datetime as dt
 import io
 import os
 from collections.abc import Callable
@@ -60,6 +61,38 @@ def test_a_partition_is_loaded_and_loaded_again(run: Run, tmp_path: Path) -> Non
     assert "replace the partition" in planned.stdout
     result = run("query", "SELECT year, typeof(year), sum(total) FROM stats GROUP BY ALL ORDER BY 1")
     assert result.stdout.splitlines()[1:] == ["2024,BIGINT,5", "2025,BIGINT,16"]
+
+
+def test_a_date_a_projection_and_a_schedule(run: Run, tmp_path: Path) -> None:
+    for day in (11, 12):
+        place = tmp_path / "landing" / f"day=2026-02-{day}"
+        place.mkdir(parents=True)
+        pq.write_table(pa.table({"total": [1.0, 2.0], "till": [7, 7]}), place / "a.parquet")
+    variables = {
+        "SOURCE_GLOB": f" {tmp_path}/landing/**/*.parquet ",
+        "PARTITION_COLUMN": " day",
+        "LOAD_PARTITION": "2026-02-12 ",
+        "HIVE_PARTITIONING": "yes",
+        "DESTINATION_TABLE": "sales",
+        "TRANSFORM_SQL": "SELECT day, till, sum(total) AS total FROM source GROUP BY day, till",
+        "SCHEDULE": "30 6 * * *",
+    }
+
+    done = run("ingest", **variables)
+    result = run("query", "SELECT day, typeof(day), till, total FROM sales")
+    definitions = defs()
+
+    assert done.exit_code == 0, done.output
+    assert result.stdout.splitlines()[1:] == ["2026-02-12,DATE,7,3.0"]
+    (schedule,) = definitions.get_repository_def().schedule_defs
+    with dg.build_schedule_context(
+        instance=dg.DagsterInstance.ephemeral(),
+        scheduled_execution_time=dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC),
+        repository_def=definitions.get_repository_def(),
+    ) as context:
+        ticked = schedule.evaluate_tick(context)
+    assert schedule.cron_schedule == "30 6 * * *"
+    assert [request.partition_key for request in ticked.run_requests or ()] == ["2026-02-12"]
 
 
 def test_the_column_in_the_files_instead_of_folders(run: Run, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import datetime as dt
 from pathlib import Path
 
 import pendulum
@@ -9,8 +10,11 @@ from lake_assets.config.load import load_config
 from lake_assets.config.storages import LocalStorage, S3Storage, WebStorage
 from lake_assets.errors import ConfigError
 from lake_assets.lake.ledger.tables import ledger_table, manifest_table
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.newest import recent_texts
 
 LEAST = {"SOURCE_GLOB": "s3://landing/stats/year=*/*.parquet", "DESTINATION_TABLE": "stats"}
+NEXT_YEAR = pendulum.now("UTC").year + 1
 
 
 def test_the_least_of_variables_makes_a_stream_of_this_year() -> None:
@@ -20,8 +24,8 @@ def test_the_least_of_variables_makes_a_stream_of_this_year() -> None:
     lake = config.lakes["flight"]
     assert (stream.source.root, stream.files) == ("s3://landing/stats", "*.parquet")
     assert stream.template.text == "year={year}"
-    assert [(c.name, c.type) for c in stream.columns] == [("year", "integer")]
-    assert stream.partitions["year"].values == (str(pendulum.now("UTC").year),)
+    assert [(c.name, c.type) for c in stream.columns] == [("year", "year")]
+    assert Calendar(stream).values(stream.columns[0]) == [pendulum.now("UTC").year]
     assert (stream.destination.schema_name, stream.destination.table) == ("main", "stats")
     assert isinstance(lake.catalog, SqliteCatalog)
     assert (lake.catalog.path, lake.ledger) == ("flights_demo.sqlite", "ingest_runs")
@@ -62,6 +66,8 @@ def test_every_variable_is_heard() -> None:
     [
         ("2024", "integer"),
         ("0", "integer"),
+        ("-5", "integer"),
+        ("2026-02", "string"),
         ("007", "string"),
         ("NW", "string"),
         ("9" * 19, "string"),
@@ -75,6 +81,84 @@ def test_canonical_digits_are_a_number_and_all_else_is_text(value: str, kind: st
     (column,) = stream.columns
     assert column.type == kind
     assert column.text(column.parse(value)) == value
+
+
+def test_the_flights_whole_environment_works_with_blanks_around_its_values() -> None:
+    reference = {
+        "SOURCE_GLOB": "s3://us-prd-motherduck-open-datasets/pypi/duckdb/pypi_daily_stats/**/*.parquet",
+        "PARTITION_COLUMN": "year",
+        "LOAD_PARTITION": "",
+        "DESTINATION_DATABASE": "flights_demo",
+        "DESTINATION_SCHEMA": "main",
+        "DESTINATION_TABLE": "duckdb_pypi_downloads",
+        "HIVE_PARTITIONING": "true",
+        "RUN_LEDGER_TABLE": "ingest_runs",
+        "MOTHERDUCK_TOKEN": "your_token_here",
+    }
+
+    config = load_config(None, {name: f"  {text}\t" for name, text in reference.items()})
+
+    assert config == load_config(None, reference)
+    assert config == load_config(None, {name: reference[name] for name in ("SOURCE_GLOB", "MOTHERDUCK_TOKEN")})
+    (stream,) = config.streams.values()
+    assert stream.source.root == "s3://us-prd-motherduck-open-datasets/pypi/duckdb/pypi_daily_stats"
+    assert (stream.template.text, stream.files) == ("year={year}", "*.parquet")
+    assert (stream.destination.table, config.lakes["flight"].is_managed) == ("duckdb_pypi_downloads", True)
+    assert load_config(None, reference | {"LOAD_PARTITION": "2024"}).streams["duckdb_pypi_downloads"].partitions[
+        "year"
+    ].values == ("2024",)
+
+
+@pytest.mark.parametrize(
+    ("texts", "in_path"),
+    [(["1", "true", "T", "yes", "Y", "on", " On "], True), (["0", "false", "f", "no", "N", "off"], False)],
+)
+def test_each_form_of_a_boolean_is_read(texts: list[str], *, in_path: bool) -> None:
+    for text in texts:
+        stream = flight_config(LEAST | {"HIVE_PARTITIONING": text}).streams["stats"]
+        assert stream.selects_rows is not in_path
+        source = flight_config(LEAST | {"AWS_SKIP_SIGNATURE": text}).streams["stats"].source
+        assert isinstance(source, S3Storage)
+        assert source.anonymous is in_path
+
+
+@pytest.mark.parametrize("in_path", ["true", "false"])
+def test_a_date_is_a_typed_partition(in_path: str) -> None:
+    variables = {"PARTITION_COLUMN": "day", "LOAD_PARTITION": "2026-02-11", "HIVE_PARTITIONING": in_path}
+
+    stream = flight_config(LEAST | {"SOURCE_GLOB": "s3://landing/day=*/*.parquet"} | variables).streams["stats"]
+
+    (column,) = stream.columns
+    assert (column.type, Calendar(stream).values(column)) == ("date", [dt.date(2026, 2, 11)])
+
+
+def test_a_projection_and_a_schedule() -> None:
+    sql = "SELECT year, count(*) AS downloads FROM source GROUP BY year"
+
+    stream = flight_config(LEAST | {"TRANSFORM_SQL": sql, "SCHEDULE": "30 6 * * *"}).streams["stats"]
+
+    assert stream.transform is not None
+    assert stream.transform.sql == sql
+    assert stream.schedule is not None
+    assert (stream.schedule.cron, stream.time_zone) == ("30 6 * * *", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("value", "at", "expected"),
+    [
+        ("2026-02-11", dt.datetime(2026, 6, 1, 6, 30, tzinfo=dt.UTC), ("2026-02-11", "2026-02-11")),
+        (
+            "",
+            dt.datetime(pendulum.now("UTC").year + 1, 1, 1, 6, 30, tzinfo=dt.UTC),
+            (str(pendulum.now("UTC").year + 1),) * 2,
+        ),
+    ],
+)
+def test_a_tick_refreshes_the_partition_that_is_loaded(value: str, at: dt.datetime, expected: tuple[str, str]) -> None:
+    stream = flight_config(LEAST | {"LOAD_PARTITION": value, "SCHEDULE": "30 6 * * *"}).streams["stats"]
+
+    assert stream.schedule is not None
+    assert recent_texts(stream, at, stream.schedule.lookback) == {"year": expected}
 
 
 @pytest.mark.parametrize(
@@ -182,9 +266,11 @@ def test_a_public_bucket_is_read_without_keys() -> None:
         ("DESTINATION_DATABASE", "a-b", "DESTINATION_DATABASE: 'a-b'"),
         ("DESTINATION_SCHEMA", "1st", "DESTINATION_SCHEMA: '1st'"),
         ("DESTINATION_TABLE", "t'", "DESTINATION_TABLE"),
-        ("DESTINATION_TABLE", "", "DESTINATION_TABLE is not set"),
         ("RUN_LEDGER_TABLE", "runs!", "RUN_LEDGER_TABLE: 'runs!'"),
-        ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe'"),
+        ("HIVE_PARTITIONING", "maybe", "HIVE_PARTITIONING is 'maybe': set it to true, 1, yes or on"),
+        ("AWS_SKIP_SIGNATURE", "maybe", "AWS_SKIP_SIGNATURE is 'maybe'"),
+        ("LOAD_PARTITION", "2026-02-30", "LOAD_PARTITION is '2026-02-30', and there is no such date"),
+        ("SCHEDULE", "daily", "schedule.cron: 'daily' is no cron schedule of five fields"),
         ("DESTINATION_STORAGE", "https://host/lake", "a web server can only be a stream's source"),
         ("DESTINATION_STORAGE", "s3://Bad_Bucket/x", "lakes.flight.storage"),
     ],
