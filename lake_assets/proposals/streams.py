@@ -174,7 +174,9 @@ def _in_path(
 def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[str]) -> dict[str, Any]:
     """A partition column in the config."""
     if column.is_time:
-        if start is None and folder.has_more and not (folder.is_complete and column.levels.start <= 1):
+        # Listings are sorted: the first folder of each level is seen, if all folders above it are.
+        is_first = column.levels.start == 0 or (column.levels.start == 1 and folder.is_complete)
+        if start is None and folder.has_more and not is_first:
             notes.append(f"{column.name} begins at the first of those seen: earlier ones may exist")
         return {"type": column.type, "start": start or column.start}
     is_known = not folder.has_more or (folder.is_complete and column.levels.start == 0)

@@ -181,6 +181,23 @@ def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -
     assert looks[500].footers == 1
 
 
+@pytest.mark.parametrize(
+    ("layout", "is_certain"), [("date={day}/store={store}", True), ("country=DE/store={store}/date={day}", False)]
+)
+def test_a_start_that_may_not_be_the_first_is_named(tmp_path: Path, layout: str, *, is_certain: bool) -> None:
+    for store in range(3):
+        for day in range(400):
+            folder = tmp_path / layout.format(store=store, day=dt.date(2024, 1, 1) + dt.timedelta(day))
+            folder.mkdir(parents=True)
+            (folder / "a.parquet").write_bytes(b"")
+
+    (proposal,) = propose(Look(LocalStorage(path=str(tmp_path))))
+
+    assert proposal.config["partitions"]["date"]["start"] == dt.date(2024, 1, 1)
+    note = "date begins at the first of those seen: earlier ones may exist"
+    assert (note not in proposal.notes) is is_certain
+
+
 def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -> None:
     for number in range(2500):
         (tmp_path / f"{number}.parquet").write_bytes(b"")
