@@ -141,15 +141,12 @@ def partitions_or_only(stream: "Stream", texts: Sequence[str], *, outside: bool)
     """The partitions that the texts name, or, without texts, the stream's only partition; see `partitions_of`."""
     if texts:
         return partitions_of(stream, texts, outside=outside)
-    from lake_assets.layout.partition import Partition
-    from lake_assets.streams.calendar import Calendar
+    from lake_assets.selection.select import only_partition
 
-    calendar = Calendar(stream)
-    values = [calendar.values(column) for column in stream.columns]
-    if any(len(column_values) != 1 for column_values in values):
+    if (only := only_partition(stream)) is None:
         form = ",".join(f"{column.name}=…" for column in stream.columns)
         raise _usage_error(f"the stream has several partitions: name one or more by --partition {form}.")
-    return [Partition(stream.columns, tuple(value for (value,) in values))]
+    return [only]
 
 
 def _refuse_outside(stream: "Stream", partitions: "Sequence[Partition]") -> None:

@@ -104,7 +104,7 @@ def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -
 
     if not wanted.is_empty:
         return selected(stream, wanted, outside=outside)
-    if (only := only_partition(stream)) is None:
+    if (only := only_partition(stream.config)) is None:
         form = ",".join(f"{column.name}=…" for column in stream.config.columns)
         raise _usage_error(
             f"the stream has several partitions: name one or more by --partition {form}, or choose them by --waiting, "

@@ -4,12 +4,13 @@ import datetime as dt
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
 from lake_assets.lake.ledger.last_runs import LastRuns, last_runs
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.selection.grammar import Selector, described, parse
-from lake_assets.streams.calendar import Calendar, configured_values, refuse_outside, sort_key
+from lake_assets.streams.calendar import Calendar, refuse_outside, sort_key
 from lake_assets.streams.landing_zone import list_scope
 from lake_assets.streams.pending import scan_landing
 from lake_assets.streams.stream import OpenStream
@@ -122,10 +123,10 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     return _first(Selection(tuple(chosen), len(chosen), absent), wanted.most)
 
 
-def only_partition(stream: OpenStream) -> Partition | None:
-    """The stream's partition, if its config has exactly one."""
-    config = stream.config
-    values = [configured_values(column, config.partitions[column.name].values or ()) for column in config.columns]
+def only_partition(config: Stream) -> Partition | None:
+    """The partition of a stream whose config has exactly one by now."""
+    calendar = Calendar(config)
+    values = [calendar.values(column) for column in config.columns]
     if any(len(of_column) != 1 for of_column in values):
         return None
     return Partition(config.columns, tuple(value for (value,) in values))
