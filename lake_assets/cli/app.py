@@ -28,6 +28,7 @@ from lake_assets.cli.metrics import metrics
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest, plan
 from lake_assets.cli.report import report_
+from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
 from lake_assets.logs import LogFormat
 from lake_assets.telemetry.process import telemetry
@@ -101,6 +102,7 @@ COMMANDS = (
     restore,
     report_,
     check,
+    sync_dagster,
     metrics,
     maintain,
     forget,

@@ -1,21 +1,14 @@
 """Numbers with their units, for people."""
 
-# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lake_assets.layout.texts import count
+from lake_assets.layout.texts import count, size
+
+__all__ = ["exported_text", "size"]
 
 if TYPE_CHECKING:
     from lake_assets.lake.commit.deltas import DeltaFile
-
-
-def size(number: int) -> str:
-    """Bytes in decimal units: `12.7 kB`."""
-    from rich.filesize import decimal
-
-    return decimal(number)
 
 
 def exported_text(deltas: "Sequence[DeltaFile]") -> str:

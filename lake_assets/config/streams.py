@@ -168,6 +168,11 @@ class Stream(Model):
     landing: Landing | None = Field(None, description="How `lake-assets land` writes records.")
     sensor: Sensor | None = Field(None, description="Sensor that requests runs for new objects; none when absent.")
     description: str | None = Field(None, description="Text about the asset, shown by Dagster.")
+    column_descriptions: Texts = Field(
+        default_factory=dict,
+        alias="columns",
+        description="Texts about columns of the table, shown by Dagster; for others, those in the landed files.",
+    )
     owners: tuple[str, ...] = Field((), description="E-mail addresses or `team:NAME`, shown by Dagster.")
     kinds: tuple[str, ...] = Field(
         ("ducklake", "spark", "parquet"), max_length=3, description="Labels of the asset in Dagster, three at most."

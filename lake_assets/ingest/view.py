@@ -1,7 +1,7 @@
 """A partition after its commit, for people: columns, number of rows, and a preview."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
@@ -10,6 +10,9 @@ from lake_assets.lake.catalog.preview import PartitionView, view_of_files
 from lake_assets.lake.commit.replacement import where
 from lake_assets.lake.session import LakeSession, TableName
 from lake_assets.layout.partition import Partition
+from lake_assets.parquet.descriptions import column_descriptions
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.stream import OpenStream
 
 PREVIEWS = 20  # of a run: reading rows takes longer than a small commit
@@ -30,6 +33,7 @@ class Viewer:
         self._warn = warn
         self._viewed = 0
         self._last: PartitionView | None = None
+        self._descriptions: Mapping[str, str] | None = None  # None: not read yet
 
     def view(self, result: IngestResult, partition: Partition) -> PartitionView | None:
         """The view of a partition with this result; None if there is no table, or it cannot be read."""
@@ -42,8 +46,35 @@ class Viewer:
                 view = view_partition(lake, self._stream.table, partition, result.row.rows_after)
         except LakeAssetsError as error:
             self._warn(f"No preview of {visible_name(str(partition))}: {error}")
+        if view is not None:
+            view = dataclasses.replace(view, descriptions=self._described(result.manifest, view))
         self._last = view or self._last
         return view
+
+    def _described(self, manifest: Manifest, view: PartitionView) -> Mapping[str, str]:
+        """The descriptions of the columns; the footer of one landed object is read for it, once in a run."""
+        if self._descriptions is None and (manifest.read or not self._reads_footers):
+            self._descriptions = self._read_descriptions(manifest, view)
+        return self._descriptions or {}
+
+    @property
+    def _reads_footers(self) -> bool:
+        return self._stream.config.transform is None  # with one, the landed columns are not those of the table
+
+    def _read_descriptions(self, manifest: Manifest, view: PartitionView) -> dict[str, str]:
+        configured = {name.lower(): text for name, text in self._stream.config.column_descriptions.items()}
+        if unknown := sorted(configured.keys() - {name.lower() for name, _ in view.columns}):
+            self._warn(
+                f"streams.{self._stream.name}.columns describes {', '.join(map(visible_name, unknown))}, which the "
+                f"table {self._stream.table} does not have: remove it, or correct the name."
+            )
+        landed: dict[str, str] = {}
+        if self._reads_footers:
+            try:
+                landed = column_descriptions(ArrowStore(self._stream.config.source), manifest.read[0].key)
+            except LakeAssetsError as error:
+                self._warn(f"No descriptions of columns: {error}")
+        return landed | configured
 
 
 def view_partition(

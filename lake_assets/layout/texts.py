@@ -3,7 +3,7 @@
 Python represents a byte that is not UTF-8 as half a surrogate pair.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lake_assets.escapes import visible_name
 
@@ -11,6 +11,27 @@ from lake_assets.escapes import visible_name
 def count(number: int, noun: str) -> str:
     """`1 row`, `1,095 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes in decimal units: `12.7 kB`."""
+    from rich.filesize import decimal  # noqa: PLC0415 - quick to import without it
+
+    return decimal(number)
+
+
+def duration(seconds: float) -> str:
+    """A duration with its unit: `0.02 s`, `1.8 s`, `4 min 12 s`."""
+    if round(seconds, 1) < 60:
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes:,} min {rest} s"
+
+
+def durations(seconds: Mapping[str, float]) -> str:
+    """The total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
+    steps = [f"{step} {duration(taken)}" for step, taken in seconds.items() if taken >= 0.005]
+    return ": ".join([duration(sum(seconds.values())), *([", ".join(steps)] if steps else [])])
 
 
 def several(names: Sequence[str], most: int = 3) -> str:

@@ -37,12 +37,12 @@ from lake_assets.orchestration.checks import (
     evaluations_of_failed_run,
     evaluations_of_idle_run,
 )
-from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, PARTITION, requester
+from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, requester
 from lake_assets.orchestration.event_log import EventLog
-from lake_assets.orchestration.failures import lines_by_text, text_of
+from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
 from lake_assets.orchestration.launchers import RemoteRun
 from lake_assets.orchestration.metadata import Metadata, materialization_metadata
-from lake_assets.orchestration.partitions import partition_of, partitions_definition
+from lake_assets.orchestration.partitions import dimension_tags, partition_of, partitions_definition
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import newest_landing_scan
@@ -291,10 +291,9 @@ class _Run:
         """The events of a run in which not all partitions succeeded, for which Dagster makes none."""
         asset = self.context.asset_key
         for key, metadata in self.done.items():
-            yield dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=_tags(key))
+            yield dg.AssetMaterialization(asset, partition=key, metadata=metadata, tags=dimension_tags(key))
         for key, error in self.failed.items():
-            facts = {"status": "failed", "error": text_of(error)}
-            yield dg.AssetObservation(asset, partition=key, metadata=facts, tags=_tags(key))
+            yield dg.AssetObservation(asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
 
     def _failure(self, partitions: int) -> dg.Failure:
         """One failure for the run."""
@@ -305,11 +304,6 @@ class _Run:
         lines = lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
         summary = f"{len(texts)} of {partitions} partitions failed, {len(self.done)} are done."
         return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
-
-
-def _tags(key: str) -> dict[str, str]:
-    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
-    return {f"{PARTITION}/{dimension}": text for dimension, text in dimensions.items()}
 
 
 def _figures(result: IngestResult) -> str:

@@ -20,6 +20,7 @@ from lake_assets.orchestration.restore import restore_job
 from lake_assets.orchestration.schedules import refresh_schedule
 from lake_assets.orchestration.sensors import object_sensor
 from lake_assets.orchestration.sqs import sqs_sensor
+from lake_assets.orchestration.sync import sync_sensor
 from lake_assets.orchestration.translator import LakeAssetsTranslator, StreamSpecs, ledger_spec, specs_of
 from lake_assets.streams.stream import OpenStream, open_streams
 
@@ -56,6 +57,7 @@ def build_definitions(
     of_streams = [_of_stream(stream, specs[stream.name], config) for stream in streams]
     keyed = {lake: [(stream, specs[stream.name].table.key) for stream in writers[lake]] for lake in writers}
     sensors = [ended_runs_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
+    sensors += [sync_sensor(lake, of_lake) for lake, of_lake in keyed.items()]
     transforms = any(stream.config.transform is not None for stream in streams)
     shared = dg.Definitions(
         assets=[ledger_asset(writers[lake], specs, ledgers[lake]) for lake in writers],

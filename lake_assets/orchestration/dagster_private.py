@@ -40,6 +40,7 @@ OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBS
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
 
 _ENDED = (dg.DagsterRunStatus.CANCELED, dg.DagsterRunStatus.FAILURE)
+_EVENTS = 500  # in one query: SQLite has a limit of parameters
 _PLANS = 100  # newest plans of one check and partition, that are searched for one of a run under way
 
 
@@ -260,6 +261,26 @@ def newest_materializations(
         for record in records
         if record.partition_key is not None
     }
+
+
+def newest_events(
+    instance: dg.DagsterInstance, asset: dg.AssetKey, partitions: Iterable[str]
+) -> Mapping[str, tuple[float, int | None]]:
+    """The Unix time of the newest materialization of each partition, in seconds, and its snapshot if it names one."""
+    newest = instance.event_log_storage.get_latest_storage_id_by_partition(
+        asset, dg.DagsterEventType.ASSET_MATERIALIZATION, set(partitions)
+    )
+    ids = list(newest.values())
+    found: dict[str, tuple[float, int | None]] = {}
+    for start in range(0, len(ids), _EVENTS):
+        some = dg.AssetRecordsFilter(asset, storage_ids=ids[start : start + _EVENTS])
+        for record in instance.fetch_materializations(some, limit=_EVENTS).records:
+            event = record.asset_materialization
+            if event is not None and record.partition_key is not None:
+                snapshot = event.metadata.get("snapshot")
+                number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
+                found[record.partition_key] = record.timestamp, number
+    return found
 
 
 def _history(

@@ -1,5 +1,6 @@
 """Texts of a run's errors: an error that several partitions share is reported once."""
 
+import re
 from collections.abc import Mapping
 
 from lake_assets.errors import LakeAssetsError
@@ -10,6 +11,19 @@ from lake_assets.layout.texts import first_lines, several
 def text_of(error: Exception) -> str:
     """The text of an error in Dagster."""
     return str(error) if isinstance(error, LakeAssetsError) else visible(f"{type(error).__name__}: {error}")
+
+
+_OBJECT = re.compile(r"\bobject (\S.*?\.\w+)(?=[\s:,]|$)")  # as errors name it: `the object s3://…/a.parquet cannot be`
+
+
+def facts_of(error: Exception) -> dict[str, str]:
+    """What a person has to know of a failed partition: the error, the object if it is one's fault, and the fix."""
+    if not isinstance(error, LakeAssetsError):
+        return {"status": "failed", "error": text_of(error)}
+    facts = {"status": "failed", "error": error.problem.removesuffix(":")}
+    if (named := _OBJECT.search(error.problem)) is not None:
+        facts["object"] = named[1]
+    return facts | ({"fix": error.hint} if error.hint else {})
 
 
 def lines_by_text(texts: Mapping[str, str], most: int, elsewhere: str) -> list[str]:

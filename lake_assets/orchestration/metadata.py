@@ -1,15 +1,12 @@
-"""The metadata of a materialization: figures by name, the table's schema, a preview, the ledger row.
+"""The metadata of a materialization: what a person reads first, then the numbers that Dagster plots by partition.
 
-Figures are numbers under plain names, so that Dagster plots them by partition: `rows`, `rows_before`, `files`,
-`files_copied`, `files_quarantined`, `rows_dead_lettered`, `bytes`, `source_objects`, `source_bytes`, `snapshot`,
-`delta_files`, `delta_rows_inserted`, `delta_rows_deleted`, and `seconds` with `seconds_<step>`.
+The texts have units: `size`, `source_size`, `duration` with its steps. The numbers have plain names: `rows`,
+`rows_before`, `source_objects`, `files`, `snapshot`, those of what was left out or exported, and at the end `seconds`,
+`bytes` and `source_bytes`. The rest of a run, such as its fingerprint, is in the ledger under the run's id.
 """
 
-import dataclasses
-import datetime as dt
-import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
@@ -21,8 +18,14 @@ from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.commit.deltas import DeltaFile
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
 from lake_assets.layout.partition import Partition
-from lake_assets.layout.texts import count, first_lines
+from lake_assets.layout.texts import count, duration, durations, first_lines, size
 from lake_assets.streams.stream import OpenStream
+
+# Of a preview, in characters: Dagster's dialog has 80 % of the window's width.
+_DIALOG = 110
+_PADDING = 3  # between two columns
+_TURNED = 3  # rows of a preview that is turned
+_NARROW = 30  # of a value in it
 
 _LEFT_OUT = 20  # objects, or files of rows, that are named at most
 
@@ -58,31 +61,10 @@ def materialization_metadata(
         landing: key of the asset that the table's columns come from by their names; None if a transform makes them.
     """
     row = result.row
-    numbers: dict[str, int | None] = {
-        "rows": view.rows if view else row.rows_after,
-        "rows_before": row.rows_before,
-        "files": row.files_written,
-        "files_copied": row.files_copied,
-        "files_quarantined": row.files_quarantined,
-        "rows_dead_lettered": row.rows_dead_lettered,
-        "bytes": row.bytes_written,
-        "source_objects": row.source_files,
-        "source_bytes": row.source_bytes,
-        "snapshot": row.snapshot_id,
-    }
-    if result.deltas is not None:
-        numbers |= delta_figures(result.deltas)
-    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)}
-    metadata |= {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
-    metadata["seconds"] = dg.MetadataValue.float(round(sum(result.seconds.values()), 6))
-    for step, seconds in result.seconds.items():
-        metadata[f"seconds_{step}"] = dg.MetadataValue.float(round(seconds, 6))
+    exported = None if result.deltas is None else delta_figures(result.deltas)
+    metadata = _figures(row, view.rows if view else row.rows_after, durations(result.seconds), exported)
     metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
     metadata["destination"] = dg.MetadataValue.path(visible_name(result.destination))
-    if (command := _take_back(row)) is not None:
-        metadata["take_back"] = dg.MetadataValue.md(command)
-    if row.source_fingerprint is not None:
-        metadata["fingerprint"] = dg.MetadataValue.text(row.source_fingerprint)
     if result.not_copied:
         key, reason = next(iter(sorted(result.not_copied.items())))
         metadata["not_copied"] = dg.MetadataValue.text(
@@ -100,11 +82,56 @@ def materialization_metadata(
         if view.preview is not None:
             metadata["preview"] = dg.MetadataValue.md(preview_markdown(view))
         # Under this name Dagster shows it as the asset's columns.
-        metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(table_schema(view.columns, partitioned))
+        schema = table_schema(view.columns, partitioned, view.descriptions)
+        metadata["dagster/column_schema"] = dg.MetadataValue.table_schema(schema)
         if landing is not None:
             metadata["dagster/column_lineage"] = dg.MetadataValue.column_lineage(_lineage(view, landing))
-    metadata["ledger"] = dg.MetadataValue.json(_ledger(result))
-    return metadata
+    if (command := _take_back(row)) is not None:
+        metadata["take_back"] = dg.MetadataValue.md(command)
+    return metadata | _plotted(row, sum(result.seconds.values()))
+
+
+def row_metadata(row: LedgerRow) -> Metadata:
+    """The metadata of a commit that another process made, by its ledger row."""
+    seconds = (row.finished_at - row.started_at).total_seconds() if row.finished_at is not None else 0.0
+    metadata = _figures(row, row.rows_after, duration(seconds))
+    if row.finished_at is not None:
+        metadata["committed_at"] = dg.MetadataValue.timestamp(row.finished_at)
+    metadata["run"] = dg.MetadataValue.text(
+        f"{row.run_id}, requested by {visible(row.requested_by or 'an unknown user')}"
+    )
+    metadata["source"] = dg.MetadataValue.path(visible_name(row.source_glob))
+    if (command := _take_back(row)) is not None:
+        metadata["take_back"] = dg.MetadataValue.md(command)
+    return metadata | _plotted(row, seconds)
+
+
+def _figures(row: LedgerRow, rows: int | None, taken: str, exported: Mapping[str, int] | None = None) -> Metadata:
+    """What a person reads first; figures of what seldom happens only where it has happened."""
+    numbers = {"rows": rows, "rows_before": row.rows_before, "source_objects": row.source_files}
+    metadata: Metadata = {"status": dg.MetadataValue.text(row.status)} | _integers(numbers)
+    if row.source_bytes is not None:
+        metadata["source_size"] = dg.MetadataValue.text(size(row.source_bytes))
+    metadata |= _integers({"files": row.files_written})
+    if row.bytes_written is not None:
+        metadata["size"] = dg.MetadataValue.text(size(row.bytes_written))
+    metadata["duration"] = dg.MetadataValue.text(taken)
+    seldom = {
+        "files_copied": row.files_copied or None,
+        "files_quarantined": row.files_quarantined or None,
+        "rows_dead_lettered": row.rows_dead_lettered or None,
+    }
+    return metadata | _integers(seldom | dict(exported or {}) | {"snapshot": row.snapshot_id})
+
+
+def _plotted(row: LedgerRow, seconds: float) -> Metadata:
+    """The numbers of texts with units, for plots."""
+    numbers = {"bytes": row.bytes_written, "source_bytes": row.source_bytes}
+    return {"seconds": dg.MetadataValue.float(round(seconds, 3))} | _integers(numbers)
+
+
+def _integers(numbers: Mapping[str, int | None]) -> Metadata:
+    return {name: dg.MetadataValue.int(number) for name, number in numbers.items() if number is not None}
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -142,24 +169,48 @@ def _lineage(view: PartitionView, landing: dg.AssetKey) -> dg.TableColumnLineage
     )
 
 
-def table_schema(columns: Sequence[tuple[str, str]], partitioned: Sequence[str]) -> dg.TableSchema:
-    """A table's columns for Dagster, with the partition columns marked."""
+def table_schema(
+    columns: Sequence[tuple[str, str]], partitioned: Sequence[str], descriptions: Mapping[str, str] | None = None
+) -> dg.TableSchema:
+    """A table's columns for Dagster, with the partition columns marked.
+
+    Args:
+        columns: names and types.
+        partitioned: names of the partition columns.
+        descriptions: of columns, by their names in small letters.
+    """
     names = {name.lower() for name in partitioned}
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(name, sql, description="Partition column" if name.lower() in names else None)
-            for name, sql in columns
-        ]
-    )
+
+    def description(name: str) -> str | None:
+        mark = ["Partition column"] if name.lower() in names else []
+        text = (descriptions or {}).get(name.lower())
+        return ": ".join([*mark, *([visible(text)] if text else [])]) or None
+
+    return dg.TableSchema(columns=[dg.TableColumn(name, sql, description=description(name)) for name, sql in columns])
 
 
 def preview_markdown(view: PartitionView) -> str:
-    """The first rows as a Markdown table; values are escaped, and NULL is in italics."""
-    table = markdown_table(
-        [markdown(name) for name, _ in view.columns],
-        (["*NULL*" if value is None else markdown(_cut(value)) for value in row] for row in view.preview or ()),
-    )
-    return f"{table}\n\nfirst {len(view.preview or ()):,} of {count(view.rows, 'row')}"
+    """The first rows as a Markdown table that fits Dagster's dialog; values are escaped, and NULL is in italics.
+
+    A table that is wider than the dialog is turned: a line for each column, with the values of the first rows beside
+    each other.
+    """
+    names, preview = [name for name, _ in view.columns], view.preview or ()
+    longest = [max([len(name), *(len(row[at] or "NULL") for row in preview)]) for at, name in enumerate(names)]
+    if sum(min(length, PREVIEW_CHARACTERS) + _PADDING for length in longest) <= _DIALOG:
+        table = markdown_table(list(map(markdown, names)), ([_cell(value) for value in row] for row in preview))
+    else:
+        preview = preview[:_TURNED]
+        heads = ["column", *(f"row {number}" for number in range(1, len(preview) + 1))]
+        lines = ([markdown(name), *(_cell(row[at], _NARROW) for row in preview)] for at, name in enumerate(names))
+        table = markdown_table(heads, lines)
+    return f"{table}\n\nfirst {len(preview):,} of {count(view.rows, 'row')}"
+
+
+def _cell(value: str | None, most: int = PREVIEW_CHARACTERS) -> str:
+    if value is None:
+        return "*NULL*"
+    return markdown(value if len(value) <= most else f"{value[:most]}…")
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
@@ -177,12 +228,3 @@ def markdown_table(names: Sequence[str], rows: Iterable[Sequence[str]], right: C
 def markdown(text: str) -> str:
     """The text for a cell of a Markdown table: one line, control characters and marks of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|~&!#$])", r"\\\1", " ".join(visible(text).split()))
-
-
-def _cut(value: str) -> str:
-    return value if len(value) <= PREVIEW_CHARACTERS else f"{value[:PREVIEW_CHARACTERS]}…"
-
-
-def _ledger(result: IngestResult) -> dict[str, object]:
-    """The ledger row with its times as ISO 8601."""
-    return dict(json.loads(json.dumps(dataclasses.asdict(result.row), default=dt.datetime.isoformat)))

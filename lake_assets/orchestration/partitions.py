@@ -19,6 +19,7 @@ from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
+from lake_assets.orchestration.dagster_private import PARTITION
 from lake_assets.streams.calendar import configured_values
 from lake_assets.streams.stream import OpenStream
 
@@ -87,6 +88,12 @@ def dynamic_name(stream: str, column: str) -> str:
 def partition_key(partition: Partition) -> str:
     """A partition's key; a `dagster.MultiPartitionKey` where it has two columns."""
     return joined_key({name: dimension_key(text) for name, text in partition.texts().items()})
+
+
+def dimension_tags(key: str) -> dict[str, str]:
+    """The tags of an event of a partition, by which Dagster finds its dimensions."""
+    dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
+    return {f"{PARTITION}/{dimension}": text for dimension, text in dimensions.items()}
 
 
 def joined_key(keys: Mapping[str, str]) -> str:

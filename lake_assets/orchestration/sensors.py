@@ -45,7 +45,7 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
         target=asset,
         minimum_interval_seconds=interval_of(config, stream.config.source),
         default_status=default_status(config),
-        description=f"Requests a run of each partition in which objects have landed below `{stream.source.root}`.",
+        description=f"Requests a run of each partition in which objects have landed below {stream.source.root}.",
     )
     def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:

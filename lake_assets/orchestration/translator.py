@@ -17,6 +17,9 @@ from lake_assets.orchestration.landing_zone import automation_condition, landing
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
 from lake_assets.streams.stream import OpenStream
 
+# The kinds that Dagster has icons for, by the type of the landing zone's storage.
+_STORES = {"local": "file", "gcs": "googlecloud", "web": "http"}
+
 AssetKind = Literal["table", "landing", "report", "ledger"]
 """The table of a stream, its landing zone upstream, the report of its partitions, or the ledger of a lake."""
 
@@ -71,12 +74,13 @@ class LakeAssetsTranslator:
         """
         key = dg.AssetKey([*data.key_prefix, data.name])
         config = data.stream.config
+        group = config.group or data.stream.lake_name or None
         match data.kind:
             case "table":
                 return dg.AssetSpec(
                     key,
                     description=config.description or default_description(data.stream),
-                    group_name=config.group,
+                    group_name=group,
                     owners=config.owners,
                     kinds=set(config.kinds),
                     tags=config.tags,
@@ -89,7 +93,8 @@ class LakeAssetsTranslator:
                     key,
                     description=f"What lands at `{data.stream.source.root}`. Observe it to see which partitions have "
                     "new objects.",
-                    group_name=config.group,
+                    group_name=group,
+                    kinds={"landing_zone", _STORES.get(config.source.type, config.source.type), "parquet"},
                     metadata={"source": dg.MetadataValue.path(data.stream.files_uri)},
                 )
             case "report":
@@ -97,9 +102,9 @@ class LakeAssetsTranslator:
                     key,
                     description=f"The state of each partition of `{data.stream.name}`: committed, stale, failed, "
                     "missing or absent.",
-                    group_name=config.group,
+                    group_name=group,
                     owners=config.owners,
-                    kinds={"matplotlib"},
+                    kinds={"report"},
                 )
             case "ledger":
                 return _ledger_spec(key, data)
@@ -182,13 +187,13 @@ def _freshness_policy(stream: OpenStream) -> dg.FreshnessPolicy | None:
 
 def _ledger_spec(key: dg.AssetKey, data: LakeAssetsTranslatorData) -> dg.AssetSpec:
     table = ledger_table(data.stream.lake_config)
-    groups = {stream.config.group for stream in data.streams}
+    groups = {stream.config.group or stream.lake_name for stream in data.streams}
     return dg.AssetSpec(
         key,
         description=f"Table `{table}` of lake `{data.name.removesuffix('_ledger')}`: one row a run and partition, "
         "appended in the same transaction as the partition's rows. Observe it to see its newest rows.",
-        group_name=groups.pop() if len(groups) == 1 else None,
-        kinds={"ducklake"},
+        group_name=(groups.pop() if len(groups) == 1 else data.stream.lake_name) or None,
+        kinds={"ledger", "ducklake"},
         metadata={
             "dagster/table_name": str(table),
             "dagster/column_schema": table_schema(list(LEDGER_COLUMNS.items()), []),

@@ -147,10 +147,9 @@ def _object(written: Any) -> LandedObject:  # noqa: ANN401 - a list, in JSON
     return LandedObject(uri, key, etag, size, dt.datetime.fromisoformat(modified))
 
 
-def _view(columns: Any, rows: int, preview: Any) -> PartitionView:  # noqa: ANN401 - lists, in JSON
-    return PartitionView(
-        tuple((name, sql) for name, sql in columns), rows, None if preview is None else tuple(map(tuple, preview))
-    )
+def _view(columns: Any, rows: int, preview: Any, descriptions: dict[str, str]) -> PartitionView:  # noqa: ANN401
+    shown = None if preview is None else tuple(map(tuple, preview))
+    return PartitionView(tuple((name, sql) for name, sql in columns), rows, shown, descriptions)  # lists, in JSON
 
 
 def _of_error(error: Exception | None) -> Message | None:

@@ -38,6 +38,7 @@ class OpenStream:
     source: Store
     spark: Spark = field(default_factory=Spark)
     key_prefix: tuple[str, ...] = ()  # of the asset keys in Dagster
+    lake_name: str = ""  # in the config
 
     @cached_property
     def layout(self) -> Template:
@@ -175,6 +176,7 @@ def open_streams(config: LakeConfig) -> Mapping[str, OpenStream]:
             Store(stream.source),
             config.spark,
             config.key_prefix if stream.key_prefix is None else stream.key_prefix,
+            config.lake_name(name),
         )
         for name, stream in config.streams.items()
     }

@@ -1,18 +1,27 @@
 import datetime as dt
+import json
+from pathlib import Path
 
 import dagster as dg
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from lake_assets.config.storages import LocalStorage
 from lake_assets.ingest.view import view_partition
 from lake_assets.lake.catalog.preview import PartitionView
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.texts import durations
 from lake_assets.orchestration.metadata import (
     markdown,
     preview_markdown,
     table_schema,
 )
-from lake_assets_tests.world import World
+from lake_assets.parquet.descriptions import column_descriptions
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets_tests.orchestration.in_process import Materialize
+from lake_assets_tests.world import NW, World, sales
 
 REGION = PartitionColumn("region", "string")
 
@@ -46,6 +55,33 @@ def test_a_preview_is_a_table_that_says_how_much_it_leaves_out() -> None:
     ]
 
 
+def test_a_preview_that_is_wider_than_the_dialog_has_a_line_for_each_column() -> None:
+    columns = tuple((f"column_{number}", "VARCHAR") for number in range(12))
+    rows = tuple(("x" * 40, None, *map(str, range(10))) for _ in range(5))
+
+    lines = preview_markdown(PartitionView(columns, 5, rows)).splitlines()
+
+    assert lines[0] == "| column | row 1 | row 2 | row 3 |"
+    cut = f"{'x' * 30}…"
+    assert lines[2] == rf"| column\_0 | {cut} | {cut} | {cut} |"
+    assert lines[3] == r"| column\_1 | *NULL* | *NULL* | *NULL* |"
+    assert len(lines) == 2 + 12 + 2
+    assert lines[-1] == "first 3 of 5 rows"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        ({}, "0.00 s"),
+        ({"list": 0.001, "job": 1.7, "commit": 0.02}, "1.7 s: job 1.7 s, commit 0.02 s"),
+        ({"job": 252.0}, "4 min 12 s: job 4 min 12 s"),
+        ({"list": 0.06, "job": 59.97}, "1 min 0 s: list 0.06 s, job 1 min 0 s"),
+    ],
+)
+def test_the_seconds_of_all_steps_are_one_text(seconds: dict[str, float], text: str) -> None:
+    assert durations(seconds) == text
+
+
 def test_the_schema_marks_the_partition_columns() -> None:
     schema = table_schema([("total", "DOUBLE"), ("Region", "VARCHAR")], ["region"])
 
@@ -53,6 +89,68 @@ def test_the_schema_marks_the_partition_columns() -> None:
         dg.TableColumn("total", "DOUBLE"),
         dg.TableColumn("Region", "VARCHAR", description="Partition column"),
     ]
+
+
+def test_the_schema_has_descriptions_of_columns() -> None:
+    schema = table_schema(
+        [("Total", "DOUBLE"), ("region", "VARCHAR")], ["region"], {"total": "Gross", "region": "East"}
+    )
+
+    assert [column.description for column in schema.columns] == ["Gross", "Partition column: East"]
+
+
+def described(field: pa.Field, **metadata: str) -> pa.Field:
+    return field.with_metadata(metadata)
+
+
+def test_columns_are_described_by_the_landed_files_and_before_these_by_the_config(
+    local_world: World, tmp_path: Path, materialize: Materialize
+) -> None:
+    schema = pa.schema(
+        [
+            described(pa.field("id", pa.int64()), comment="Number of the receipt"),
+            described(pa.field("total", pa.float64()), description="Net"),
+        ]
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table([[1], [2.5]], schema=schema), path)
+    local_world.land(NW, path.read_bytes())
+    local_world.options["columns"] = {"Total": "Gross, in USD", "date": "Local day of the till"}
+
+    for _ in range(2):  # committed, then skipped
+        (event,) = materialize("2026-02-11|NW").get_asset_materialization_events()
+        shown = event.materialization.metadata["dagster/column_schema"].value
+        assert isinstance(shown, dg.TableSchema)
+        assert {column.name: column.description for column in shown.columns} == {
+            "id": "Number of the receipt",
+            "total": "Gross, in USD",
+            "region": "Partition column",
+            "date": "Partition column: Local day of the till",
+        }
+
+
+def test_a_comment_that_spark_writes_describes_its_column(tmp_path: Path) -> None:
+    fields = [{"name": "Total", "type": "double", "nullable": True, "metadata": {"comment": "Gross"}}, {"name": "id"}]
+    spark = {"type": "struct", "fields": fields[:1]}
+    for name, written in (("a", json.dumps(spark)), ("b", "{"), ("c", json.dumps({"fields": fields}))):
+        table = pa.table({"Total": [1.0]}).replace_schema_metadata(
+            {"org.apache.spark.sql.parquet.row.metadata": written}
+        )
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    store = ArrowStore(LocalStorage(path=str(tmp_path)))
+
+    assert [column_descriptions(store, f"{name}.parquet") for name in "abc"] == [{"total": "Gross"}, {}, {}]
+
+
+def test_a_description_of_an_unknown_column_is_a_warning_that_names_it(
+    local_world: World, materialize: Materialize, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.options["columns"] = {"totl": "Gross, in USD"}
+
+    assert materialize("2026-02-11|NW").success
+
+    assert "streams.sales.columns describes totl, which the table main.sales does not have" in capfd.readouterr().err
 
 
 def fill(lake: LakeSession) -> None:

@@ -175,6 +175,19 @@ def test_a_translator_gives_every_asset_its_attributes(local_world: World) -> No
     assert table.parent_keys == {dg.AssetKey(["team-a", "landing", "sales"])}
 
 
+def test_assets_are_in_the_group_of_their_lake_and_their_kinds_tell_what_they_are(local_world: World) -> None:
+    graph = build_definitions(local_world.config).resolve_asset_graph()
+    nodes = {key.to_user_string(): graph.get(key) for key in graph.get_all_asset_keys()}
+
+    assert {node.group_name for node in nodes.values()} == {"test"}
+    assert {name: node.kinds for name, node in nodes.items()} == {
+        "sales": {"ducklake", "spark", "parquet"},
+        "sales_landing": {"landing_zone", "file", "parquet"},
+        "sales_report": {"report"},
+        "test_ledger": {"ledger", "ducklake"},
+    }
+
+
 def test_a_run_with_a_translator_is_of_its_key(local_world: World) -> None:
     local_world.sessions()
     local_world.land(NW, sales(3))

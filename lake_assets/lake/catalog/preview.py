@@ -5,7 +5,7 @@ all files of the table for a query with conditions.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lake_assets.duckdb_engine import glob_literal, identifier, literal
 from lake_assets.errors import CatalogError
@@ -27,10 +27,11 @@ class PartitionView:
     columns: tuple[tuple[str, str], ...]  # name and DuckDB type, in the table's order
     rows: int
     preview: tuple[tuple[str | None, ...], ...] | None  # the first rows as texts; None: not read
+    descriptions: Mapping[str, str] = field(default_factory=dict)  # of columns, by their names in small letters
 
     def without_preview(self, rows: int | None) -> "PartitionView | None":
         """The view of another partition of the same table, of which only the number of rows is known."""
-        return None if rows is None else PartitionView(self.columns, rows, None)
+        return None if rows is None else PartitionView(self.columns, rows, None, self.descriptions)
 
 
 def view_of_files(

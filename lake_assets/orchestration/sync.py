@@ -1,0 +1,165 @@
+"""Commits that Dagster did not make, as materializations: those of the command line, or of another deployment.
+
+Dagster has a commit if the newest materialization of the partition has its snapshot, or came after it. So a second sync
+reports nothing again. A run of this instance that has not ended reports its commits itself.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
+from lake_assets.errors import LakeAssetsError
+from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.orchestration.dagster_private import newest_events, unfinished_runs
+from lake_assets.orchestration.metadata import row_metadata
+from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
+from lake_assets.orchestration.sensors import without_traceback
+from lake_assets.streams.calendar import Calendar
+from lake_assets.streams.stream import OpenStream
+
+INTERVAL_SECONDS = 60
+OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
+_ALL = 10**9  # rows of the ledger
+REPORTED = 1_000  # materializations of one tick, to which Dagster gives a minute
+
+Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What a sync of one stream did.
+
+    Attributes:
+        reported: keys of the partitions whose newest commit Dagster lacked.
+        known: the number of partitions whose newest commit Dagster has.
+        outside: the number of partitions in the ledger that the config does not have.
+        under_way: the number of partitions whose run has not ended, or that were too many for one sync.
+    """
+
+    reported: Sequence[str]
+    known: int = 0
+    outside: int = 0
+    under_way: int = 0
+
+
+def sync_stream(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    instance: dg.DagsterInstance,
+    *,
+    since: dt.datetime | None = None,
+    most: int | None = None,
+    dry_run: bool = False,
+) -> Synced:
+    """Report a materialization of each partition whose newest commit Dagster lacks.
+
+    Args:
+        stream: of the partitions.
+        asset: key of the stream's asset.
+        instance: of Dagster.
+        since: commits that ended then or later only, with a time zone; all when None.
+        most: the number of partitions to report at most; the others remain for the next sync.
+        dry_run: find them, and report nothing.
+
+    Raises:
+        CatalogError: the ledger cannot be read.
+    """
+    with stream.lake.open_if_exists() as session:
+        rows = _newest_commits(session, stream, since)
+    # In this order: a run that ends after the ledger was read has reported its commits by then.
+    running = unfinished_runs(instance)
+    ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
+    calendar = Calendar(stream.config)
+    keys = {partition_key(p): row for p, row in ended.items() if calendar.outside(p) is None}
+    known = newest_events(instance, asset, keys)
+    lacking = [key for key, row in keys.items() if not _has(known.get(key), row)]
+    reported = lacking[:most]
+    if not dry_run:
+        partitions = {partition_key(partition): partition for partition in ended}
+        _report(stream, asset, instance, {key: (partitions[key], keys[key]) for key in reported})
+    under_way = len(rows) - len(ended) + len(lacking) - len(reported)
+    return Synced(reported, len(keys) - len(lacking), len(ended) - len(keys), under_way)
+
+
+def _newest_commits(
+    session: LakeSession | None, stream: OpenStream, since: dt.datetime | None
+) -> dict[Partition, LedgerRow]:
+    """The newest commit of each partition that changed its rows, the oldest first."""
+    if session is None or not session.exists(ledger_table(session.config)):
+        return {}
+    rows = read_ledger(session, stream.name, limit=_ALL, statuses=("committed",), since=since)
+    newest: dict[str, LedgerRow] = {}
+    for row in sorted(rows, key=lambda row: row.snapshot_id or 0):
+        if row.mode not in (COMPACT, RELEASE) and row.destination_table == str(stream.table):
+            newest.pop(row.load_partition, None)
+            newest[row.load_partition] = row
+    partitions = {stream.config.partition_at(path): row for path, row in newest.items()}
+    return {partition: row for partition, row in partitions.items() if partition is not None}
+
+
+def _has(event: tuple[float, int | None] | None, row: LedgerRow) -> bool:
+    """Whether the newest materialization of a partition describes this commit, or what came after it."""
+    if event is None:
+        return False
+    time, snapshot = event
+    if snapshot is not None and row.snapshot_id is not None and row.snapshot_id >= snapshot:
+        return row.snapshot_id == snapshot
+    return row.finished_at is None or time >= row.finished_at.timestamp()
+
+
+def _report(
+    stream: OpenStream,
+    asset: dg.AssetKey,
+    instance: dg.DagsterInstance,
+    rows: Mapping[str, tuple[Partition, LedgerRow]],
+) -> None:
+    for name, keys in new_dynamic_keys(stream, instance, [partition for partition, _ in rows.values()]).items():
+        instance.add_dynamic_partitions(name, keys)
+    for partition, row in rows.values():
+        key = partition_key(partition)
+        event = dg.AssetMaterialization(asset, partition=key, metadata=row_metadata(row), tags=dimension_tags(key))
+        instance.report_runless_asset_event(event)
+
+
+def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:
+    """The sensor `<lake>_sync`, which syncs what was committed since its last tick.
+
+    It is on from the start where the catalog takes several processes and costs nothing to ask: SQLite and PostgreSQL.
+    """
+    catalog = streams[0][0].lake_config.catalog
+    is_cheap = isinstance(catalog, SqliteCatalog | PostgresCatalog)
+
+    @dg.sensor(
+        name=sync_name(lake),
+        minimum_interval_seconds=INTERVAL_SECONDS,
+        default_status=dg.DefaultSensorStatus.RUNNING if is_cheap else dg.DefaultSensorStatus.STOPPED,
+        description=f"Reports what the command line or another deployment has committed to the lake {lake}.",
+    )
+    def sync(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        now = dt.datetime.now(dt.UTC)
+        since = dt.datetime.fromisoformat(context.cursor) - OVERLAP if context.cursor else None
+        done: Counter[str] = Counter()
+        for stream, asset in streams:
+            try:
+                left = REPORTED - done["reported"]
+                synced = sync_stream(stream, asset, context.instance, since=since, most=left)
+            except LakeAssetsError as error:
+                raise without_traceback(error) from None
+            done.update(reported=len(synced.reported), under_way=synced.under_way)
+        reason = f"{count(done['reported'], 'partition')} reported that others had committed."
+        return dg.SensorResult(skip_reason=reason, cursor=context.cursor if done["under_way"] else now.isoformat())
+
+    return sync
+
+
+def sync_name(lake: str) -> str:
+    """The sensor's name."""
+    return f"{lake}_sync"

@@ -1,0 +1,191 @@
+"""Commits of the command line, or of another deployment, as materializations in Dagster."""
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets.lake.ledger.reading import read_ledger
+from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.orchestration import sync
+from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.sync import Synced, sync_stream
+from lake_assets_tests.orchestration.in_process import Materialize
+from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.world import NW, SW, World, sales
+
+KEY = dg.AssetKey("sales")
+NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp() as instance:
+        yield instance
+
+
+@pytest.fixture
+def committed(local_world: World) -> World:
+    """A world with two partitions that the command line has committed, without Spark."""
+    local_world.options |= {"mode": "index"}
+    for text, rows in ((NW, sales(1, 2)), (SW, sales(3))):
+        local_world.land(text, rows)
+        local_world.ingest(text)
+    return local_world
+
+
+def shown(instance: dg.DagsterInstance) -> dict[str | None, dict[str, Any]]:
+    """The newest materialization of each partition: its metadata."""
+    records = instance.fetch_materializations(KEY, limit=100).records
+    found: dict[str | None, dict[str, Any]] = {}
+    for record in records:  # newest first
+        assert record.asset_materialization is not None
+        metadata = {name: value.value for name, value in record.asset_materialization.metadata.items()}
+        found.setdefault(record.partition_key, metadata)
+    return found
+
+
+def events(instance: dg.DagsterInstance) -> int:
+    return len(instance.fetch_materializations(KEY, limit=100).records)
+
+
+def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_ledger_row(
+    committed: World, instance: dg.DagsterInstance
+) -> None:
+    first = sync_stream(committed.stream, KEY, instance)
+    again = sync_stream(committed.stream, KEY, instance)
+
+    assert first == Synced([NW_KEY, SW_KEY])
+    assert again == Synced([], known=2)
+    assert events(instance) == 2
+    (row,) = committed.ledger(NW)
+    of_nw = shown(instance)[NW_KEY]
+    assert (of_nw["status"], of_nw["rows"], of_nw["snapshot"]) == ("committed", 2, row.snapshot_id)
+    assert row.run_id in of_nw["run"]
+    assert row.finished_at is not None
+    assert of_nw["committed_at"] == row.finished_at.timestamp()
+    definition = build_definitions(committed.config).resolve_assets_def(KEY).partitions_def
+    assert instance.get_dynamic_partitions("sales_region") == ["NW", "SW"]
+    statuses = instance.get_status_by_partition(KEY, [NW_KEY], definition) or {}  # type: ignore[arg-type]
+    assert [status and status.value for status in statuses.values()] == ["MATERIALIZED"]
+
+
+def test_a_newer_commit_is_reported_whatever_the_clocks_say(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync_stream(committed.stream, KEY, instance)
+    committed.land(NW, sales(5), "b.parquet")
+    committed.ingest(NW)
+    real = read_ledger
+
+    def slow(*arguments: Any, **options: Any) -> list[LedgerRow]:
+        """The ledger of a host whose clock is an hour behind."""
+        rows = real(*arguments, **options)
+        hour = dt.timedelta(hours=1)
+        return [dataclasses.replace(row, finished_at=row.finished_at and row.finished_at - hour) for row in rows]
+
+    monkeypatch.setattr(sync, "read_ledger", slow)
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
+    assert sync_stream(committed.stream, KEY, instance) == Synced([], known=2)
+    assert shown(instance)[NW_KEY]["rows"] == 3
+
+
+def test_what_dagster_has_done_itself_is_not_reported(
+    materialize: Materialize, local_world: World, instance: dg.DagsterInstance
+) -> None:
+    local_world.options |= {"mode": "index"}
+    local_world.land(NW, sales(1))
+    for _ in range(2):  # committed, then skipped
+        materialize(NW_KEY, spark=False, instance=instance)
+
+    assert sync_stream(local_world.stream, KEY, instance) == Synced([], known=1)
+    assert events(instance) == 2
+
+
+def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World, instance: dg.DagsterInstance) -> None:
+    job = build_definitions(committed.config).resolve_implicit_global_asset_job_def()
+    run = instance.create_run_for_job(job, run_id=committed.ledger(NW)[0].run_id)
+    instance.report_run_canceling(run)
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([SW_KEY], under_way=1)
+
+    instance.report_run_canceled(run)  # it was killed before it could report
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
+
+
+def test_partitions_outside_the_config_are_counted_and_not_reported(
+    committed: World, instance: dg.DagsterInstance
+) -> None:
+    committed.options["partitions"] = {
+        "region": {"values": ["NW"]},
+        "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"},
+    }
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], outside=1)
+
+
+def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World, instance: dg.DagsterInstance) -> None:
+    assert sync_stream(local_world.stream, KEY, instance) == Synced([])
+
+
+def test_the_sensor_reports_in_ticks_and_is_on_from_the_start(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "REPORTED", 1)
+    ticks = Ticks(committed, instance, sensor="test_sync")
+    assert ticks.definitions().resolve_sensor_def("test_sync").default_status == dg.DefaultSensorStatus.RUNNING
+    told = []
+    for _ in range(3):
+        result = ticks.evaluate()
+        ticks.cursor = result.cursor
+        told.append(result.skip_message)
+
+    assert told == [
+        f"{number} reported that others had committed." for number in ("1 partition",) * 2 + ("0 partitions",)
+    ]
+    assert ticks.cursor is not None  # from now on it reads the newest rows of the ledger only
+    committed.land(NW, sales(5), "b.parquet")
+    committed.ingest(NW)
+    ticks.evaluate()
+    assert shown(instance)[NW_KEY]["rows"] == 3
+    assert events(instance) == 3
+
+
+def test_the_command_names_what_it_reports(committed: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+    file = str(committed.config_file(tmp_path))
+
+    def run(*arguments: str) -> str:
+        result = CliRunner().invoke(main, ["--config", file, "sync-dagster", *arguments])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    dry = run("sales", "--dry-run")
+    first = run()
+    again = run()
+
+    assert dry == f"sales: 2 partitions would be reported\n  {NW_KEY}\n  {SW_KEY}\n"
+    assert first == f"sales: 2 partitions reported\n  {NW_KEY}\n  {SW_KEY}\n"
+    assert again == "sales: 0 partitions reported, 2 known already\n"
+
+
+def test_the_command_without_dagsters_folder_says_what_to_set(
+    committed: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+
+    result = CliRunner().invoke(main, ["--config", str(committed.config_file(tmp_path)), "sync-dagster"])
+
+    assert result.exit_code == 1
+    assert "Set DAGSTER_HOME to the absolute path of the folder with the dagster.yaml" in result.output
