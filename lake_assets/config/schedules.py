@@ -71,6 +71,10 @@ class Automation(Model):
         le=100_000,
         description="Number of partitions before the current one that are listed; all when absent.",
     )
+    status: Status = Field(
+        "running",
+        description="State of its schedule and its sensor when Dagster first loads them; the UI can change it.",
+    )
 
 
 ScheduleOrCron = Annotated[Schedule, BeforeValidator(short_for("cron"), json_schema_input_type=str | Schedule)]

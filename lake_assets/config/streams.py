@@ -34,6 +34,7 @@ from lake_assets.config.path_layout import (
     missing_column,
     stream_template,
 )
+from lake_assets.config.report import ReportOrStorage
 from lake_assets.config.schedules import AutomationOrCron, Freshness, ScheduleOrCron, TimeZone, check_time_zone
 from lake_assets.config.sensors import Sensor, SqsSensor
 from lake_assets.config.storages import S3Storage, Source, WebStorage
@@ -155,6 +156,9 @@ class Stream(Model):
     schedule: ScheduleOrCron | None = Field(None, description="Refreshes the newest partitions at fixed times.")
     automation: AutomationOrCron | None = Field(
         None, description="Refreshes changed partitions by Dagster's automation."
+    )
+    report: ReportOrStorage | None = Field(
+        None, description="The report as an HTML page, which Dagster makes again after each run; none when absent."
     )
     freshness: Freshness | None = Field(None, description="The allowed age of the newest refresh.")
     checks: Checks = Field(Checks(), description="Checks that run, and your own ones.")

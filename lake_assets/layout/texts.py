@@ -28,6 +28,15 @@ def duration(seconds: float) -> str:
     return f"{minutes:,} min {rest} s"
 
 
+def age(seconds: float) -> str:
+    """An age in its largest unit: `40 s`, `3 min`, `5 h`, `2 days`."""
+    for length, unit in ((86_400, "day"), (3_600, "h"), (60, "min")):
+        if seconds >= length * (2 if unit == "day" else 1):
+            number = int(seconds // length)
+            return count(number, unit) if unit == "day" else f"{number} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
 def durations(seconds: Mapping[str, float]) -> str:
     """The total, and each step that took a hundredth of a second or more: `1.8 s: list 0.02 s, job 1.7 s`."""
     steps = [f"{step} {duration(taken)}" for step, taken in seconds.items() if taken >= 0.005]

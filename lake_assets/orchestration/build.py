@@ -15,6 +15,7 @@ from lake_assets.orchestration.landing_zone import automation_sensor, landing_as
 from lake_assets.orchestration.maintenance import maintenance
 from lake_assets.orchestration.names import check_names
 from lake_assets.orchestration.report import ledger_asset, report_asset, streams_by_lake
+from lake_assets.orchestration.report_page import report_sensor
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets.orchestration.restore import restore_job
 from lake_assets.orchestration.schedules import refresh_schedule
@@ -75,9 +76,11 @@ def _of_stream(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg
     asset = stream_asset(stream, specs, config)
     schedules = [refresh_schedule(stream, asset), observe_schedule(stream, landing), drain_schedule(stream)]
     checks = stream_checks(stream, specs.table.key)
+    report = report_asset(stream, specs)
     sensors = [object_sensor(stream, asset), sqs_sensor(stream, asset), automation_sensor(stream, asset)]
+    sensors.append(report_sensor(stream, report))
     return dg.Definitions(
-        assets=[landing, asset, report_asset(stream, specs)],
+        assets=[landing, asset, report],
         asset_checks=[checks] if checks else [],
         jobs=[restore_job(stream, specs.table.key)],
         schedules=[schedule for schedule in schedules if schedule is not None],

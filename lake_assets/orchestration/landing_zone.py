@@ -165,17 +165,18 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
         ),
         cron_schedule=automation.cron,
         execution_timezone=automation.time_zone or stream.config.time_zone,
-        default_status=dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus(automation.status.upper()),
     )
 
 
 def automation_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.AutomationConditionSensorDefinition | None:
     """The sensor that evaluates the automation of a stream; None without `automation`."""
-    if stream.config.automation is None:
+    automation = stream.config.automation
+    if automation is None:
         return None
     return dg.AutomationConditionSensorDefinition(
         f"{stream.name}_automation",
         target=dg.AssetSelection.assets(asset),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=dg.DefaultSensorStatus(automation.status.upper()),
         description=f"Refreshes the partitions of {stream.name} whose landing zone has changed.",
     )

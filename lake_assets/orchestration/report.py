@@ -19,6 +19,7 @@ from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import first_lines
 from lake_assets.orchestration.dagster_private import step_of
 from lake_assets.orchestration.metadata import Metadata, markdown, markdown_table
+from lake_assets.orchestration.report_page import write_page
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import unmatched_metadata
 from lake_assets.report.picture import heat_map
@@ -46,7 +47,7 @@ def report_asset(stream: OpenStream, specs: StreamSpecs | None = None) -> dg.Ass
     def report(context: dg.AssetExecutionContext) -> dg.MaterializeResult[None]:
         state = read_state(stream)
         context.log.info(", ".join(f"{name} {number:,}" for name, number in state.counts.items()))
-        return dg.MaterializeResult(metadata=report_metadata(state))
+        return dg.MaterializeResult(metadata=report_metadata(state) | write_page(stream, state))
 
     try:
         decorate: Callable[..., dg.AssetsDefinition] = dg.asset(

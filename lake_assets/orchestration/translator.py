@@ -15,6 +15,7 @@ from lake_assets.errors import ConfigError
 from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, ledger_table
 from lake_assets.orchestration.landing_zone import automation_condition, landing_name
 from lake_assets.orchestration.metadata import default_description, definition_metadata, table_schema
+from lake_assets.orchestration.report_page import report_condition
 from lake_assets.streams.stream import OpenStream
 
 # The kinds that Dagster has icons for, by the type of the landing zone's storage.
@@ -105,6 +106,7 @@ class LakeAssetsTranslator:
                     group_name=group,
                     owners=config.owners,
                     kinds={"report"},
+                    automation_condition=report_condition(data.stream),
                 )
             case "ledger":
                 return _ledger_spec(key, data)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from lake_assets.errors import MissingExtraError
 from lake_assets.escapes import visible
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow, ledger_table
+from lake_assets.report.lines import LINES, Line, lines
 from lake_assets.report.picture import heat_map
 from lake_assets.report.sheet import COLOURS
 from lake_assets.report.state import PartitionState, StreamState
@@ -30,7 +32,8 @@ class Section:
     description: str
     groups: Sequence[tuple[str, Summary]]
     runs: Sequence[LedgerRow]
-    image: str  # PNG in base64
+    image: str  # PNG in base64; empty if the packages for pictures are not installed
+    lines: Sequence[Line] = ()
 
     @property
     def held(self) -> list[PartitionState]:
@@ -48,7 +51,6 @@ def section(stream: OpenStream, state: StreamState) -> Section:
 
     Raises:
         CatalogError: the ledger cannot be read.
-        MissingExtraError: Matplotlib or Pillow is not installed.
     """
     summaries = summarize(state)
     names = [(summary.group or "all", summary) for summary in summaries]
@@ -59,8 +61,16 @@ def section(stream: OpenStream, state: StreamState) -> Section:
         stream.config.description or f"Table {state.table}, from {stream.source.root}.",
         names,
         _newest_runs(stream),
-        base64.b64encode(heat_map(state)).decode(),
+        _picture(state),
+        lines(stream, state),
     )
+
+
+def _picture(state: StreamState) -> str:
+    try:
+        return base64.b64encode(heat_map(state)).decode()
+    except MissingExtraError:
+        return ""
 
 
 def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
@@ -91,6 +101,7 @@ def page(sections: Sequence[Section], title: str, made: dt.datetime) -> str:
         colours=COLOURS,
         limit=LIMIT,
         few=FEW,
+        most=LINES,
     )
 
 

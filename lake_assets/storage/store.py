@@ -239,6 +239,22 @@ class Store:
                 )
         return False
 
+    def put_page(self, key: str, body: bytes) -> None:
+        """Write an HTML page, and replace an earlier one; no reader sees a part of it.
+
+        In a bucket it has the content type by which browsers show it. A local folder is made.
+
+        Raises:
+            StorageUnreachableError: the store is unreachable or fails, also after the client's own retries.
+            StorageError: the store refuses, or lacks the bucket.
+        """
+        with self._errors("write", key):
+            if isinstance(self.storage, LocalStorage):
+                Path(self.root).mkdir(parents=True, exist_ok=True)
+                obstore.put(self._open(), key, body, use_multipart=False)
+            else:
+                obstore.put(self._open(), key, body, attributes={"Content-Type": "text/html; charset=utf-8"})
+
     def put_own(self, key: str, body: bytes, *, multipart_above: int) -> None:
         """Write an object under a key that no other writer has, by one request or in parts.
 

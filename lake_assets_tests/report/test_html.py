@@ -3,10 +3,13 @@
 import datetime as dt
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lake_assets.errors import LayoutError
+from lake_assets.layout.texts import age
 from lake_assets.report.html import FEW, LIMIT, Section, page, section
 from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
@@ -89,3 +92,80 @@ def test_long_lists_are_cut_and_say_so() -> None:
     assert "and 7 more" in page_of(stale)
     assert "<details>" in page_of(missing)
     assert "<details open>" in page_of(stream_state({"n": "integer"}, [((1,), "missing", None)]))
+
+
+def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no parquet")
+    local_world.ingest(NW)
+    with pytest.raises(Exception, match="cannot be read as Parquet"):
+        local_world.ingest(SW)
+    local_world.land("region=NE,date=2026-02-11", sales(3))
+    two_hours_later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=2, minutes=1)
+
+    part = section(local_world.stream, read_state(local_world.stream, two_hours_later))
+
+    failed, committed, missing = part.lines
+    assert [line.partition.state for line in part.lines] == ["failed", "committed", "missing"]
+    assert (committed.partition.rows, committed.age) == (2, "2 h")
+    assert committed.preview is not None
+    assert committed.preview.preview == (("0", "1.0", "NW", "2026-02-11"), ("1", "2.0", "NW", "2026-02-11"))
+    assert (failed.age, missing.age) == ("", "")
+    assert "cannot be read as Parquet" in (failed.partition.error or "")
+    text = page([part], "Partitions of sales", MADE)
+    assert "<details open>\n<summary>Partitions: 3" in text
+    assert "first 2 rows" in text
+
+
+def test_previews_are_those_of_the_newest_partitions(local_world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake_assets.report.lines.PREVIEWS", 1)
+    local_world.options = {"mode": "index"}
+    for partition in (NW, SW):
+        local_world.land(partition, sales(1))
+        local_world.ingest(partition)
+
+    newest, older = section(local_world.stream, read_state(local_world.stream, MADE)).lines
+
+    assert "SW" in str(newest.partition.partition)
+    assert newest.preview is not None
+    assert older.preview is None
+
+
+def test_rows_that_cannot_be_read_are_named_and_do_not_stop_the_page(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    path = local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    state = read_state(local_world.stream, MADE)
+    Path(path).unlink()
+
+    (line,) = section(local_world.stream, state).lines
+
+    assert line.preview is None
+    assert path in line.unread
+
+
+def test_what_is_in_the_rows_is_text(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, pa.table({"id": [EVIL]}))
+    local_world.ingest(NW)
+
+    text = page([section(local_world.stream, read_state(local_world.stream, MADE))], "Partitions", MADE)
+
+    assert "script" not in {tag for tag, _ in Tags(text).found}
+    assert "&lt;script&gt;" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (3_599, "59 min"),
+        (7_300, "2 h"),
+        (100_000, "27 h"),
+        (172_800, "2 days"),
+    ],
+)
+def test_an_age_is_in_its_largest_unit(seconds: float, text: str) -> None:
+    assert age(seconds) == text

@@ -10,7 +10,7 @@ MARKER = ".made-by-lake-assets-demo"
 CONFIG = "lake.yaml"
 
 # The files of a run; all others in the folder are the user's and are kept.
-_OURS = ("landing", "lake", CONFIG, "catalog.sqlite*")  # the last with its lock and SQLite's journal beside it
+_OURS = ("landing", "lake", "reports", CONFIG, "catalog.sqlite*")  # the last with its lock and SQLite's journal beside it
 
 
 def prepare(folder: Path) -> Path:
