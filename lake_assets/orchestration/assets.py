@@ -42,7 +42,7 @@ from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
 from lake_assets.orchestration.launchers import RemoteRun
 from lake_assets.orchestration.metadata import Metadata, materialization_metadata
-from lake_assets.orchestration.partitions import dimension_tags, partition_of, partitions_definition
+from lake_assets.orchestration.partitions import dimension_tags, partition_of, partitions_definition, summary_of
 from lake_assets.orchestration.resources import sessions
 from lake_assets.orchestration.translator import StreamSpecs, asset_options, specs_of
 from lake_assets.orchestration.unmatched import newest_landing_scan
@@ -156,6 +156,8 @@ class _Run:
     def _events(self) -> Events:
         keys = self.context.partition_keys
         partitions = self._partitions(keys)
+        if len(partitions) > 1:
+            self.log.info(f"This run is {summary_of(list(partitions))}")
 
         def note(reported: Reported) -> None:
             key = partitions[reported.outcome.partition]

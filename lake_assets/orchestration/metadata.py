@@ -46,7 +46,18 @@ def definition_metadata(stream: OpenStream) -> Metadata:
         "catalog": dg.MetadataValue.text(stream.lake.location),
         "ledger_table": dg.MetadataValue.text(str(ledger_table(stream.lake_config))),
         "on_empty": dg.MetadataValue.text(stream.config.on_empty),
+        "backfill": dg.MetadataValue.text(_backfill(stream)),
     }
+
+
+def _backfill(stream: OpenStream) -> str:
+    """What a backfill of several partitions becomes."""
+    if limit := stream.config.max_partitions_per_run:
+        return f"runs of up to {count(limit, 'partition')}"
+    names = [column.name for column in stream.config.columns]
+    if len(names) == 1:
+        return f"one run for each range of {names[0]} without a gap"
+    return f"one run for each {names[0]} and range of {names[1]} without a gap, or the reverse where that is fewer runs"
 
 
 def materialization_metadata(

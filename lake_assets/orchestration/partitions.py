@@ -17,7 +17,9 @@ import dagster as dg
 from lake_assets.config.partition_fields import PartitionField
 from lake_assets.config.streams import Stream
 from lake_assets.errors import PartitionError
+from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.layout.texts import count
 from lake_assets.layout.times import TIME_TYPES, TimeName, zone_of
 from lake_assets.orchestration.dagster_private import PARTITION
 from lake_assets.streams.calendar import configured_values
@@ -94,6 +96,20 @@ def dimension_tags(key: str) -> dict[str, str]:
     """The tags of an event of a partition, by which Dagster finds its dimensions."""
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else {}
     return {f"{PARTITION}/{dimension}": text for dimension, text in dimensions.items()}
+
+
+def summary_of(partitions: Sequence[Partition]) -> str:
+    """What a run of several partitions is: `6 partitions: origin=EWR, date=2013-01-01 to 2013-01-06 (6 values)`."""
+    by_column: dict[str, list[str]] = {}
+    for partition in partitions:
+        for name, text in partition.texts().items():
+            by_column.setdefault(name, []).append(text)
+    return f"{count(len(partitions), 'partition')}: {', '.join(_span(n, sorted({*t})) for n, t in by_column.items())}"
+
+
+def _span(name: str, texts: Sequence[str]) -> str:
+    first, last = visible_name(texts[0]), visible_name(texts[-1])
+    return f"{name}={first}" if len(texts) == 1 else f"{name}={first} to {last} ({len(texts):,} values)"
 
 
 def joined_key(keys: Mapping[str, str]) -> str:

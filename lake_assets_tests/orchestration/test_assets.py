@@ -120,13 +120,18 @@ def test_the_progress_of_a_range_is_logged_partition_by_partition(
     materialize("2026-02-11|NW", "2026-02-11|SW", raise_on_error=False)
 
     logged = capfd.readouterr().err
+    assert "This run is 2 partitions: region=NW to SW (2 values), date=2026-02-11\n" in logged
     assert re.search(r"2026-02-11\|NW \([12] of 2\) committed: 2 rows \(before: 0\) of 1 object, snapshot", logged)
     assert re.search(r"2026-02-11\|SW \([12] of 2\) failed: the object", logged)
 
 
 def test_a_backfill_is_cut_into_runs_of_as_many_partitions_as_the_config_says(local_world: World) -> None:
     local_world.options |= REGIONS | {"max_partitions_per_run": 200}
-    assert stream_asset(local_world.stream).backfill_policy == dg.BackfillPolicy.multi_run(200)
+    asset = stream_asset(local_world.stream)
+
+    assert asset.backfill_policy == dg.BackfillPolicy.multi_run(200)
+    (spec,) = asset.specs
+    assert spec.metadata["backfill"].value == "runs of up to 200 partitions"
 
 
 def test_the_columns_of_a_table_come_from_those_of_the_landing_zone_unless_a_transform_makes_them(
@@ -335,6 +340,9 @@ def test_the_asset_is_described_by_the_config(local_world: World) -> None:
     assert list(spec.owners) == ["team:data", "ann@example.com"]
     assert spec.kinds == {"ducklake", "s3"}
     assert spec.metadata["dagster/table_name"].value == "main.sales"
+    assert spec.metadata["backfill"].value == (
+        "one run for each region and range of date without a gap, or the reverse where that is fewer runs"
+    )
     assert asset.backfill_policy == dg.BackfillPolicy.single_run()
 
 

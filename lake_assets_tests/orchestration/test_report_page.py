@@ -127,6 +127,7 @@ def test_the_automation_begins_as_the_config_says(world: World, status: str, exp
 def test_browsers_show_the_page_in_a_bucket(world: World, s3: S3Server) -> None:
     storage = bucket_on(s3)
     world.options["report"] = {"to": storage}
+    world.land(NW, sales(1))
 
     dg.materialize([report_asset(world.stream)])
 

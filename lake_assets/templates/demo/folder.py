@@ -9,8 +9,8 @@ from lake_assets.errors import StorageError
 MARKER = ".made-by-lake-assets-demo"
 CONFIG = "lake.yaml"
 
-# The files of a run; all others in the folder are the user's and are kept.
-_OURS = ("landing", "lake", "reports", CONFIG, "catalog.sqlite*")  # the last with its lock and SQLite's journal beside it
+# The files of a run; all others in the folder are the user's and are kept. Beside the catalog are its lock and journal.
+_OURS = ("landing", "lake", "reports", CONFIG, "catalog.sqlite*")
 
 
 def prepare(folder: Path) -> Path:
