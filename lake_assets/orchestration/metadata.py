@@ -21,11 +21,12 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, duration, durations, first_lines, size
 from lake_assets.streams.stream import OpenStream
 
-# Of a preview, in characters: Dagster's dialog has 80 % of the window's width.
-_DIALOG = 110
-_PADDING = 3  # between two columns
-_TURNED = 3  # rows of a preview that is turned
-_NARROW = 30  # of a value in it
+# Where Dagster shows a preview: a shorter Markdown on the page itself, a longer one in a dialog. The widths in characters
+# are those in a window of 1,400 pixels, of which a dialog has 80 %.
+_INLINE, _PAGE, _DIALOG = 1000, 50, 120
+_PADDING = 2  # between two columns
+_TURNED = (5, 4, 3, 2)  # rows of a preview that is turned, as many as fit
+_NARROW = 24  # characters of a value in it
 
 _LEFT_OUT = 20  # objects, or files of rows, that are named at most
 
@@ -201,21 +202,35 @@ def table_schema(
 
 
 def preview_markdown(view: PartitionView) -> str:
-    """The first rows as a Markdown table that fits Dagster's dialog; values are escaped, and NULL is in italics.
+    """The first rows as a Markdown table that fits where Dagster shows it; values are escaped, and NULL is in italics.
 
-    A table that is wider than the dialog is turned: a line for each column, with the values of the first rows beside
-    each other.
+    A short text is shown on the partition's page, a longer one in a dialog. A table that is too wide for its place is
+    turned: a line for each column, with the values of the first rows beside each other.
     """
     names, preview = [name for name, _ in view.columns], view.preview or ()
-    longest = [max([len(name), *(len(row[at] or "NULL") for row in preview)]) for at, name in enumerate(names)]
-    if sum(min(length, PREVIEW_CHARACTERS) + _PADDING for length in longest) <= _DIALOG:
-        table = markdown_table(list(map(markdown, names)), ([_cell(value) for value in row] for row in preview))
-    else:
-        preview = preview[:_TURNED]
-        heads = ["column", *(f"row {number}" for number in range(1, len(preview) + 1))]
-        lines = ([markdown(name), *(_cell(row[at], _NARROW) for row in preview)] for at, name in enumerate(names))
-        table = markdown_table(heads, lines)
-    return f"{table}\n\nfirst {len(preview):,} of {count(view.rows, 'row')}"
+    texts = [[_cell(value) for value in row] for row in preview]
+    table = _preview([*map(markdown, names)], texts, view.rows)
+    for shown in _TURNED:
+        if _fits(table):
+            return table
+        some = preview[:shown]
+        heads = ["column", *(f"row {number}" for number in range(1, len(some) + 1))]
+        lines = [[markdown(name), *(_cell(row[at], _NARROW) for row in some)] for at, name in enumerate(names)]
+        table = _preview(heads, lines, view.rows, len(some))
+    return table
+
+
+def _preview(names: Sequence[str], lines: Sequence[Sequence[str]], rows: int, shown: int | None = None) -> str:
+    first = len(lines) if shown is None else shown
+    return f"{markdown_table(names, lines)}\n\nfirst {first:,} of {count(rows, 'row')}"
+
+
+def _fits(table: str) -> bool:
+    """Whether each line of a table is shown whole, with line breaks between words."""
+    rows = (line.strip("|").split(" | ") for line in table.splitlines() if line.startswith("|"))
+    words = ((word for cell in column for word in cell.split()) for column in zip(*rows, strict=True))
+    width = sum(max(map(len, column), default=0) + _PADDING for column in words)
+    return width <= (_PAGE if len(table) < _INLINE else _DIALOG)
 
 
 def _cell(value: str | None, most: int = PREVIEW_CHARACTERS) -> str:

@@ -42,31 +42,45 @@ def test_nothing_in_a_value_acts_as_markdown(text: str, shown: str) -> None:
 
 
 def test_a_preview_is_a_table_that_says_how_much_it_leaves_out() -> None:
-    view = PartitionView((("id", "BIGINT"), ("na|me", "VARCHAR")), 12_000, (("1", "x|y"), ("2", None), ("3", "z" * 81)))
+    view = PartitionView(
+        (("id", "BIGINT"), ("na|me", "VARCHAR")), 12_000, (("1", "x|y"), ("2", None), ("3", "zz " * 30))
+    )
 
     assert preview_markdown(view).splitlines() == [
         r"| id | na\|me |",
         "| --- | --- |",
         r"| 1 | x\|y |",
         "| 2 | *NULL* |",
-        f"| 3 | {'z' * 80}… |",
+        f"| 3 | {'zz ' * 26}zz… |",
         "",
         "first 3 of 12,000 rows",
     ]
 
 
-def test_a_preview_that_is_wider_than_the_dialog_has_a_line_for_each_column() -> None:
-    columns = tuple((f"column_{number}", "VARCHAR") for number in range(12))
-    rows = tuple(("x" * 40, None, *map(str, range(10))) for _ in range(5))
+@pytest.mark.parametrize(
+    ("columns", "value", "rows", "place"),
+    [
+        (6, "x" * 40, 2, "page"),
+        (12, "1", 4, "page"),
+        (60, "x" * 20, 4, "dialog"),
+        (60, "1", 5, "dialog"),
+    ],
+)
+def test_a_preview_that_is_wider_than_its_place_has_a_line_for_each_column(
+    columns: int, value: str, rows: int, place: str
+) -> None:
+    names = tuple((f"column_{number}", "VARCHAR") for number in range(columns))
 
-    lines = preview_markdown(PartitionView(columns, 5, rows)).splitlines()
+    text = preview_markdown(PartitionView(names, 50, ((value, None, *[value] * (columns - 2)),) * 10))
 
-    assert lines[0] == "| column | row 1 | row 2 | row 3 |"
-    cut = f"{'x' * 30}…"
-    assert lines[2] == rf"| column\_0 | {cut} | {cut} | {cut} |"
-    assert lines[3] == r"| column\_1 | *NULL* | *NULL* | *NULL* |"
-    assert len(lines) == 2 + 12 + 2
-    assert lines[-1] == "first 3 of 5 rows"
+    lines = text.splitlines()
+    assert lines[0] == f"| column | {' | '.join(f'row {number + 1}' for number in range(rows))} |"
+    shown = value if len(value) <= 24 else f"{value[:24]}…"
+    assert lines[2] == rf"| column\_0 | {' | '.join([shown] * rows)} |"
+    assert lines[3] == rf"| column\_1 | {' | '.join(['*NULL*'] * rows)} |"
+    assert len(lines) == 2 + columns + 2
+    assert lines[-1] == f"first {rows} of 50 rows"
+    assert (len(text) < 1000) == (place == "page")  # where Dagster shows it
 
 
 @pytest.mark.parametrize(
