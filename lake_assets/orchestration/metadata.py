@@ -21,8 +21,8 @@ from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, duration, durations, first_lines, size
 from lake_assets.streams.stream import OpenStream
 
-# Where Dagster shows a preview: a shorter Markdown on the page itself, a longer one in a dialog. The widths in characters
-# are those in a window of 1,400 pixels, of which a dialog has 80 %.
+# Dagster shows a preview on the page itself if its Markdown is short, else in a dialog. The widths in characters are
+# those in a window of 1,400 pixels, of which a dialog has 80 %.
 _INLINE, _PAGE, _DIALOG = 1000, 50, 120
 _PADDING = 2  # between two columns
 _TURNED = (5, 4, 3, 2)  # rows of a preview that is turned, as many as fit
