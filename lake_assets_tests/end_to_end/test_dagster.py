@@ -2,6 +2,7 @@
 
 import datetime as dt
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -142,6 +143,11 @@ def test_a_backfill_is_launched_by_clicking(shop: Site, chromium: str) -> None:
         page.goto(f"{site.dagster.url}/assets/{site.stream}?view=events")
         for key in due:
             expect(page.get_by_text(key).first).to_be_visible()
+        page.goto(f"{site.dagster.url}/assets/{site.stream}?view=partitions&partition={days[0]}%7CJFK")
+        expect(page.get_by_text(re.compile(r"^\d+\.\d kB$")).first).to_be_visible()
+        expect(page.get_by_text("[Show JSON]")).to_have_count(0)
+        page.goto(f"{site.dagster.url}/assets/{site.stream}")
+        expect(page.get_by_text("Minutes after the planned departure")).to_be_visible()
         browser.close()
 
     assert len(message) == 2
