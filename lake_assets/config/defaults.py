@@ -15,7 +15,9 @@ STREAM = "{stream}"
 _DEFINITIONS = "#/$defs/"
 
 # The key of the mapping for which a text is the short form.
-_SHORT: Mapping[str, str] = MappingProxyType({"schedule": "cron", "automation": "cron", "layout": "template"})
+_SHORT: Mapping[str, str] = MappingProxyType(
+    {"schedule": "cron", "automation": "cron", "layout": "template", "report": "to"}
+)
 
 Defaults = Annotated[dict[str, Any], WithJsonSchema({"type": "object"})]
 """Keys of a stream, none of which is required; `schema_with_defaults` has their JSON Schema."""
