@@ -165,6 +165,7 @@ def observe_schedule(stream: OpenStream, landing: dg.SourceAsset) -> dg.Schedule
         ),
         cron_schedule=automation.cron,
         execution_timezone=automation.time_zone or stream.config.time_zone,
+        description=f"Finds the partitions of {stream.name} with new objects, for {stream.name}_automation.",
         default_status=dg.DefaultScheduleStatus(automation.status.upper()),
     )
 

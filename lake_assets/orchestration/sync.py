@@ -13,9 +13,8 @@ import dagster as dg
 
 from lake_assets.config.catalogs import PostgresCatalog, SqliteCatalog
 from lake_assets.errors import LakeAssetsError
-from lake_assets.lake.ledger.reading import read_ledger
-from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.ledger.reading import newest_commits
+from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
 from lake_assets.orchestration.dagster_private import newest_events, unfinished_runs
@@ -27,7 +26,6 @@ from lake_assets.streams.stream import OpenStream
 
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
-_ALL = 10**9  # rows of the ledger
 REPORTED = 1_000  # materializations of one tick, to which Dagster gives a minute
 
 Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
@@ -73,7 +71,9 @@ def sync_stream(
         CatalogError: the ledger cannot be read.
     """
     with stream.lake.open_if_exists() as session:
-        rows = _newest_commits(session, stream, since)
+        commits = newest_commits(session, stream.name, stream.table, since) if session is not None else []
+    by_partition = {stream.config.partition_at(row.load_partition): row for row in commits}
+    rows = {partition: row for partition, row in by_partition.items() if partition is not None}
     # In this order: a run that ends after the ledger was read has reported its commits by then.
     running = unfinished_runs(instance)
     ended = {partition: row for partition, row in rows.items() if row.run_id not in running}
@@ -87,22 +87,6 @@ def sync_stream(
         _report(stream, asset, instance, {key: (partitions[key], keys[key]) for key in reported})
     under_way = len(rows) - len(ended) + len(lacking) - len(reported)
     return Synced(reported, len(keys) - len(lacking), len(ended) - len(keys), under_way)
-
-
-def _newest_commits(
-    session: LakeSession | None, stream: OpenStream, since: dt.datetime | None
-) -> dict[Partition, LedgerRow]:
-    """The newest commit of each partition that changed its rows, the oldest first."""
-    if session is None or not session.exists(ledger_table(session.config)):
-        return {}
-    rows = read_ledger(session, stream.name, limit=_ALL, statuses=("committed",), since=since)
-    newest: dict[str, LedgerRow] = {}
-    for row in sorted(rows, key=lambda row: row.snapshot_id or 0):
-        if row.mode not in (COMPACT, RELEASE) and row.destination_table == str(stream.table):
-            newest.pop(row.load_partition, None)
-            newest[row.load_partition] = row
-    partitions = {stream.config.partition_at(path): row for path, row in newest.items()}
-    return {partition: row for partition, row in partitions.items() if partition is not None}
 
 
 def _has(event: tuple[float, int | None] | None, row: LedgerRow) -> bool:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
-from lake_assets.lake.ledger.reading import read_ledger
-from lake_assets.lake.ledger.tables import LedgerRow
+from lake_assets.lake.ledger.reading import newest_commits
+from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
 from lake_assets.orchestration import sync
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.sync import Synced, sync_stream
@@ -82,7 +82,7 @@ def test_a_newer_commit_is_reported_whatever_the_clocks_say(
     sync_stream(committed.stream, KEY, instance)
     committed.land(NW, sales(5), "b.parquet")
     committed.ingest(NW)
-    real = read_ledger
+    real = newest_commits
 
     def slow(*arguments: Any, **options: Any) -> list[LedgerRow]:
         """The ledger of a host whose clock is an hour behind."""
@@ -90,7 +90,7 @@ def test_a_newer_commit_is_reported_whatever_the_clocks_say(
         hour = dt.timedelta(hours=1)
         return [dataclasses.replace(row, finished_at=row.finished_at and row.finished_at - hour) for row in rows]
 
-    monkeypatch.setattr(sync, "read_ledger", slow)
+    monkeypatch.setattr(sync, "newest_commits", slow)
 
     assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
     assert sync_stream(committed.stream, KEY, instance) == Synced([], known=2)
@@ -130,6 +130,21 @@ def test_partitions_outside_the_config_are_counted_and_not_reported(
     }
 
     assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], outside=1)
+
+
+def test_compaction_and_the_end_of_a_hold_are_no_new_rows(committed: World, instance: dg.DagsterInstance) -> None:
+    (row,) = committed.ledger(NW)
+    sync_stream(committed.stream, KEY, instance)
+    with committed.stream.lake.open() as session:
+        table = ledger_table(session.config).sql
+        for mode in (COMPACT, RELEASE):
+            session.rows(
+                f"INSERT INTO {table} BY NAME SELECT * REPLACE ('{mode}' AS mode, snapshot_id + 10 AS snapshot_id) "
+                f"FROM {table} WHERE run_id = ?",
+                [row.run_id],
+            )
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([], known=2)
 
 
 def test_a_lake_that_does_not_exist_yet_has_nothing_to_report(local_world: World, instance: dg.DagsterInstance) -> None:

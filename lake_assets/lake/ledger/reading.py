@@ -8,9 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lake_assets.errors import CatalogError
+from lake_assets.lake.catalog.table_files import named_since
 from lake_assets.lake.ledger.relation import Wanted, query, relation
-from lake_assets.lake.ledger.tables import LEDGER_COLUMNS, STATUSES, LedgerRow, Status, ledger_table
-from lake_assets.lake.session import LakeSession
+from lake_assets.lake.ledger.tables import (
+    COMPACT,
+    LEDGER_COLUMNS,
+    RELEASE,
+    STATUSES,
+    LedgerRow,
+    Status,
+    ledger_table,
+)
+from lake_assets.lake.session import LakeSession, TableName
 
 
 def read_ledger(
@@ -54,6 +63,36 @@ def read_ledger(
         session,
         f"SELECT {names} FROM {found} ORDER BY finished_at DESC NULLS LAST, started_at DESC NULLS LAST LIMIT ?",  # noqa: S608
         [*found.parameters, limit],
+        [found],
+    )
+    return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]
+
+
+def newest_commits(
+    session: LakeSession, stream: str, table: TableName, since: dt.datetime | None = None
+) -> list[LedgerRow]:
+    """The newest commit of each partition that changed its rows; the oldest first.
+
+    If the table was dropped and recreated, its earlier commits are ignored.
+
+    Args:
+        session: an open lake.
+        stream: of the partitions.
+        table: its destination.
+        since: commits that ended then or later only, with a time zone; all when None.
+    """
+    ledger = ledger_table(session.config)
+    if not session.exists(ledger):
+        return []
+    wanted = Wanted({"stream": [stream], "status": ["committed"]}, since=since)
+    found = relation(session, ledger, LEDGER_COLUMNS, wanted)
+    names = ", ".join(f'"{name}"' for name in LEDGER_COLUMNS)
+    rows = query(
+        session,
+        f"SELECT {names} FROM {found} "  # noqa: S608 - quoted names
+        f"WHERE destination_table = ? AND mode NOT IN ('{COMPACT}', '{RELEASE}') AND snapshot_id >= ? "
+        "QUALIFY row_number() OVER (PARTITION BY load_partition ORDER BY snapshot_id DESC) = 1 ORDER BY snapshot_id",
+        [*found.parameters, str(table), named_since(session, table)],
         [found],
     )
     return [LedgerRow(**dict(zip(LEDGER_COLUMNS, row, strict=True))) for row in rows]
