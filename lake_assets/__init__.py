@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lake_assets.api.connect import connect
     from lake_assets.api.history import diff_partition, read_history, release_partition, restore_partition
     from lake_assets.api.ingest import PartitionsFailedError, ingest_partition, ingest_partitions, plan_partition
     from lake_assets.api.partitions import PartitionLike
@@ -43,6 +44,7 @@ __all__ = [
     "Plan",
     "Restored",
     "build_definitions",
+    "connect",
     "diff_partition",
     "ingest_partition",
     "ingest_partitions",
@@ -57,6 +59,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "api.connect": ("connect",),
     "api.history": ("diff_partition", "read_history", "release_partition", "restore_partition"),
     "api.ingest": ("PartitionsFailedError", "ingest_partition", "ingest_partitions", "plan_partition"),
     "api.partitions": ("PartitionLike",),

@@ -67,6 +67,22 @@ class DuckLake:
                 raise
             self._close(session, read_only=read_only)
 
+    def connect(self, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+        """An engine of its own to which the lake is attached until it is closed. The lock is held only to attach.
+
+        Raises:
+            LakeAssetsError: as `open`.
+        """
+        own = DuckLake(self.config)
+        with self._turn, own._held(create=False, read_only=read_only):
+            engine = own._renewed()
+            try:
+                own._attach(create=False, read_only=read_only)
+            except BaseException:
+                engine.close()
+                raise
+        return engine
+
     def _session(self, *, create: bool, read_only: bool) -> LakeSession:
         """A session that attaches the lake when it is needed, if the catalog is as it should be; else attached now."""
         attach = partial(self._attach, create=create, read_only=read_only)
