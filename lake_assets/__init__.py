@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lake_assets.layout.partition import Partition
     from lake_assets.orchestration.build import build_definitions
     from lake_assets.orchestration.component import LakeStream
+    from lake_assets.orchestration.downstream import LakeIOManager, LakeResource, partitions_def
     from lake_assets.orchestration.translator import LakeAssetsTranslator, LakeAssetsTranslatorData
     from lake_assets.streams.stream import OpenStream, open_stream
 
@@ -35,6 +36,8 @@ __all__ = [
     "LakeAssetsTranslator",
     "LakeAssetsTranslatorData",
     "LakeConfig",
+    "LakeIOManager",
+    "LakeResource",
     "LakeStream",
     "OpenStream",
     "Outcome",
@@ -50,6 +53,7 @@ __all__ = [
     "ingest_partitions",
     "load_config",
     "open_stream",
+    "partitions_def",
     "plan_partition",
     "read_changes",
     "read_history",
@@ -72,6 +76,7 @@ _MODULES = {
     "history.restore": ("Restored",),
     "orchestration.build": ("build_definitions",),
     "orchestration.component": ("LakeStream",),
+    "orchestration.downstream": ("LakeIOManager", "LakeResource", "partitions_def"),
     "orchestration.translator": ("LakeAssetsTranslator", "LakeAssetsTranslatorData"),
     "layout.partition": ("Partition",),
     "ingest.partition_run": ("IngestResult", "Outcome"),

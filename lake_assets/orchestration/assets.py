@@ -38,6 +38,7 @@ from lake_assets.orchestration.checks import (
     evaluations_of_idle_run,
 )
 from lake_assets.orchestration.dagster_private import OUTPUT_WITHOUT_EVENT, requester
+from lake_assets.orchestration.downstream import StreamIOManager
 from lake_assets.orchestration.event_log import EventLog
 from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
 from lake_assets.orchestration.launchers import RemoteRun
@@ -99,10 +100,11 @@ def stream_asset(
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy
+            warnings.simplefilter("ignore", dg.BetaWarning)  # of backfill_policy and io_manager_def
             decorate: Callable[..., dg.AssetsDefinition] = dg.asset(
                 **asset_options(spec),
                 partitions_def=partitions_definition(stream),
+                io_manager_def=StreamIOManager(stream),  # for parameters of assets downstream
                 backfill_policy=_backfill_policy(stream),
                 deps=[landing, *spec.deps],
                 # If all partitions are skipped there is nothing to check, and nothing new for assets downstream.

@@ -1,0 +1,258 @@
+"""What assets downstream read from a lake: the rows of a stream's partitions, by a resource or as a parameter.
+
+The partitions are those of the run, by Dagster's partition mapping between the asset and the stream.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import dagster as dg
+import duckdb
+import pyarrow as pa
+from pydantic import Field
+
+from lake_assets.api.connect import connect
+from lake_assets.api.relation import is_lazy, is_readable_as, read_as, readable_kinds, rows_of
+from lake_assets.config.load import load_config
+from lake_assets.errors import ConfigError
+from lake_assets.lake.connecting import connected
+from lake_assets.layout.texts import count
+from lake_assets.orchestration.dagster_private import user_text
+from lake_assets.orchestration.partitions import partition_of, partitions_definition
+from lake_assets.streams.stream import OpenStream, open_stream
+
+Rows = TypeVar("Rows")
+
+_CONFIG = "Path or URI of the `lake.yaml`; without it `$LAKE_CONFIG`, then `./lake.yaml`."
+_ASSET_KEYS = "Keys of streams' assets by the streams' names, such as `shop/sales`, where a translator changes them."
+
+
+def partitions_def(stream: OpenStream) -> dg.PartitionsDefinition[str]:
+    """The partitions of a stream's asset in Dagster, for assets downstream.
+
+    Args:
+        stream: the stream, from `open_stream`.
+
+    Returns:
+        The definition of the one partition column, or a `dagster.MultiPartitionsDefinition` of two, with the columns'
+        names. Its `get_partitions_def_for_dimension("date")` is for an asset with a partition for each date.
+    """
+    return partitions_definition(stream)
+
+
+class StreamIOManager(dg.IOManager):
+    """Hands the partitions of one stream to parameters of assets downstream; each stream's asset has its own.
+
+    The class of the rows is the parameter's annotation: a `pyarrow.Table` (also without one), a pandas or Polars
+    DataFrame, a Polars LazyFrame, a `pyarrow.RecordBatchReader` or a `duckdb.DuckDBPyRelation`. The metadata `columns`
+    of `dagster.AssetIn`, a list of names, limits the columns.
+    """
+
+    def __init__(self, stream: OpenStream) -> None:
+        self._stream = stream
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
+        """Refuse a value: the rows come from the landing zone.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise _no_output(context)
+
+    def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
+        """The rows of the input's partitions.
+
+        Raises:
+            ConfigError: the annotation is no class of rows, or Dagster has no partitions of the stream's asset.
+            LakeAssetsError: the lake cannot be read, or has no such table or column.
+        """
+        return _loaded(context, self._stream)
+
+
+class LakeIOManager(dg.ConfigurableIOManager):
+    """Hands the partitions of a config's streams to parameters, where another code location has the streams' assets.
+
+    Name it as `input_manager_key` of `dagster.AssetIn`. It reads as `StreamIOManager`, which the streams' own assets
+    have without being named.
+
+    Attributes:
+        config: the `lake.yaml`.
+        asset_keys: keys of streams' assets, where they are not those of the config.
+    """
+
+    config: str | None = Field(None, description=_CONFIG)
+    asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
+        """Refuse a value: the rows of streams come from their landing zones.
+
+        Raises:
+            ConfigError: always.
+        """
+        raise _no_output(context)
+
+    def load_input(self, context: dg.InputContext) -> Any:  # noqa: ANN401 - an instance of the annotation
+        """The rows of the input's partitions.
+
+        Raises:
+            ConfigError: the config cannot be read or has no stream with the input's key, the annotation is no class
+                of rows, or Dagster has no partitions of the stream's asset.
+            LakeAssetsError: the lake cannot be read, or has no such table or column.
+        """
+        return _loaded(context, _stream_of(_streams(self.config, self.asset_keys), context.asset_key))
+
+
+class LakeResource(dg.ConfigurableResource["LakeResource"]):
+    """A lake for assets downstream, read-only.
+
+    Attributes:
+        config: the `lake.yaml`.
+        lake: the lake's name; may be absent where the config has one lake.
+        asset_keys: keys of streams' assets, where they are not those of the config.
+    """
+
+    config: str | None = Field(None, description=_CONFIG)
+    lake: str | None = Field(None, description="The lake's name, where the config has several.")
+    asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
+
+    @contextmanager
+    def connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection to the lake as of `lake_assets.connect`, read-only, closed at the end of the block.
+
+        Raises:
+            LakeAssetsError: as of `lake_assets.connect`.
+        """
+        with connect(self.config, self.lake) as connection:
+            yield connection
+
+    def read(
+        self,
+        context: dg.AssetExecutionContext,
+        stream: str | None = None,
+        *,
+        into: type[Rows] = pa.Table,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """The rows of a stream in the partitions of the run, by Dagster's partition mapping to the stream's asset.
+
+        Args:
+            context: of the asset that reads, which depends on the stream's asset (`deps=["sales"]`).
+            stream: the stream's name; may be None where the asset depends on one stream.
+            into: the class of the rows: `pyarrow.Table`, a pandas or Polars DataFrame, a Polars LazyFrame, a
+                `pyarrow.RecordBatchReader` or a `duckdb.DuckDBPyRelation`. The last three read while they are used, and
+                keep a connection open until they are dropped.
+            columns: to read, in this order; all of the table when None.
+
+        Raises:
+            ConfigError: the config cannot be read or has no such stream, the asset does not depend on it or on several,
+                `into` is no such class, or Dagster has no partitions of the stream's asset.
+            LakeAssetsError: the lake cannot be read, or has no such table or column.
+        """
+        inputs = {key: name for name, key in context.assets_def.keys_by_input_name.items()}
+        streams = _streams(self.config, self.asset_keys)
+        if stream is not None and stream not in {each.name for each in streams.values()}:
+            raise ConfigError(f"there is no stream {stream!r}:", f"the config has {_names(streams)}.")
+        fitting = [key for key in inputs if key in streams and stream in {None, streams[key].name}]
+        if len(fitting) != 1:
+            raise _not_one(context.asset_key, stream, [streams[key].name for key in fitting], streams)
+        (key,) = fitting
+        name = inputs[key]
+        if not _is_partitioned(context, name):
+            raise _no_partitions(key)
+        keys = context.asset_partition_keys_for_input(name)
+        return _rows(streams[key], keys, into, columns, context.log)  # type: ignore[no-any-return]
+
+
+def _is_partitioned(context: dg.AssetExecutionContext, input_name: str) -> bool:
+    try:
+        context.asset_partitions_def_for_input(input_name)
+    except (dg.DagsterError, ValueError):
+        return False
+    return True
+
+
+def _loaded(context: dg.InputContext, stream: OpenStream) -> Any:  # noqa: ANN401 - an instance of the annotation
+    if not context.has_asset_partitions:
+        raise _no_partitions(context.asset_key)
+    annotation = context.dagster_type.typing_type
+    into = pa.Table if annotation is Any else annotation
+    columns = context.definition_metadata.get("columns")
+    return _rows(stream, context.asset_partition_keys, into, columns, context.log)
+
+
+def _rows(
+    stream: OpenStream, keys: Sequence[str], into: object, columns: Sequence[str] | None, log: dg.DagsterLogManager
+) -> Any:  # noqa: ANN401 - an instance of `into`
+    if not is_readable_as(into):
+        raise ConfigError(
+            f"rows of {stream.name} cannot be read as {getattr(into, '__name__', into)}:",
+            f"use one of {readable_kinds()}.",
+        )
+    partitions = {partition_of(stream.config.columns, key) for key in keys}
+    log.info(f"Reading {count(len(partitions), 'partition')} of {stream.name}")
+    connection = connected(stream.lake_config, read_only=True)
+    relation = rows_of(connection, stream, partitions, columns)
+    if is_lazy(into):
+        return read_as(relation, into)  # keeps the connection
+    with connection:
+        return read_as(relation, into)
+
+
+def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.AssetKey, OpenStream]:
+    """The streams of a config by the keys of their assets."""
+    loaded = load_config(config)
+    if unknown := sorted(set(asset_keys) - set(loaded.streams)):
+        raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", f"name {', '.join(loaded.streams)}.")
+    streams = [open_stream(loaded, name) for name in loaded.streams]
+    return {
+        dg.AssetKey.from_user_string(asset_keys[stream.name])
+        if stream.name in asset_keys
+        else dg.AssetKey([*stream.key_prefix, stream.name]): stream
+        for stream in streams
+    }
+
+
+def _stream_of(streams: Mapping[dg.AssetKey, OpenStream], key: dg.AssetKey) -> OpenStream:
+    if key not in streams:
+        keys = ", ".join(map(user_text, streams))
+        raise ConfigError(
+            f"the config has no stream with the asset {user_text(key)}:",
+            f"its assets are {keys}; name another key of a stream in asset_keys.",
+        )
+    return streams[key]
+
+
+def _names(streams: Mapping[dg.AssetKey, OpenStream]) -> str:
+    return ", ".join(stream.name for stream in streams.values())
+
+
+def _not_one(
+    asset: dg.AssetKey, stream: str | None, found: Sequence[str], streams: Mapping[dg.AssetKey, OpenStream]
+) -> ConfigError:
+    if found:
+        return ConfigError(
+            f"the asset {user_text(asset)} depends on several streams, {', '.join(found)}:",
+            f'name one: read(context, "{found[0]}").',
+        )
+    wanted = [user_text(key) for key, each in streams.items() if stream in {None, each.name}]
+    return ConfigError(
+        f"the asset {user_text(asset)} depends on no asset of {'a stream' if stream is None else stream}:",
+        f'add it, as in deps=["{wanted[0]}"], or name the key of its asset in asset_keys.',
+    )
+
+
+def _no_partitions(key: dg.AssetKey) -> ConfigError:
+    text = user_text(key)
+    return ConfigError(
+        f"Dagster has no partitions of the asset {text} here:",
+        f'add dg.AssetSpec("{text}", partitions_def=partitions_def(open_stream("lake.yaml", "{key.path[-1]}"))).',
+    )
+
+
+def _no_output(context: dg.OutputContext) -> ConfigError:
+    asset = user_text(context.asset_key)
+    return ConfigError(
+        f"the asset {asset} returned a value, and this IO manager only reads streams:",
+        "give the asset another io_manager_key, or annotate it with -> None.",
+    )
