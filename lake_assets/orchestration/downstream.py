@@ -206,7 +206,7 @@ def _streams(config: str | None, asset_keys: Mapping[str, str]) -> Mapping[dg.As
         raise ConfigError(f"asset_keys: there is no stream {unknown[0]!r}:", f"name {', '.join(loaded.streams)}.")
     streams = [open_stream(loaded, name) for name in loaded.streams]
     return {
-        dg.AssetKey.from_user_string(asset_keys[stream.name])
+        dg.AssetKey(asset_keys[stream.name].split("/"))
         if stream.name in asset_keys
         else dg.AssetKey([*stream.key_prefix, stream.name]): stream
         for stream in streams

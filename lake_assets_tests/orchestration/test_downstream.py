@@ -1,7 +1,6 @@
 """Assets downstream of a stream get the rows of their run's partitions, through Dagster's partition mappings."""
 
-import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -151,7 +150,7 @@ def test_the_resource_gives_a_connection(run: Run, lake: LakeResource) -> None:
     assert run(sums, lake=lake) == [10]
 
 
-def test_another_code_location_reads_by_key_and_partitions(world: World, lake: LakeResource) -> None:
+def test_another_code_location_reads_by_key_and_partitions(lake: LakeResource) -> None:
     """It has the stream's asset as a spec alone, here under the key that a translator gives it."""
     assert lake.config is not None
     key = dg.AssetKey(["team", "sales"])
@@ -221,11 +220,12 @@ def test_an_asset_without_partitions_in_dagster_is_an_error_with_the_spec_to_add
         lake.read(context)
 
     for asset in (by_parameter, by_resource):
-        with pytest.raises(ConfigError, match=r'add dg.AssetSpec\("sales", partitions_def=partitions_def\(open_stream'):
-            resources = {"lake": lake, "lake_io": io}
-            dg.materialize(
-                [asset, dg.AssetSpec("sales")], selection=[asset], partition_key="2026-02-11", resources=resources
-            )
+        definitions = dg.Definitions([asset, dg.AssetSpec("sales")], resources={"lake": lake, "lake_io": io})
+        job = definitions.resolve_implicit_global_asset_job_def()
+        with pytest.raises(
+            ConfigError, match=r'add dg\.AssetSpec\("sales", partitions_def=partitions_def\(open_stream'
+        ):
+            job.execute_in_process(partition_key="2026-02-11", asset_selection=[asset.key])
 
 
 def test_the_resource_shows_no_secret(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
