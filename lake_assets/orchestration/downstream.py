@@ -81,7 +81,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         asset_keys: keys of streams' assets, where they are not those of the config.
     """
 
-    config: str | None = Field(None, description=_CONFIG)
+    config: str | None = Field(default=None, description=_CONFIG)
     asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:  # noqa: ARG002 - Dagster's signature
@@ -112,8 +112,8 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         asset_keys: keys of streams' assets, where they are not those of the config.
     """
 
-    config: str | None = Field(None, description=_CONFIG)
-    lake: str | None = Field(None, description="The lake's name, where the config has several.")
+    config: str | None = Field(default=None, description=_CONFIG)
+    lake: str | None = Field(default=None, description="The lake's name, where the config has several.")
     asset_keys: dict[str, str] = Field(default_factory=dict, description=_ASSET_KEYS)
 
     @contextmanager

@@ -85,7 +85,8 @@ def reading(kind: Any, **options: Any) -> dg.AssetsDefinition:
         return totals(sales)
 
     revenue.__annotations__ = {"return": dg.MaterializeResult} | ({} if kind is None else {"sales": kind})
-    return dg.asset(**options)(revenue)
+    asset: dg.AssetsDefinition = dg.asset(**options)(revenue)
+    return asset
 
 
 @pytest.mark.parametrize(
@@ -219,12 +220,11 @@ def test_an_asset_without_partitions_in_dagster_is_an_error_with_the_spec_to_add
     def by_resource(context: dg.AssetExecutionContext, lake: LakeResource) -> None:
         lake.read(context)
 
+    message = r'add dg\.AssetSpec\("sales", partitions_def=partitions_def\(open_stream'
     for asset in (by_parameter, by_resource):
         definitions = dg.Definitions([asset, dg.AssetSpec("sales")], resources={"lake": lake, "lake_io": io})
         job = definitions.resolve_implicit_global_asset_job_def()
-        with pytest.raises(
-            ConfigError, match=r'add dg\.AssetSpec\("sales", partitions_def=partitions_def\(open_stream'
-        ):
+        with pytest.raises(ConfigError, match=message):
             job.execute_in_process(partition_key="2026-02-11", asset_selection=[asset.key])
 
 
