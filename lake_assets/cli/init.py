@@ -58,6 +58,8 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     from lake_assets.templates.starter.folder import refuse_content, start_with
 
     refuse_content(folder)
+    if place.partition("://")[0] in {"http", "https"}:
+        raise click.UsageError("--from names a web server, which cannot be listed: write lake.yaml by hand.")
     try:
         look = Look(storage_at(place, os.environ, Path.cwd()))
     except ValidationError as error:

@@ -4,6 +4,7 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lake_assets.storage.landed import LandedObject
 MOST_STREAMS = 40
 MOST_VALUES = 50  # of a column; one with more gets its values from the landing zone
 
+_SUFFIXES = (".parquet", ".PARQUET", ".parq", ".pq")
 _DEPTH = 4  # of folders above those of streams
 _COMPARED = 3  # folders whose objects' columns are compared
 
@@ -109,11 +111,13 @@ def _have_equal_columns(look: Look, objects: Sequence[LandedObject]) -> bool:
 
 def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> Proposal:
     path = folder.path.rstrip("/")
-    parquet = [landed for landed in folder.objects if landed.key.lower().endswith(".parquet")]
-    others = len(folder.objects) - len(parquet)
-    notes = [f"{count(others, 'object')} of those seen are no *.parquet: the stream ignores them"] if others else []
-    if not parquet:
+    suffixes = Counter(suffix for landed in folder.objects if (suffix := PurePosixPath(landed.key).suffix) in _SUFFIXES)
+    if not suffixes:
         return Proposal(name, path, notes=("no *.parquet was seen: the stream is left out",))
+    (suffix, _), *_ = suffixes.most_common(1)
+    parquet = [landed for landed in folder.objects if landed.key.endswith(suffix)]
+    others = len(folder.objects) - len(parquet)
+    notes = [f"{count(others, 'object')} of those seen are no *{suffix}: the stream ignores them"] if others else []
     schema = look.schema(parquet[0])
     if schema is None:
         notes.append(f"{parquet[0].shown} is no Parquet file, or too many were read: its columns are not known")
@@ -126,7 +130,8 @@ def _proposal(look: Look, folder: Folder, name: str, start: dt.date | None) -> P
         config, example = _in_path(found, layout, folder, start, notes)
     if not config:
         return Proposal(name, path, columns=len(names), notes=tuple(notes))
-    config["destination"] = {"table": name}
+    files = {} if suffix == _SUFFIXES[0] else {"files": f"*{suffix}"}
+    config = files | config | {"destination": {"table": name}}
     try:
         stream = Stream.model_validate(config | {"source": "landing"})
     except ValidationError as error:

@@ -95,7 +95,7 @@ def test_partition_columns_are_merged_by_name_and_by_key() -> None:
 
 
 def test_a_mapping_of_another_type_replaces_that_of_the_defaults() -> None:
-    defaults = DEFAULTS.replace("  owners", "  sensor: {type: objects, interval: 30}\n  owners")
+    defaults = DEFAULTS.replace("  owners", "  sensor: {type: objects, scan: 6000}\n  owners")
     own = "  sales: {automation: null, sensor: {type: sqs, queue_url: 'https://sqs.eu.amazonaws.com/1/q'}}\n"
 
     assert isinstance(parsed(own, defaults).streams["sales"].sensor, SqsSensor)

@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
-from lake_assets.config.load import load_config
+from lake_assets.config.load import load_config, parse_config
 from lake_assets.config.models import LakeConfig
+from lake_assets.config.places import storage_at
 from lake_assets.config.storages import LocalStorage, S3Storage
+from lake_assets.proposals.config import config_text
 from lake_assets.proposals.look import Look
-from lake_assets.proposals.streams import propose
+from lake_assets.proposals.streams import Proposal, propose
 from lake_assets.storage.store import Store
 from lake_assets_tests.servers.s3 import S3Server
 
@@ -161,6 +163,17 @@ def test_folders_without_names_are_a_column_if_their_objects_have_the_same_colum
     assert proposal.notes[0].startswith("the folders NW, SW are read as values of a column")
 
 
+def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None:
+    store = Store(LocalStorage(path=str(tmp_path)))
+    for name in ("a.pq", "b.pq", "c.parquet"):
+        store.put_new(f"sales/date=2026-02-11/{name}", parquet(SALES))
+
+    (proposal,) = propose(Look(store.storage))
+
+    assert proposal.config["files"] == "*.pq"
+    assert proposal.notes == ("1 object of those seen are no *.pq: the stream ignores them",)
+
+
 def test_the_number_of_requests_does_not_grow_with_the_objects(tmp_path: Path) -> None:
     looks = {}
     for days in (50, 500):
@@ -208,9 +221,29 @@ def test_a_flat_folder_of_many_objects_is_two_listings_at_most(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("place", "root"),
+    [
+        ("s3://landing/x", "s3://landing/x/sales"),
+        ("gs://landing", "gs://landing/sales"),
+        ("r2://account1/landing/x", "s3://landing/x/sales"),
+        ("abfss://landing@account1.dfs.core.windows.net/x", "az://landing/x/sales"),
+    ],
+)
+def test_the_source_of_a_stream_is_a_folder_of_the_storage(place: str, root: str) -> None:
+    look = Look(storage_at(place, {"AWS_REGION": "eu-central-1"}))
+    proposal = Proposal("sales", "sales", {"partitions": {"region": {}}, "destination": {"table": "sales"}})
+
+    config = parse_config(config_text(look, [proposal]), Path("/etc/lake.yaml"), {})
+
+    source = config.streams["sales"].source
+    assert (source.type, source.root) == (look.storage.type, root)
+    assert look.listings == 0
+
+
+@pytest.mark.parametrize(
     ("place", "message"),
     [
-        ("https://example.com/data", "a web server"),
+        ("https://example.com/data", "--from names a web server, which cannot be listed"),
         ("ftp://host/data", "ftp:// is not a known storage"),
         ("nowhere", "does not exist"),
         (".", "no stream was found"),
