@@ -185,7 +185,11 @@ class SparkUnavailableError(LakeAssetsError):
     """No usable Java or Spark session is available."""
 
 
-class SessionLostError(SparkUnavailableError):
+class SparkUnreachableError(SparkUnavailableError):
+    """A Spark Connect server does not answer, or ended while it was at work; a retry may succeed."""
+
+
+class SessionLostError(SparkUnreachableError):
     """A Spark Connect server has closed or forgotten this process's session; a new one can be started."""
 
 

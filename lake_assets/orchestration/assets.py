@@ -20,6 +20,7 @@ from lake_assets.errors import (
     DriverLostError,
     LakeAssetsError,
     PartitionError,
+    SparkUnreachableError,
     StorageUnreachableError,
     is_interrupt,
 )
@@ -58,7 +59,13 @@ LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in mor
 NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
 
 # Errors after which a retry may succeed.
-PASSING = (StorageUnreachableError, CatalogUnreachableError, CommitConflictError, DriverLostError)
+PASSING = (
+    StorageUnreachableError,
+    CatalogUnreachableError,
+    CommitConflictError,
+    DriverLostError,
+    SparkUnreachableError,
+)
 RETRIES = 2  # of a run without other errors
 RETRY_SECONDS = 30  # before the first retry; twice as many before the second
 

@@ -16,6 +16,7 @@ from lake_assets.errors import (
     SessionLostError,
     SourceError,
     SparkUnavailableError,
+    SparkUnreachableError,
     TaskLostError,
     TransformError,
 )
@@ -194,7 +195,7 @@ def _session_lost() -> SessionLostError:
 
 def _gone(error: BaseException | None = None) -> SparkUnavailableError:
     if error is not None and search(error, Means.SERVER_LOST):
-        return SparkUnavailableError(
+        return SparkUnreachableError(
             "the Spark Connect server ended, or was lost, while it was at work:",
             "often it lacked memory: start it again, with more of spark.driver.memory; then run it again.",
         )

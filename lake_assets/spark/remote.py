@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lake_assets.config.spark import REMOTE, without_parameters
-from lake_assets.errors import SparkUnavailableError
+from lake_assets.errors import SparkUnavailableError, SparkUnreachableError
 from lake_assets.spark.vendor_errors import Means, search
 
 _PORT = 15002  # Spark's default
@@ -35,7 +35,8 @@ def check_client(url: str) -> None:
     """Check that this process can be a client of the server.
 
     Raises:
-        SparkUnavailableError: packages of the client are missing, or nothing listens at the URL.
+        SparkUnreachableError: nothing listens at the URL.
+        SparkUnavailableError: packages of the client are missing, the URL is none, or its host does not exist.
     """
     try:
         importlib.import_module("pyspark.sql.connect.session")
@@ -51,7 +52,9 @@ def check_client(url: str) -> None:
         host, port = parts.hostname or "", parts.port or _PORT
         socket.create_connection((host, port), _SECONDS).close()
     except (OSError, ValueError) as error:
-        raise SparkUnavailableError(
+        is_wrong = isinstance(error, ValueError | socket.gaierror)
+        kind = SparkUnavailableError if is_wrong else SparkUnreachableError
+        raise kind(
             f"no Spark Connect server answers at {without_parameters(url)} ({error}):",
             f"start it, or correct {REMOTE} or SPARK_REMOTE.",
         ) from error
