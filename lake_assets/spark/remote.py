@@ -83,7 +83,8 @@ def interrupted_on_server(spark: SparkSession, tag: str) -> Iterator[None]:
     """Let the server stop the jobs of the block if it is interrupted; they would go on without their client.
 
     The tag is that of this block alone, so no other job of the session, and no other client, is interrupted. In a
-    classic session nothing is done here.
+    classic session nothing is done here. pyspark 4.2 interrupts the job itself. pyspark 4.0 does so only when nothing
+    refers to the call any more, but the error of an interrupt does; with Dagster the job would go on.
     """
     if not is_client(spark):
         yield
