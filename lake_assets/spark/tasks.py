@@ -24,7 +24,7 @@ from lake_assets.parquet.job import DataFile, Job, JobResult, LetterFile
 from lake_assets.parquet.task import Bin, Refusal, Report, Task, Timing, discarding
 from lake_assets.spark.cleanup import discard_failed, discard_interrupted, discard_job
 from lake_assets.spark.remote import interrupted_on_server, is_client
-from lake_assets.spark.workers import carried, prepare, workers_cores
+from lake_assets.spark.workers import carried, prepare, report_tries, workers_cores
 
 _NUMBERS, _TEXTS = ("index", "rows", "size"), ("uri", "error", "drift", "refused", "reason", "letter", "timing")
 _ROW = pa.schema(
@@ -130,9 +130,7 @@ def _results(spark: SparkSession, job: Job, collect: Callable[[], Iterable[Repor
 
 def _report_task(timing: Timing) -> None:
     """Report a task that has succeeded; of a task that Spark tried again, the last try."""
-    if timing.tries:
-        why = f"a task of Spark failed, or its executor was lost; its next try, on {timing.host}, succeeded"
-        report_event("retry", step="job", retry=timing.tries, kind="task", message=why)
+    report_tries(timing.host, timing.tries)
     ended = dt.datetime.fromtimestamp(timing.began + timing.seconds, dt.UTC)
     figures = {"files": timing.files, "rows": timing.rows, "bytes": timing.size}
     report_event("task", level=logging.DEBUG, time=ended, host=timing.host, seconds=timing.seconds, **figures)

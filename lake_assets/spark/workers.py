@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 from lake_assets import errors
 from lake_assets.errors import WorkerError
+from lake_assets.events import report
 from lake_assets.version import VERSION
 
 In = TypeVar("In")
@@ -29,7 +30,7 @@ Out = TypeVar("Out")
 
 _PACKAGE = Path(errors.__file__).parent
 _WIDE = 10_000  # rows; more than the cores of any session
-_WORKERS = pa.schema([("host", pa.string()), ("version", pa.string()), ("error", pa.string())])
+_WORKERS = pa.schema([(name, pa.string()) for name in ("host", "version", "error", "tries")])
 _REFUSAL = re.compile(r"lake-assets (?:\S+ runs here, but|lacks a package) ")
 _INSTALL = "install lake-assets there, with the extras of this machine, so that the packages of both are the same."
 _cores: WeakKeyDictionary[object, int] = WeakKeyDictionary()
@@ -43,11 +44,13 @@ class Worker:
         host: of the worker.
         version: of this package there; None if it lacks the package.
         error: why the code of the tasks cannot be imported there; None if it can.
+        tries: of the task before the one that reports.
     """
 
     host: str
     version: str | None
     error: str | None
+    tries: str
 
 
 def carried(work: Callable[[Iterator[In]], Iterator[Out]]) -> Callable[[Iterable[In]], Iterator[Out]]:
@@ -95,11 +98,25 @@ def prepare(spark: SparkSession) -> None:
     if isinstance(spark, SparkSession) and str(spark.sparkContext.master).partition("[")[0] == "local":
         return
     workers = _workers(spark)
+    for worker in workers:
+        report_tries(worker.host, int(worker.tries))
     if any(worker.version is None for worker in workers):
         _send(spark)
     for worker in workers:
         _refuse(worker)
     _cores[spark] = len(workers)
+
+
+def report_tries(host: str, tries: int) -> None:
+    """Report that Spark tried a task again, if it did.
+
+    Args:
+        host: of the last try.
+        tries: before it.
+    """
+    if tries:
+        why = f"a task of Spark failed, or its executor was lost; its next try, on {host}, succeeded"
+        report("retry", step="job", retry=tries, kind="task", message=why)
 
 
 def workers_cores(spark: SparkSession) -> int:
@@ -111,9 +128,11 @@ def workers_cores(spark: SparkSession) -> int:
 def _workers(spark: SparkSession) -> Sequence[Worker]:
     """What the workers report, one for each task of a job that Spark divides as it likes."""
 
-    def look() -> tuple[str, str | None, str | None]:
+    def look() -> tuple[str, str | None, str | None, str]:
         import importlib  # noqa: PLC0415 - of the worker
         import socket  # noqa: PLC0415
+
+        from pyspark import TaskContext  # noqa: PLC0415
 
         version, error = None, None
         try:
@@ -124,21 +143,22 @@ def _workers(spark: SparkSession) -> Sequence[Worker]:
                 version = "an older version"
             elif version is not None:
                 error = str(raised)
-        return socket.gethostname(), version, error
+        context = TaskContext.get()
+        return socket.gethostname(), version, error, str(context.attemptNumber() if context else 0)
 
     def of_rows(_: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow  # noqa: PLC0415 - of the worker
 
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([text], pyarrow.string()) for text in look()], names=names)
 
-    def of_items(_: Iterable[int]) -> Iterator[tuple[str, str | None, str | None]]:
+    def of_items(_: Iterable[int]) -> Iterator[tuple[str, str | None, str | None, str]]:
         yield look()
 
     names = _WORKERS.names
     if isinstance(spark, SparkSession):
         rows: Any = spark.sparkContext.range(_WIDE).mapPartitions(of_items).collect()
     else:
-        rows = spark.range(_WIDE).mapInArrow(of_rows, "host string, version string, error string").collect()
+        rows = spark.range(_WIDE).mapInArrow(of_rows, ", ".join(f"{name} string" for name in names)).collect()
     return [Worker(*row) for row in rows]
 
 

@@ -327,4 +327,4 @@ def _in_a_session(spark: SparkSession, sessions: Sessions, work: Callable[[Spark
 
 
 def _report_retry(error: LakeAssetsError) -> None:
-    report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem)
+    report("retry", step="job", retry=1, kind=type(error).__name__, message=error.problem.rstrip(":"))
