@@ -3,7 +3,6 @@
 import datetime as dt
 import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -26,7 +25,10 @@ from lake_assets.templates.demo.folder import prepare
 from lake_assets_tests.faults.ingester import without_spark
 from lake_assets_tests.plain_client import plain_client
 from lake_assets_tests.servers.absent import absent
+from lake_assets_tests.servers.browser import chromium
 from lake_assets_tests.servers.dagster import DagsterServer, dagster_dev
+
+__all__ = ["chromium"]
 
 pytestmark = [pytest.mark.dagster, pytest.mark.timeout(900)]
 
@@ -104,16 +106,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (folder / "landing" / name).mkdir(parents=True)
     with dagster_dev(path) as server:
         yield Site(folder, server)
-
-
-@pytest.fixture
-def chromium() -> str:
-    if importlib.util.find_spec("playwright") is None:
-        absent("playwright is not installed")
-    result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if result is None:
-        absent("no Chromium is installed: apt-get install chromium")
-    return result
 
 
 @pytest.mark.browser

@@ -2,20 +2,18 @@
 
 import datetime as dt
 import io
-import os
-import signal
+import re
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
-import psutil
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,16 +22,25 @@ import yaml
 
 from lake_assets.config.load import load_config
 from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.servers.browser import chromium
 from lake_assets_tests.servers.dagster import DagsterServer
 from lake_assets_tests.servers.process import running
-from lake_assets_tests.stack.components import components
 from lake_assets_tests.stack.configs import lake_document
+from lake_assets_tests.stack.killer import Killer, wait
 from lake_assets_tests.stack.probes import server_of
+from lake_assets_tests.stack.shown import check_visible, loaded_at, troubles
 from lake_assets_tests.stack.site import Ports, Site
-from lake_assets_tests.stack.supervised import Supervisor
 from lake_assets_tests.stack.test_stack import STOPPER, stack
 
-pytestmark = [pytest.mark.servers, pytest.mark.dagster, pytest.mark.kill_all, pytest.mark.timeout(900)]
+__all__ = ["chromium"]
+
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.dagster,
+    pytest.mark.browser,
+    pytest.mark.kill_all,
+    pytest.mark.timeout(900),
+]
 
 REGIONS = ("NW", "SW")
 FIRST = dt.date(2026, 1, 1)
@@ -77,58 +84,6 @@ def land(site: Site) -> list[str]:
         return list(pool.map(put, range(PARTITIONS)))
 
 
-class Killer:
-    """Kills processes of a stack, and returns when they are back."""
-
-    def __init__(self, site: Site) -> None:
-        self.site = site
-        self.components = components(site)
-        self.supervisor = Supervisor(site)
-
-    def pid(self, name: str) -> int:
-        return self.supervisor.processes()[name].pid
-
-    def kill(self, name: str) -> None:
-        """Kill a component; returns when another process of it answers."""
-        pid = self.pid(name)
-        os.kill(pid, signal.SIGKILL)
-        self.wait(name, lambda: self.pid(name) not in {0, pid} and self.components[name].answers())
-
-    def kill_executor(self) -> None:
-        """Kill an executor; returns when the worker has started another one."""
-        worker = psutil.Process(self.pid("spark-worker-1"))
-
-        def executors() -> set[int]:
-            found = set()
-            for process in worker.children():
-                with suppress(psutil.NoSuchProcess):  # or a zombie
-                    if any("CoarseGrainedExecutor" in part for part in process.cmdline()):
-                        found.add(process.pid)
-            return found
-
-        (executor,) = executors()
-        os.kill(executor, signal.SIGKILL)
-        self.wait("an executor", lambda: bool(executors() - {executor}))
-
-    def kill_code_server(self) -> None:
-        """Kill the server that Dagster's other parts ask, and the one behind it that has loaded the definitions.
-
-        The processes of its runs go on: the system kills none of them with their parent.
-        """
-        behind = [p for p in psutil.Process(self.pid("code-server")).children() if "grpc" in p.cmdline()]
-        assert behind
-        for process in behind:
-            process.kill()
-        self.kill("code-server")
-
-    @staticmethod
-    def wait(what: str, is_back: Callable[[], bool], seconds: float = 120) -> None:
-        deadline = time.monotonic() + seconds
-        while not is_back():
-            assert time.monotonic() < deadline, f"{what} has not come back"
-            time.sleep(0.3)
-
-
 @contextmanager
 def catalog(site: Site) -> Iterator["psycopg.Connection[tuple[Any, ...]]"]:
     """A client of the lake's catalog, as PostgreSQL's own programs are."""
@@ -158,27 +113,37 @@ def wait_for_files(site: Site, number: int, seconds: float = 240) -> None:
         time.sleep(0.2)
 
 
-def test_a_backfill_is_right_although_each_component_is_killed_in_the_middle_of_it(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+# What Dagster shows of each kill.
+RETRIED_TASK = r"Retried.* \(task\): a task of Spark failed, or its executor was lost"
+RETRIED_JOB = r"Retried.* \(SessionLostError\): the Spark Connect server no longer has this session"
+CATALOG_AWAY = r"the catalog postgres://.* is unreachable"
+STORAGE_AWAY = r"s3://.* cannot be reached"
+
+
+def test_a_backfill_is_right_and_dagster_says_what_happened_although_each_component_is_killed_in_the_middle_of_it(
+    site: Site, chromium: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in site.environment.items():
         monkeypatch.setenv(name, value)
     keys = land(site)
     dagster, killer = DagsterServer(site.url, site.dagster_home), Killer(site)
 
+    loaded = loaded_at(dagster)
     launched = dagster.backfill("transactions", keys)
-    kills: list[Callable[[], None]] = [
-        killer.kill_executor,
-        lambda: killer.kill("spark-worker-2"),
-        lambda: killer.kill("spark-connect"),
-        killer.kill_code_server,
-        lambda: killer.kill("postgres"),
-        lambda: killer.kill("s3"),
+    kills: list[tuple[Callable[[], None], str]] = [
+        (killer.kill_executor, RETRIED_TASK),
+        (killer.kill_worker, RETRIED_TASK),
+        (killer.kill_connect_server, RETRIED_JOB),
+        (killer.kill_code_server, ""),
+        (lambda: killer.kill("postgres"), CATALOG_AWAY),
+        (lambda: killer.kill("s3"), STORAGE_AWAY),
     ]
-    for number, kill in enumerate(kills):
+    at = []
+    for number, (kill, _) in enumerate(kills):
         wait_for_files(site, 5 + number * 45)
+        at.append(time.time())
         kill()
-    killer.wait("webserver", lambda: answers(dagster))  # its first request after PostgreSQL has gone may fail
+    wait("webserver", lambda: answers(dagster))  # its first request after PostgreSQL has gone may fail
     status = dagster.wait(launched, 400)
 
     runs = {run.run_id: (run.status, dagster.failures(run)) for run in dagster.runs(dagster__backfill=launched)}
@@ -188,6 +153,13 @@ def test_a_backfill_is_right_although_each_component_is_killed_in_the_middle_of_
     check_ledger(site)
     materialized = Counter(item["partition"] for item in dagster.materialized("transactions"))
     assert materialized.keys() == set(keys)
+    assert loaded_at(dagster) > max(loaded, at[3])
+    found = troubles(dagster, dagster.runs(dagster__backfill=launched))
+    for (_, pattern), moment in zip(kills, at, strict=True):
+        after = [trouble for trouble in found if trouble.at > moment and re.search(pattern, trouble.text)]
+        assert after or not pattern, (pattern, found)
+    lost = next(trouble for trouble in found if re.search(RETRIED_JOB, trouble.text))
+    check_visible(dagster, chromium, lost, site.folder / "run.png")
 
 
 def answers(dagster: DagsterServer) -> bool:
