@@ -105,6 +105,10 @@ class SourceChangedError(SourceError):
     """The landed objects of a partition changed while they were being read."""
 
 
+class PlanMovedError(SourceError):
+    """The landed objects of a partition are not those of the plan that is applied; nothing of it was changed."""
+
+
 class SchemaError(SourceError):
     """A file's or a result's columns do not fit the destination table."""
 

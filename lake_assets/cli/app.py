@@ -26,7 +26,8 @@ from lake_assets.cli.logs import log_format_option, set_log_format
 from lake_assets.cli.maintain import maintain
 from lake_assets.cli.metrics import metrics
 from lake_assets.cli.olake import import_
-from lake_assets.cli.partitions import ingest, plan
+from lake_assets.cli.partitions import ingest
+from lake_assets.cli.planning import apply, plan
 from lake_assets.cli.report import report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
@@ -92,6 +93,7 @@ COMMANDS = (
     generate,
     land,
     plan,
+    apply,
     ingest,
     index,
     query,

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lake_assets.cli.common import user
 from lake_assets.cli.terminal import echo
@@ -25,7 +25,7 @@ from lake_assets.remote.told import report_outcome
 from lake_assets.streams.stream import OpenStream
 
 
-def ingest_by_driver(
+def ingest_by_driver(  # noqa: PLR0913 - the options of a run
     config: LakeConfig,
     launcher: str | None,
     stream: OpenStream,
@@ -35,6 +35,7 @@ def ingest_by_driver(
     *,
     force: bool,
     outside: bool,
+    planned: Mapping[Partition, str] | None = None,
 ) -> None:
     """Refresh partitions by a driver.
 
@@ -47,6 +48,7 @@ def ingest_by_driver(
         announce: is called with a text before the driver starts, and with None when it has started.
         force: as of `ingest_all`.
         outside: as of `ingest_all`.
+        planned: as of `ingest_all`.
 
     Raises:
         Exception: what ended the run in the driver.
@@ -65,6 +67,7 @@ def ingest_by_driver(
         run_id=str(uuid.uuid4()),
         run_at=dt.datetime.now(dt.UTC),
         requested_by=user(),
+        planned=planned,
     )
     announce("starting the driver")
 

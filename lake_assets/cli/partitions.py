@@ -1,4 +1,4 @@
-"""The commands `plan` and `ingest`."""
+"""The command `ingest`, and the run that it shares with `apply`."""
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
@@ -22,110 +22,30 @@ from lake_assets.cli.words import exported_text, size
 from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
-from lake_assets.layout.texts import count, first_lines
+from lake_assets.layout.texts import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lake_assets.config.models import LakeConfig
-    from lake_assets.ingest.dry_run import Plan
     from lake_assets.ingest.partition_run import IngestResult, Outcome
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
 
-OBJECTS_SHOWN = 10
-
-_selection = selection_options("the only partition, if there is one")
-_force = click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed.")
-
-
-@click.command()
-@stream_argument
-@_selection
-@_force
-@outside_option
-@click.pass_context
-def plan(ctx: click.Context, stream: str | None, wanted: "Wanted", *, force: bool, outside: bool) -> None:
-    """Show what `ingest` would read, replace and write now. Nothing is written.
-
-    The whole landing zone is listed, to name the objects that are in no partition. The exit code is 1 if the ingest
-    would fail because there are no source objects, or a changed one in mode append.
-    """
-    from lake_assets.ingest.dry_run import plan as plan_of
-    from lake_assets.streams.landing_zone import list_landed, unmatched_folders
-
-    opened = stream_named(ctx.obj.load(), stream)
-    partitions = selected_or_only(opened, wanted, outside=outside).partitions
-    plans = [plan_of(opened, partition, force=force) for partition in partitions]
-    echo("\n".join(line for partition_plan in plans for line in _plan_lines(partition_plan)))
-    unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
-    if unmatched:
-        echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
-        folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
-        rest = "  and {more:,} more folders; `lake-assets report --format json` names all"
-        echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
-    if any(partition_plan.decision.action == "fail" for partition_plan in plans):
-        ctx.exit(1)
-
-
-def _plan_lines(plan: "Plan") -> list[str]:
-    objects = plan.reads.objects
-    lines = [
-        style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
-        f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
-    ]
-    if plan.decision.note:
-        lines.append(f"  note      {plan.decision.note}")
-    listed = [
-        f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {visible_name(obj.key)}"
-        for obj in objects
-    ]
-    lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
-    if plan.decision.action in ("replace", "clear", "append"):
-        table = (
-            f"{count(plan.rows_before, 'row')} of {plan.table}"
-            if plan.table_exists
-            else f"none: {plan.table} is made by the first ingest"
-        )
-        copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
-        lines += [
-            f"  {'kept' if plan.decision.action == 'append' else 'replaced':<8}  {table}",
-            f"  rows      {_rows(plan)}",
-            f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
-        ]
-        if plan.letters is not None:
-            now = f", with {count(plan.letters_now, 'row')} now" if plan.letters_now else ""
-            lines.append(f"  bad rows  to {plan.letters}{now}")
-    elif plan.rows_after is not None:
-        lines.append(f"  rows      {_rows(plan)}")
-    if plan.deltas is not None:
-        lines.append(f"  exported  the rows that the commit adds or removes, to {plan.deltas}")
-    for sql, parameters in plan.statements:
-        lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
-    return lines
-
-
-def _of_objects(plan: "Plan") -> str:
-    """What becomes of the objects."""
-    return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
-
-
-def _rows(plan: "Plan") -> str:
-    """The rows of the partition after the ingest, if the footers of its objects tell them."""
-    if isinstance(plan.rows_after, int):
-        most = "up to " if plan.letters is not None else ""
-        return f"{plan.rows_before:,} → {most}{plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"
-    return f"{plan.rows_before:,} → unknown before the ingest: {plan.rows_after}"
+force_option = click.option("--force", is_flag=True, help="Read partitions again whose objects have not changed.")
+launcher_option = click.option(
+    "--launcher", type=click.Choice(LAUNCHERS), help="Where the driver executes; overrides `runs`."
+)
 
 
 @click.command()
 @stream_argument
-@_selection
-@_force
+@selection_options("the only partition, if there is one")
+@force_option
 @outside_option
 @yes_option
-@click.option("--launcher", type=click.Choice(LAUNCHERS), help="Where the driver executes; overrides `runs`.")
+@launcher_option
 @click.pass_context
 def ingest(
     ctx: click.Context,
@@ -142,17 +62,43 @@ def ingest(
     A partition whose objects have not changed is skipped. A partition that fails keeps its rows and does not stop the
     others; the exit code is 1. Before a run of more than ten partitions, a terminal is asked.
     """
-    from lake_assets.cli.progress import progress
-    from lake_assets.telemetry.lineage import lineage
-
-    options: Options = ctx.obj
-    config = options.load()
+    config = ctx.obj.load()
     opened = stream_named(config, stream)
     selection = selected_or_only(opened, wanted, outside=outside)
     if not confirm(opened, selection, "Ingest", yes=yes):
         ctx.exit(1)
-    if not (partitions := selection.partitions):
-        return
+    if selection.partitions and not run_ingest(
+        ctx.obj, config, opened, selection.partitions, force=force, outside=outside, launcher=launcher
+    ):
+        ctx.exit(1)
+
+
+def run_ingest(
+    options: Options,
+    config: "LakeConfig",
+    opened: "OpenStream",
+    partitions: "Sequence[Partition]",
+    *,
+    force: bool,
+    outside: bool,
+    launcher: str | None,
+    planned: "Mapping[Partition, str] | None" = None,
+) -> bool:
+    """Refresh partitions, and print the outcome of each; returns whether none failed.
+
+    Args:
+        options: of the command line.
+        config: of the stream.
+        opened: the stream.
+        partitions: each once.
+        force: as of `ingest_all`.
+        outside: as of `ingest_all`.
+        launcher: where the driver executes; as the config says when None.
+        planned: as of `ingest_all`.
+    """
+    from lake_assets.cli.progress import progress
+    from lake_assets.telemetry.lineage import lineage
+
     failures = Failures(debug=options.debug, reported=True)
     with progress() as bar, lineage(opened) as trace:
         task = bar.add_task(opened.name, total=len(partitions))
@@ -166,18 +112,23 @@ def ingest(
             bar.update(task, description=doing or opened.name)
 
         if (launcher or config.runs.launcher) == "in_process":
-            _ingest_here(config, opened, partitions, note, announce, force=force, outside=outside, debug=options.debug)
+            _ingest_here(
+                options, config, opened, partitions, note, announce, force=force, outside=outside, planned=planned
+            )
         else:
             from lake_assets.cli.launched import ingest_by_driver
 
-            ingest_by_driver(config, launcher, opened, partitions, note, announce, force=force, outside=outside)
+            ingest_by_driver(
+                config, launcher, opened, partitions, note, announce, force=force, outside=outside, planned=planned
+            )
     failures.print_repeated()
     if failures.count:
         echo(f"{failures.count} of {count(len(partitions), 'partition')} failed.", err=True)
-        ctx.exit(1)
+    return not failures.count
 
 
-def _ingest_here(
+def _ingest_here(  # noqa: PLR0913 - the options of a run
+    options: Options,
     config: "LakeConfig",
     opened: "OpenStream",
     partitions: "Sequence[Partition]",
@@ -186,14 +137,14 @@ def _ingest_here(
     *,
     force: bool,
     outside: bool,
-    debug: bool,
+    planned: "Mapping[Partition, str] | None",
 ) -> None:
     """Refresh the partitions in this process."""
     from lake_assets.cli.sessions import Session
     from lake_assets.ingest.api import ingest_all
     from lake_assets.ingest.partition_runs import passing_on_interrupts
 
-    session = Session(config.spark.settings, debug=debug, transforms=opened.config.transform is not None)
+    session = Session(config.spark.settings, debug=options.debug, transforms=opened.config.transform is not None)
     session.announce = announce
     with session.stopped():
         outcomes = ingest_all(
@@ -204,6 +155,7 @@ def _ingest_here(
             outside=outside,
             requested_by=user(),
             checkpoint=interrupt.check,
+            planned=planned,
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:
@@ -264,9 +216,3 @@ def _dead_letters(result: "IngestResult") -> str:
     first = result.letters[0]
     rows = count(sum(letter.rows for letter in result.letters), "row")
     return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
-
-
-def _parameter(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_parameter, value))}]"
-    return f"'{value}'"

@@ -6,16 +6,20 @@ fail one by one. The command line and Dagster both call these functions.
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from lake_assets.errors import is_interrupt
+from lake_assets.ingest.index.diff import plan_index
 from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.moved import moved_since
 from lake_assets.ingest.partition_run import IngestResult, Outcome, PartitionRun, State
 from lake_assets.ingest.partition_runs import chunks, record_failures
 from lake_assets.ingest.replace.run import GROUP_PARTITIONS, ReplaceRun
 from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.spark.session import Sessions
+from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import refuse_outside
 from lake_assets.streams.stream import OpenStream
 
@@ -68,6 +72,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
     run_at: dt.datetime | None = None,
     requested_by: str | None = None,
     checkpoint: Callable[[], None] = lambda: None,
+    planned: Mapping[Partition, str] | None = None,
 ) -> Generator[Outcome, None, None]:
     """Refresh many partitions of the lake from the landing zone, each in a commit of its own.
 
@@ -88,6 +93,8 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         requested_by: a person, or what launched the run, for the ledger.
         checkpoint: called between steps; an exception that it raises ends the run. If that is an interrupt, partitions
             that have begun are `cancelled` in the ledger, and the others have no row.
+        planned: of a plan that is applied, the fingerprint of the landed objects of each partition. A partition with
+            other objects now fails with a `PlanMovedError`, and has no row in the ledger.
 
     Yields:
         The outcome of each partition, in the order in which they end. A partition that fails does not stop the others.
@@ -102,9 +109,18 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         refuse_outside(stream.config, partitions)
     run_id, run_at = run_id or str(uuid.uuid4()), run_at or dt.datetime.now(dt.UTC)
     if stream.config.mode == "index":
+        index_plan = None if planned is None else plan_index(stream, partitions)
+        if planned is not None and index_plan is not None:
+            moved = moved_since(
+                stream, planned, {part.partition: Manifest(part.objects) for part in index_plan.partitions}
+            )
+            yield from (Outcome(partition, error=error) for partition, error in moved.items())
+            kept = tuple(part for part in index_plan.partitions if part.partition not in moved)
+            index_plan, partitions = replace(index_plan, partitions=kept), [part.partition for part in kept]
         outcomes = index_all(
             stream,
             partitions,
+            plan=index_plan,
             landed_only=landed_only,
             outside=True,  # checked above
             run_id=run_id,
@@ -115,7 +131,7 @@ def ingest_all(  # noqa: PLR0913 - the options of a run
         for outcome in outcomes:
             yield Outcome(outcome.partition, error=outcome.error) if outcome.error else outcome
         return
-    replace_run = ReplaceRun(stream, sessions, checkpoint, force=force, landed_only=landed_only)
+    replace_run = ReplaceRun(stream, sessions, checkpoint, force=force, landed_only=landed_only, planned=planned)
     runs = [PartitionRun(stream, partition, run_id, run_at, requested_by) for partition in partitions]
     with reported_run(run_id, stream.name, stream.config.mode, len(runs)):
         yield from _replace_all(stream, replace_run, runs)

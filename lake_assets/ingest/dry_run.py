@@ -1,10 +1,11 @@
 """The dry run: what an ingest of a partition would do now."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from lake_assets.ingest.decide import Decider, Decision, Facts
-from lake_assets.ingest.index.diff import plan_index
+from lake_assets.ingest.index.diff import PartitionPlan, plan_index
 from lake_assets.ingest.known import Comparison, compare, refuse_empty
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
@@ -19,6 +20,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.job import shares
 from lake_assets.storage.manifest import Manifest
+from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
 
 
@@ -57,34 +59,58 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     Raises:
         LakeAssetsError: what `ingest` would raise before its job.
     """
-    new: list[str] = []
-    changed = 0
-    if is_index := stream.config.mode == "index":
-        index = plan_index(stream, [partition])
-        (part,) = index.partitions
-        manifest, new, changed = Manifest(part.objects), [obj.uri for obj in part.new], len(index.changed)
-    else:
-        manifest = stream.manifest(partition)
+    (listed,) = landed_in(stream, [partition])
+    with stream.lake.open_if_exists() as lake:
+        return plan_in(lake, stream, listed, Decider(stream, force=force))
+
+
+def landed_in(stream: OpenStream, partitions: Sequence[Partition]) -> list[PartitionPlan]:
+    """The landed objects of partitions; in mode index, with those that are new or have changed.
+
+    Raises:
+        LakeAssetsError: the landing zone cannot be listed, or the lake cannot be read.
+    """
+    if stream.config.mode == "index":
+        return list(plan_index(stream, partitions).partitions)
+    listed = list_landed_in(stream, partitions)
+    return [PartitionPlan(partition, manifest.objects, ()) for partition, manifest in listed.items()]
+
+
+def plan_in(lake: LakeSession | None, stream: OpenStream, landed: PartitionPlan, decider: Decider) -> Plan:
+    """What `ingest` would do with a partition, for several in one open lake; see `plan`.
+
+    Args:
+        lake: None if there is none yet.
+        stream: of the partition.
+        landed: the partition with its objects, as `landed_in` returns it.
+        decider: of all the partitions.
+
+    Raises:
+        LakeAssetsError: as `plan`.
+    """
+    partition, is_index = landed.partition, stream.config.mode == "index"
+    new = [obj.uri for obj in landed.new]
+    manifest = Manifest(landed.objects)
+    if not is_index:
         manifest = stream.without_empty(manifest)
         manifest.check()
     fingerprint = stream.fingerprint(manifest)
-    with stream.lake.open_if_exists() as lake:
-        exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
-        compared = _compare(lake, stream, partition, manifest)
-        before = None if last is None else last.fingerprint
-        facts = Facts(
-            len(manifest.objects),
-            table_exists=exists,
-            is_unchanged=before == fingerprint,
-            was_committed=last is not None,
-            is_held=last is not None and last.is_held,
-            new=len(compared.new.objects) if compared else len(new),
-            changed=len(compared.changed) if compared else changed,
-            known=len(compared.known) if compared else 0,
-            quarantined=len(compared.quarantined) if compared else 0,
-        )
-        decision = Decider(stream, force=force).decide(partition, facts, lake)
-        letters_now = _letters_now(lake, stream, partition)
+    exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
+    compared = _compare(lake, stream, partition, manifest)
+    before = None if last is None else last.fingerprint
+    facts = Facts(
+        len(manifest.objects),
+        table_exists=exists,
+        is_unchanged=before == fingerprint,
+        was_committed=last is not None,
+        is_held=last is not None and last.is_held,
+        new=len(compared.new.objects) if compared else len(new),
+        changed=len(compared.changed) if compared else len(landed.changed),
+        known=len(compared.known) if compared else 0,
+        quarantined=len(compared.quarantined) if compared else 0,
+    )
+    decision = decider.decide(partition, facts, lake)
+    letters_now = _letters_now(lake, stream, partition)
     if decision.action == "fail" and compared is not None and compared.changed and decision.on_empty is None:
         decision = replace(decision, note=str(compared.refusal(partition)))
     reads = compared.new if compared is not None and decision.action == "append" else manifest
@@ -95,7 +121,7 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     statements: tuple[Statement, ...] = ()
     match decision.action:
         case "register":
-            added = rows_of_footers(stream, Manifest(part.new))
+            added = rows_of_footers(stream, Manifest(landed.new))
             rows_after = rows_before + added if isinstance(added, int) else added
             statements = (add_files_statement(stream.table, new),)
         case "clear":

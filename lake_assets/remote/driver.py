@@ -97,6 +97,8 @@ def _run(
     config = load_config(request.config)
     check_same(request.stream, request.facts, request.launcher_config, config, request.config)
     stream = open_stream(config, request.stream)
+    columns, fingerprints = stream.config.columns, request.planned
+    planned = None if fingerprints is None else {Partition.at(columns, p): text for p, text in fingerprints.items()}
     viewer, listed = Viewer(stream, pipes.log.warning), 0
     with _session(request, config) as sessions:
         outcomes = ingest_all(
@@ -110,6 +112,7 @@ def _run(
             run_at=dt.datetime.fromisoformat(request.run_at),
             requested_by=request.requested_by,
             checkpoint=checkpoint,
+            planned=planned,
         )
         with passing_on_interrupts(outcomes):
             for outcome in outcomes:

@@ -37,6 +37,7 @@ class Request:
         facts: those of the stream in the launcher's config.
         partitions: their paths.
         run_at: ISO 8601, with time zone.
+        planned: of a plan that is applied, the fingerprints by the partitions' paths.
         version: of the package that made the request.
     """
 
@@ -52,6 +53,7 @@ class Request:
     force: bool
     landed_only: bool
     outside: bool
+    planned: Mapping[str, str] | None = None
     version: str = VERSION
 
     @classmethod
@@ -61,6 +63,7 @@ class Request:
         runs: AnyRuns,
         stream: str,
         partitions: Sequence[Partition],
+        planned: Mapping[Partition, str] | None = None,
         **options: Unpack[RunOptions],
     ) -> Self:
         """The request for these partitions of a stream.
@@ -77,6 +80,7 @@ class Request:
             stream=stream,
             facts=facts_of(config, stream),
             partitions=paths,
+            planned=None if planned is None else {partition.path: text for partition, text in planned.items()},
             **written,
         )
 

@@ -107,7 +107,7 @@ def test_a_plan_that_would_fail_exits_with_1(ingested: World, run: Run) -> None:
         (["plan", "sales", "--partition", "region=NW,date=notadate"], "date='notadate' is not of type date"),
         (["plan", "sales", "--partition", "area=NW"], "write region=…,date=…"),
         (["plan", "nope", "--partition", NW], "there is no stream 'nope': the config has sales"),
-        (["plan", "sales"], "several partitions: name one or more by --partition region=…,date=…"),
+        (["ingest", "sales"], "several partitions: name one or more by --partition region=…,date=…"),
         (["query", "SELECT 1", "--lake", "nope"], "there is no lake 'nope'"),
         (["query", "DELETE FROM sales"], "`query` only reads, so DELETE is refused"),
         (["query", "SELECT 1; SELECT 2"], "one statement at a time"),

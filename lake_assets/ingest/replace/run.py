@@ -13,6 +13,7 @@ from lake_assets.errors import LakeAssetsError, SchemaDriftError, StorageUnreach
 from lake_assets.events import about, step
 from lake_assets.ingest.decide import Decider
 from lake_assets.ingest.known import Comparison, compare
+from lake_assets.ingest.moved import moved_since
 from lake_assets.ingest.partition_run import Outcome, PartitionRun
 from lake_assets.ingest.partition_runs import chunks, fail_all, record_failures, share_refusal, still_open
 from lake_assets.ingest.replace.commit_step import LISTINGS, Committer, facts_of, is_unchanged
@@ -36,11 +37,19 @@ class ReplaceRun:
     """One run over partitions of a stream. Each step processes some of them, and sets the error of those that fail."""
 
     def __init__(
-        self, stream: OpenStream, sessions: Sessions, checkpoint: Callable[[], None], *, force: bool, landed_only: bool
+        self,
+        stream: OpenStream,
+        sessions: Sessions,
+        checkpoint: Callable[[], None],
+        *,
+        force: bool,
+        landed_only: bool,
+        planned: Mapping[Partition, str] | None = None,
     ) -> None:
         self.stream = stream
         self.sessions = sessions
         self.checkpoint = checkpoint
+        self.planned = planned
         self.broken: Exception | None = None  # an error that every other partition would have too
         self.writer = Writer(stream, checkpoint)
         self.decider = Decider(stream, force=force, landed_only=landed_only)
@@ -53,6 +62,7 @@ class ReplaceRun:
         while remaining:
             if self.broken is None:
                 self._list(remaining)
+                self._refuse_moved(still_open(remaining))
                 self._check(still_open(remaining))
             else:
                 fail_all(remaining, self.broken)
@@ -103,6 +113,16 @@ class ReplaceRun:
         with ThreadPoolExecutor(LISTINGS) as pool:
             list(pool.map(list_path_part, path_parts.values()))
         self.checkpoint()
+
+    def _refuse_moved(self, runs: Sequence[PartitionRun]) -> None:
+        """Fail partitions whose objects are not those of the plan; the ledger has no row of them."""
+        if self.planned is None:
+            return
+        moved = moved_since(self.stream, self.planned, {run.partition: run.manifest for run in runs})
+        for run in runs:
+            if (error := moved.get(run.partition)) is not None:
+                run.is_recorded = False
+                run.fail(error)
 
     def _check(self, runs: Sequence[PartitionRun]) -> None:
         """Skip unchanged partitions, and apply `on_empty` to those without objects."""

@@ -1,0 +1,362 @@
+"""The commands `plan` and `apply`."""
+
+# ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
+from lake_assets.cli.output import print_table, table_of
+from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
+from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
+from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.words import size
+from lake_assets.errors import ConfigError
+from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import age, count, first_lines, several
+
+if TYPE_CHECKING:
+    from lake_assets.ingest.dry_run import Plan
+    from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
+    from lake_assets.layout.partition import Partition
+    from lake_assets.selection.select import Selection, Wanted
+    from lake_assets.streams.landing_zone import UnmatchedObject
+    from lake_assets.streams.stream import OpenStream
+
+OBJECTS_SHOWN = 10
+
+
+@click.command()
+@stream_argument
+@selection_options("the only one, or --waiting")
+@force_option
+@outside_option
+@click.option("--apply", "applies", is_flag=True, help="Do what the plan says, after a question.")
+@yes_option
+@launcher_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="JSON is the plan for `apply`.",
+)
+@click.pass_context
+def plan(  # noqa: PLR0913 - the options of the command
+    ctx: click.Context,
+    stream: str | None,
+    wanted: "Wanted",
+    *,
+    force: bool,
+    outside: bool,
+    applies: bool,
+    yes: bool,
+    launcher: str | None,
+    form: Literal["text", "json"],
+) -> None:
+    """Show what an ingest would read, replace and write now. Nothing is written.
+
+    A partition that is named by its values is shown at length, others as a table. The whole landing zone is listed, to
+    name the objects that are in no partition. The exit code is 1 if the ingest would fail because there are no source
+    objects, or a changed one in mode append.
+    """
+    from lake_assets.cli.progress import progress
+    from lake_assets.ingest.stream_plan import plan_stream
+    from lake_assets.streams.landing_zone import list_landed
+
+    if applies and form == "json":
+        raise click.UsageError("--apply prints the outcomes: save the plan by --format json, and `apply` it.", ctx)
+    config = ctx.obj.load()
+    opened = stream_named(config, stream)
+    selection = _selected(opened, wanted, outside=outside)
+    with progress() as bar:
+        task = bar.add_task(f"plan {opened.name}", total=len(selection.partitions))
+        made = plan_stream(opened, selection.partitions, force=force, tick=lambda: bar.advance(task))
+    unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
+    if form == "json":
+        echo(json.dumps(plan_json(made, unmatched, outside=outside), indent=1, default=str))
+    else:
+        _print_plan(opened, selection, made)
+        _print_unmatched(unmatched)
+    if applies and made.work:
+        if not yes and not _agrees(made):
+            ctx.exit(1)
+        partitions = [planned.partition for planned in made.work]
+        if not run_ingest(
+            ctx.obj,
+            config,
+            opened,
+            partitions,
+            force=force,
+            outside=outside,
+            launcher=launcher,
+            planned=made.fingerprints,
+        ):
+            ctx.exit(1)
+    elif any(planned.plan.decision.action == "fail" for planned in made.partitions):
+        ctx.exit(1)
+
+
+def _selected(opened: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
+    from lake_assets.selection.select import Selection, Wanted, only_partition
+
+    if not wanted.is_empty:
+        return selected(opened, wanted, outside=outside)
+    if (only := only_partition(opened.config)) is not None:
+        return Selection((only,), 1, is_named=True)
+    return selected(opened, Wanted(waiting=True), outside=outside)
+
+
+def _agrees(made: "StreamPlan") -> bool:
+    """Whether a person wants the plan to be applied; one without a terminal has said so by `--apply`."""
+    return not sys.stdin.isatty() or click.confirm(f"Apply this to {count(len(made.work), 'partition')}?", err=True)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=str))
+@yes_option
+@launcher_option
+@click.pass_context
+def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None) -> None:
+    """Do exactly what a plan says. FILE is the output of `plan --format json`; - is standard input.
+
+    A partition whose landed objects are not those of the plan is refused, and nothing of it is changed. The other
+    partitions are ingested. The exit code is 1 if a partition was refused or failed.
+    """
+    from lake_assets.selection.select import Selection
+
+    options: Options = ctx.obj
+    document = _read_plan(file)
+    config = options.load()
+    opened = stream_named(config, document["stream"])
+    work = {
+        _planned(opened, file, entry["partition"]): entry["fingerprint"]
+        for entry in document["partitions"]
+        if entry["action"] not in ("skip", "leave_out")
+    }
+    if not work:
+        echo(f"{opened.name}: the plan changes nothing")
+        return
+    if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
+        ctx.exit(1)
+    if not run_ingest(
+        options,
+        config,
+        opened,
+        list(work),
+        force=document["force"],
+        outside=document["outside"],
+        launcher=launcher,
+        planned=work,
+    ):
+        ctx.exit(1)
+
+
+def _planned(opened: "OpenStream", file: str, path: str) -> "Partition":
+    """A partition of the plan.
+
+    Raises:
+        ConfigError: the stream has other partition columns now.
+    """
+    if (partition := opened.config.partition_at(path)) is None:
+        raise ConfigError(
+            f"{file} has the partition {path}, and the partition columns of {opened.name} are others:",
+            f"make a new plan: `lake-assets plan {opened.name} --format json`.",
+        )
+    return partition
+
+
+def _read_plan(file: str) -> dict[str, Any]:
+    """The plan of a file.
+
+    Raises:
+        ConfigError: it is no plan.
+    """
+    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        document = json.loads(text)
+        {key: document[key] for key in ("stream", "force", "outside")}
+        for entry in document["partitions"]:
+            {key: entry[key] for key in ("partition", "fingerprint", "action")}
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{'standard input' if file == '-' else file} is no plan:",
+            "make one by `lake-assets plan STREAM --format json`.",
+        ) from error
+    result: dict[str, Any] = document
+    return result
+
+
+def plan_json(
+    made: "StreamPlan", unmatched: "tuple[UnmatchedObject, ...]" = (), *, outside: bool = False
+) -> dict[str, object]:
+    """The plan as JSON has it; docs/how-to/plan-and-apply.md lists the keys."""
+    return {
+        "stream": made.stream,
+        "table": made.table,
+        "force": made.force,
+        "outside": outside,
+        "seconds": None if made.seconds is None else round(made.seconds, 1),
+        "objects_in_no_partition": len(unmatched),
+        "partitions": [_partition_json(planned) for planned in made.partitions],
+    }
+
+
+def _partition_json(planned: "PlannedPartition") -> dict[str, object]:
+    plan = planned.plan
+
+    def listed(objects: "tuple[Any, ...]") -> list[dict[str, object]]:
+        return [
+            {"uri": obj.uri, "bytes": obj.size, "etag": obj.etag, "last_modified": obj.last_modified.isoformat()}
+            for obj in objects
+        ]
+
+    return {
+        "partition": str(plan.partition),
+        "action": plan.decision.action,
+        "why": plan.decision.why,
+        "note": plan.decision.note,
+        "fingerprint": plan.fingerprint,
+        "new": listed(planned.new),
+        "changed": listed(planned.changed),
+        "vanished": list(planned.vanished),
+        "objects": len(plan.reads.objects),
+        "bytes": plan.reads.size,
+        "rows_before": plan.rows_before,
+        "rows_after": plan.rows_after if isinstance(plan.rows_after, int) else None,
+        "rows_unknown": plan.rows_after if isinstance(plan.rows_after, str) else None,
+        "job": planned.job,
+        "commit": planned.strategy,
+        "columns": list(planned.columns),
+        "files": plan.files_written,
+        "files_copied": plan.files_copied,
+        "destination": plan.destination,
+    }
+
+
+def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan") -> None:
+    if selection.is_named:
+        echo("\n".join(line for planned in made.partitions for line in _plan_lines(planned)))
+    elif made.partitions:
+        _print_table(made)
+    if len(made.partitions) != 1 or not selection.is_named:
+        echo(f"{opened.name}: {selection}")
+    echo("\n".join(_summary_lines(made)))
+
+
+def _print_table(made: "StreamPlan") -> None:
+    columns = ["partition", "action", "new", "changed", "vanished", "bytes", "rows", "job", "commit"]
+    rows: list[list[str | None]] = []
+    for planned in made.partitions:
+        plan = planned.plan
+        objects = (f"{len(found):,}" if found else "" for found in (planned.new, planned.changed, planned.vanished))
+        after = f" → {plan.rows_after:,}" if isinstance(plan.rows_after, int) else " → ?" if plan.rows_after else ""
+        is_read = planned.job is not None
+        rows.append(
+            [
+                *(str(plan.partition), plan.decision.action, *objects),
+                size(plan.reads.size) if is_read else "",
+                f"{plan.rows_before:,}{after}",
+                planned.job or "",
+                planned.strategy or "",
+            ]
+        )
+    print_table(table_of(columns, rows, right=("new", "changed", "vanished", "bytes", "rows")))
+
+
+def _summary_lines(made: "StreamPlan") -> list[str]:
+    """The columns that would change, the sum, and the time."""
+    lines = []
+    by_text: dict[str, int] = {}
+    for planned in made.partitions:
+        for text in planned.columns:
+            by_text[text] = by_text.get(text, 0) + 1
+    lines += [f"columns: {visible_name(text)} ({count(number, 'partition')})" for text, number in by_text.items()]
+    reads = [planned for planned in made.work if planned.job is not None]
+    if not made.work:
+        return [*lines, "an ingest would change nothing"]
+    objects, bytes_ = sum(len(p.plan.reads.objects) for p in reads), sum(p.plan.reads.size for p in reads)
+    line = f"to read: {count(objects, 'object')}, {size(bytes_)}, in {count(len(reads), 'partition')}"
+    if made.seconds is not None and made.pace is not None:
+        line += f"; about {age(max(1, made.seconds + 0.5))} by the last {count(made.pace.runs, 'run')} of the ledger"
+    return [*lines, line]
+
+
+def _print_unmatched(unmatched: "tuple[UnmatchedObject, ...]") -> None:
+    from lake_assets.streams.landing_zone import unmatched_folders
+
+    if not unmatched:
+        return
+    echo(f"{count(len(unmatched), 'object')} in no partition, which no refresh reads:")
+    folders = [f"  {folder}" for folder in unmatched_folders(unmatched)]
+    rest = "  and {more:,} more folders; `lake-assets report --format json` names all"
+    echo("\n".join(first_lines(folders, OBJECTS_SHOWN, rest)))
+
+
+def _plan_lines(planned: "PlannedPartition") -> list[str]:
+    """What would be done with one partition, at length."""
+    plan = planned.plan
+    objects = plan.reads.objects
+    lines = [
+        style(f"{plan.stream} {plan.partition}: {plan.action}", bold=True),
+        f"  {_of_objects(plan):<8}  {count(len(objects), 'object')}, {size(plan.reads.size)}: {plan.source_glob}",
+    ]
+    if plan.decision.note:
+        lines.append(f"  note      {plan.decision.note}")
+    listed = [
+        f"            {size(obj.size):>9}  {obj.last_modified:%Y-%m-%d %H:%M:%S}  {visible_name(obj.key)}"
+        for obj in objects
+    ]
+    lines += first_lines(listed, OBJECTS_SHOWN, "            and {more:,} more")
+    if planned.vanished:
+        lines.append(f"  vanished  {count(len(planned.vanished), 'object')}: {several(planned.vanished)}")
+    lines += [f"  columns   {visible_name(text)}" for text in planned.columns]
+    if planned.strategy is not None:
+        job = f"{planned.job}, then " if planned.job else ""
+        lines.append(f"  job       {job}a commit by the {planned.strategy} strategy")
+    if plan.decision.action in ("replace", "clear", "append"):
+        table = (
+            f"{count(plan.rows_before, 'row')} of {plan.table}"
+            if plan.table_exists
+            else f"none: {plan.table} is made by the first ingest"
+        )
+        copied = f", up to {plan.files_copied:,} of them copied" if plan.files_copied else ""
+        lines += [
+            f"  {'kept' if plan.decision.action == 'append' else 'replaced':<8}  {table}",
+            f"  rows      {_rows(plan)}",
+            f"  written   about {count(plan.files_written, 'file')}{copied} to {plan.destination}",
+        ]
+        if plan.letters is not None:
+            now = f", with {count(plan.letters_now, 'row')} now" if plan.letters_now else ""
+            lines.append(f"  bad rows  to {plan.letters}{now}")
+    elif plan.rows_after is not None:
+        lines.append(f"  rows      {_rows(plan)}")
+    if plan.deltas is not None:
+        lines.append(f"  exported  the rows that the commit adds or removes, to {plan.deltas}")
+    for sql, parameters in plan.statements:
+        lines += [f"  SQL       {sql}", f"            with {', '.join(_parameter(p) for p in parameters)}"]
+    return lines
+
+
+def _of_objects(plan: "Plan") -> str:
+    """What becomes of the objects."""
+    return "read" if plan.decision.action in ("replace", "append", "register") else "landed"
+
+
+def _rows(plan: "Plan") -> str:
+    """The rows of the partition after the ingest, if the footers of its objects tell them."""
+    if isinstance(plan.rows_after, int):
+        most = "up to " if plan.letters is not None else ""
+        return f"{plan.rows_before:,} → {most}{plan.rows_after:,} ({plan.rows_after - plan.rows_before:+,})"
+    return f"{plan.rows_before:,} → unknown before the ingest: {plan.rows_after}"
+
+
+def _parameter(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_parameter, value))}]"
+    return f"'{value}'"

@@ -1,0 +1,223 @@
+"""The plan of several partitions: what an ingest would read and change, by which job and commit, and how long."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from lake_assets.errors import SourceError
+from lake_assets.ingest.decide import Action, Decider
+from lake_assets.ingest.dry_run import Plan, landed_in, plan_in
+from lake_assets.ingest.row_counts import MOST
+from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
+from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
+from lake_assets.lake.ledger.pace import Pace, pace
+from lake_assets.lake.ledger.tables import manifest_table
+from lake_assets.lake.schema.evolve import ColumnChange, column_changes, evolved
+from lake_assets.lake.schema.tables import data_schema
+from lake_assets.lake.session import LakeSession
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.parquet.path_columns import PathColumns
+from lake_assets.parquet.read import read_schemas
+from lake_assets.storage.arrow import ArrowStore
+from lake_assets.storage.landed import LandedObject
+from lake_assets.streams.stream import OpenStream
+
+Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
+"""What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
+
+READING: frozenset[Action] = frozenset({"replace", "append", "register"})
+IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """What an ingest would do with one partition.
+
+    Attributes:
+        plan: the decision, the objects to read, rows and files.
+        new: landed objects that no commit has read.
+        changed: landed objects that have changed since a commit read them.
+        vanished: URIs of objects that the lake has rows of, and that are gone.
+        job: what makes the data files; None if nothing is read.
+        strategy: of the commit; None if there is none.
+        columns: what the table would get, or why objects do not fit, each in one clause.
+    """
+
+    plan: Plan
+    new: tuple[LandedObject, ...] = ()
+    changed: tuple[LandedObject, ...] = ()
+    vanished: tuple[str, ...] = ()
+    job: Job | None = None
+    strategy: StrategyName | None = None
+    columns: tuple[str, ...] = ()
+
+    @property
+    def partition(self) -> Partition:
+        """Which one."""
+        return self.plan.partition
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether an ingest would change nothing."""
+        return self.plan.decision.action in IDLE
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What an ingest of several partitions would do now.
+
+    Attributes:
+        stream: its name.
+        table: the destination.
+        partitions: in the given order.
+        force: whether unchanged partitions would be read too.
+        pace: of the stream's last runs; None if there is none.
+    """
+
+    stream: str
+    table: str
+    partitions: tuple[PlannedPartition, ...]
+    force: bool = False
+    pace: Pace | None = None
+
+    @property
+    def work(self) -> list[PlannedPartition]:
+        """The partitions that an ingest would not pass over."""
+        return [planned for planned in self.partitions if not planned.is_idle]
+
+    @property
+    def fingerprints(self) -> dict[Partition, str]:
+        """Of the landed objects of each partition that would not be passed over, for `ingest_all`."""
+        return {planned.partition: planned.plan.fingerprint for planned in self.work}
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run would take, by the stream's last runs; None if there is none, or nothing to do."""
+        reads = [planned for planned in self.work if planned.plan.decision.action in READING]
+        if self.pace is None or not reads:
+            return None
+        return self.pace.seconds(len(reads), sum(planned.plan.reads.size for planned in reads))
+
+
+def plan_stream(
+    stream: OpenStream,
+    partitions: Iterable[Partition],
+    *,
+    force: bool = False,
+    tick: Callable[[], object] = lambda: None,
+) -> StreamPlan:
+    """What an ingest of partitions would do now. Nothing is written, and no Spark session is started.
+
+    Args:
+        stream: of the partitions.
+        partitions: each once.
+        force: as of `ingest_all`.
+        tick: called after each partition.
+
+    Raises:
+        LakeAssetsError: what `ingest` would raise before its job.
+    """
+    landed = landed_in(stream, list(partitions))
+    decider = Decider(stream, force=force)
+    decider.expect(part.partition for part in landed)
+    planned = []
+    with stream.lake.open_if_exists() as lake:
+        plans = []
+        for part in landed:
+            plans.append(plan_in(lake, stream, part, decider))
+            tick()
+        known = _known(lake, stream, [part.partition for part in landed])
+        is_index = stream.config.mode == "index"
+        adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
+        strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
+        columns = _Columns.of(lake, stream)
+        for plan in plans:
+            new, changed, vanished = _compare(plan, known.get(plan.partition.path, {}))
+            planned.append(
+                PlannedPartition(
+                    plan,
+                    new,
+                    changed,
+                    vanished,
+                    _job(stream, plan),
+                    strategies.get(plan.partition),
+                    columns.changes(plan) if plan.decision.action in READING else (),
+                )
+            )
+        found = None if lake is None else pace(lake, stream.name, stream.config.mode)
+    return StreamPlan(stream.name, str(stream.table), tuple(planned), force, found)
+
+
+def _commits(plan: Plan) -> bool:
+    return plan.decision.action in READING or plan.decision.action == "clear"
+
+
+def _known(
+    lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition]
+) -> Mapping[str, Mapping[str, KnownObject]]:
+    """The objects that the rows of each partition were made of, by path and URI."""
+    if lake is None or not (lake.exists(stream.table) and lake.exists(manifest_table(lake.config))):
+        return {}
+    return partition_objects(lake, stream.name, stream.table, [partition.path for partition in partitions])
+
+
+def _compare(
+    plan: Plan, known: Mapping[str, KnownObject]
+) -> tuple[tuple[LandedObject, ...], tuple[LandedObject, ...], tuple[str, ...]]:
+    """The new, changed and vanished objects of a partition."""
+    landed = {obj.uri: obj for obj in plan.manifest.objects}
+    new = tuple(obj for uri, obj in landed.items() if uri not in known)
+    changed = tuple(obj for uri, obj in landed.items() if uri in known and not known[uri].is_now(obj.etag, obj.size))
+    vanished = tuple(sorted(uri for uri, obj in known.items() if uri not in landed and not obj.has_ended))
+    return new, changed, vanished
+
+
+def _job(stream: OpenStream, plan: Plan) -> Job | None:
+    if plan.decision.action not in READING:
+        return None
+    if plan.decision.action == "register":
+        return "register"
+    if stream.config.transform is not None:
+        return "transform"
+    if not plan.files_copied:
+        return "encode"
+    return "copy" if plan.files_copied == len(plan.reads.read) else "copy and encode"
+
+
+@dataclass
+class _Columns:
+    """The columns of a table, and what the landed objects would change."""
+
+    stream: OpenStream
+    table: pa.Schema | None = None
+    paths: PathColumns | None = field(default=None)
+
+    @classmethod
+    def of(cls, lake: LakeSession | None, stream: OpenStream) -> "_Columns":
+        if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
+            return cls(stream)
+        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
+        paths = PathColumns(stream.layout, columns) if columns else None
+        return cls(stream, data_schema(lake, stream.table, stream.config.columns), paths)
+
+    def changes(self, plan: Plan) -> tuple[str, ...]:
+        """What the objects that the partition reads would change, or why they do not fit."""
+        if self.table is None or len(plan.reads.read) > MOST:
+            return ()
+        store = ArrowStore(self.stream.config.source)
+        try:
+            landed = read_schemas(store, [obj.key for obj in plan.reads.read], self.paths)
+            after = evolved(self.table, landed, self.stream.config.columns)
+        except SourceError as error:
+            return (str(error).rstrip("."),)
+        return tuple(text for change in column_changes(self.table, after) if (text := self._text(change)))
+
+    def _text(self, change: ColumnChange) -> str:
+        policy = self.stream.config.schema_policy
+        if policy == "strict":
+            return f"{change}, which schema_policy: strict refuses"
+        if policy == "ignore_extra":
+            return "" if change.before is None else f"{change}, which schema_policy: ignore_extra refuses"
+        return str(change)

@@ -1,0 +1,85 @@
+"""`plan` and `apply`: what is shown is done, and nothing else."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from lake_assets.cli import main
+from lake_assets_tests.world import NW, SW, World, sales
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(local_world: World, tmp_path: Path) -> Run:
+    for text in (NW, SW):
+        local_world.land(text, sales(1, 2))
+    return lambda *arguments: CliRunner().invoke(main, ["--config", str(local_world.config_file(tmp_path)), *arguments])
+
+
+@pytest.mark.parametrize("mode", ["replace", "append", "index"])
+def test_a_plan_is_applied_as_it_is_and_refused_where_the_landing_zone_moved(
+    local_world: World, run: Run, tmp_path: Path, mode: str
+) -> None:
+    local_world.options["mode"] = mode
+    file = tmp_path / "plan.json"
+    file.write_text(run("plan", "--format", "json").stdout)
+    local_world.land(SW, sales(3), "batch_2.parquet")
+    local_world.land("region=NE,date=2026-02-11", sales(9))
+
+    result = run("apply", str(file))
+
+    assert result.exit_code == 1
+    assert "committed  region=NW/date=2026-02-11  2 rows" in result.stdout
+    assert "the landing zone of partition region=SW/date=2026-02-11 has changed since the plan" in result.stderr
+    assert local_world.totals() == [1, 2]
+    assert [row.load_partition for row in local_world.ledger()] == ["region=NW/date=2026-02-11"]
+    file.write_text(run("plan", "--partition", "region=SW", "--format", "json").stdout)
+    assert run("apply", str(file)).exit_code == 0
+    assert local_world.totals() == [1, 1, 2, 2, 3]
+    again = run("apply", str(file))
+    assert (again.exit_code, "committed" in again.output) == (0, False)
+
+
+def test_a_plan_that_is_applied_at_once_shows_itself_first(local_world: World, run: Run) -> None:
+    result = run("plan", "--apply")
+
+    assert result.exit_code == 0, result.output
+    table, outcomes = result.stdout.split("to read: 2 objects, ")
+    assert table.count("encode") == 2
+    assert outcomes.count("committed") == 2
+    assert local_world.totals() == [1, 1, 2, 2]
+    nothing = run("plan", "--apply")
+    assert (nothing.exit_code, nothing.stdout) == (0, "sales: 0 partitions\nan ingest would change nothing\n")
+
+
+def test_json_has_what_the_table_has(local_world: World, run: Run) -> None:
+    local_world.ingest(NW)
+    local_world.land(NW, sales(5), "batch_2.parquet")
+    local_world.unland(NW)
+    document = json.loads(run("plan", "--partition", "region=*", "--format", "json").stdout)
+    first, second = document["partitions"]
+
+    assert (document["stream"], document["table"], len(document["partitions"])) == ("sales", "main.sales", 2)
+    assert document["seconds"] > 0
+    assert (first["partition"], first["action"], first["rows_before"], first["rows_after"]) == (
+        "region=NW/date=2026-02-11",
+        "replace",
+        2,
+        1,
+    )
+    assert ([obj["uri"].endswith("batch_2.parquet") for obj in first["new"]], len(first["vanished"])) == ([True], 1)
+    assert (second["job"], second["commit"], second["bytes"]) == ("encode", "direct", second["new"][0]["bytes"])
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"stream": "sales", "force": false, "outside": false}'])
+def test_a_file_that_is_no_plan_is_refused(run: Run, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "plan.json"
+    file.write_text(text)
+
+    result = run("apply", str(file))
+
+    assert (result.exit_code, "plan.json is no plan: make one by `lake-assets plan" in result.stderr) == (1, True)
