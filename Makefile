@@ -8,6 +8,7 @@ BIN := $(VENV)/bin
 NEWEST := .newest
 AUDIT := .audit
 CHECKOV := .checkov
+DBT := .dbt
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 # The variable turns off an advertisement of mkdocs-material.
@@ -60,7 +61,7 @@ stack-status: $(STAMP)  ## whether each component of the stack runs and answers
 stack-stop: $(STAMP)  ## stop the stack
 	$(STACK) stop $(ARGS)
 
-test: $(STAMP)  ## all tests but `kills`; each worker has a Spark session and servers of its own
+test: $(STAMP) $(DBT)/.installed  ## all tests but `kills`; each worker has a Spark session and servers of its own
 	$(PYTEST) $(WORKERS) -m 'not kill_all'
 
 test-newest:  ## all tests with the newest versions that pyproject.toml permits, instead of the locked ones
@@ -113,6 +114,12 @@ $(CHECKOV)/.installed: lake_assets_tests/deploy/locks/checkov.lock
 	$(CHECKOV)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	touch $@
 
+# dbt for its example, in an environment of its own too: it requires older versions of the linters' packages.
+$(DBT)/.installed: lake_assets_tests/examples/locks/dbt.lock
+	$(PYTHON) -m venv --clear $(DBT)
+	$(DBT)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
+	touch $@
+
 image-test: $(STAMP)  ## build deploy/image by buildah on a base of Debian's packages, and run it; as root, with mmdebstrap
 	mkdir -p build
 	mmdebstrap --quiet --variant=minbase --include=python3,python3-venv,ca-certificates bookworm build/base.tar $(DEBIAN)
@@ -142,6 +149,7 @@ lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from
 	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
 	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
 	$(COMPILE) lake_assets_tests/deploy/locks/checkov.in -o lake_assets_tests/deploy/locks/checkov.lock
+	$(COMPILE) lake_assets_tests/examples/locks/dbt.in -o lake_assets_tests/examples/locks/dbt.lock
 
 lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
 	$(BIN)/python -m pip install --quiet uv
@@ -150,4 +158,4 @@ lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) $(NEWEST) $(CHECKOV) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) $(CHECKOV) $(DBT) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,7 +5,7 @@ The partitions are those of the run, by Dagster's partition mapping between the 
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import dagster as dg
 import duckdb
@@ -126,14 +126,29 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         with connect(self.config, self.lake) as connection:
             yield connection
 
+    @overload
+    def read(
+        self, context: dg.AssetExecutionContext, stream: str | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table: ...
+
+    @overload
     def read(
         self,
         context: dg.AssetExecutionContext,
         stream: str | None = None,
         *,
-        into: type[Rows] = pa.Table,
+        into: type[Rows],
         columns: Sequence[str] | None = None,
-    ) -> Rows:
+    ) -> Rows: ...
+
+    def read(
+        self,
+        context: dg.AssetExecutionContext,
+        stream: str | None = None,
+        *,
+        into: object = pa.Table,
+        columns: Sequence[str] | None = None,
+    ) -> Any:
         """The rows of a stream in the partitions of the run, by Dagster's partition mapping to the stream's asset.
 
         Args:
@@ -161,7 +176,7 @@ class LakeResource(dg.ConfigurableResource["LakeResource"]):
         if not _is_partitioned(context, name):
             raise _no_partitions(key)
         keys = context.asset_partition_keys_for_input(name)
-        return _rows(streams[key], keys, into, columns, context.log)  # type: ignore[no-any-return]
+        return _rows(streams[key], keys, into, columns, context.log)
 
 
 def _is_partitioned(context: dg.AssetExecutionContext, input_name: str) -> bool:

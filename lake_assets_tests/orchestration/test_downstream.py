@@ -1,5 +1,6 @@
 """Assets downstream of a stream get the rows of their run's partitions, through Dagster's partition mappings."""
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,38 @@ def test_an_asset_without_partitions_in_dagster_is_an_error_with_the_spec_to_add
         job = definitions.resolve_implicit_global_asset_job_def()
         with pytest.raises(ConfigError, match=message):
             job.execute_in_process(partition_key="2026-02-11", asset_selection=[asset.key])
+
+
+@pytest.mark.parametrize(
+    ("condition", "requested"),
+    [
+        (dg.AutomationCondition.eager(), {"2026-02-13|NW"}),
+        (
+            dg.AutomationCondition.eager().without(dg.AutomationCondition.in_latest_time_window()),
+            {"2026-02-11|NW", "2026-02-13|NW"},
+        ),
+    ],
+    ids=["eager", "older dates too"],
+)
+def test_dagsters_eager_condition_takes_older_dates_only_without_its_window(
+    local_world: World, condition: Any, requested: set[str]
+) -> None:
+    local_world.options = REGIONS
+    partitions = partitions_def(local_world.stream)
+
+    @dg.asset(partitions_def=partitions, automation_condition=condition, deps=["sales"])
+    def revenue() -> None: ...
+
+    definitions = dg.Definitions.merge(build_definitions(local_world.config), dg.Definitions(assets=[revenue]))
+    now = dt.datetime(2026, 2, 13, 12, tzinfo=dt.UTC)
+    with dg.DagsterInstance.ephemeral() as instance:
+        first = dg.evaluate_automation_conditions(definitions, instance, evaluation_time=now)
+        for key in ("2026-02-11|NW", "2026-02-13|NW"):
+            instance.report_runless_asset_event(dg.AssetMaterialization("sales", partition=key))
+        second = dg.evaluate_automation_conditions(definitions, instance, cursor=first.cursor, evaluation_time=now)
+
+    assert first.total_requested == 0
+    assert second.get_requested_partitions(revenue.key) == requested
 
 
 def test_the_resource_shows_no_secret(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,97 @@
+"""The example of assets downstream: a run gives each of them the rows of its partition, and dbt reads the lake."""
+
+import os
+import runpy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import duckdb
+import pytest
+from pyspark.sql import SparkSession
+
+from lake_assets import open_stream, read_partition
+from lake_assets.duckdb_engine import find_extension
+from lake_assets.ingest.api import ingest
+from lake_assets_tests.examples import EXAMPLES
+from lake_assets_tests.faults.without_spark import sessions
+from lake_assets_tests.servers.absent import absent
+
+__all__ = ["sessions"]
+
+DBT = EXAMPLES.parent / ".dbt" / "bin"
+
+
+@pytest.fixture
+def definitions(example: Callable[[str], Path], sessions: Callable[[], SparkSession]) -> dg.Definitions:
+    """Those of the example, after an ingest of two regions."""
+    folder = example("downstream")
+    sales = open_stream(folder / "lake.yaml")
+    for region in ("NW", "SW"):
+        ingest(sales, sales.config.partition(f"region={region},date=2026-02-11"), sessions)
+    definitions = runpy.run_path(str(folder / "definitions.py"))["defs"]
+    assert isinstance(definitions, dg.Definitions)
+    dg.Definitions.validate_loadable(definitions)
+    return definitions
+
+
+def run(definitions: dg.Definitions, asset: str, key: str | None = None) -> dg.ExecuteInProcessResult:
+    job = definitions.resolve_implicit_global_asset_job_def()
+    return job.execute_in_process(partition_key=key, asset_selection=[dg.AssetKey(asset)])
+
+
+def test_each_asset_downstream_reads_its_partition(definitions: dg.Definitions) -> None:
+    facts = {}
+    for asset, key in {"store_revenue": "2026-02-11|NW", "daily_revenue": "2026-02-11"}.items():
+        (event,) = run(definitions, asset, key).get_asset_materialization_events()
+        facts[asset] = {
+            name: value.value for name, value in event.step_materialization_data.materialization.metadata.items()
+        }
+
+    assert facts["store_revenue"]["stores"] == 2
+    by_region = facts["daily_revenue"]["revenue"]
+    assert isinstance(by_region, dict)
+    assert by_region["region"] == ["NW", "SW"]
+    assert facts["store_revenue"]["revenue"] == pytest.approx(by_region["total_sum"][0])
+
+
+def test_spark_reads_the_files_as_the_page_says(definitions: dg.Definitions, spark: SparkSession) -> None:
+    assert spark
+    assert definitions
+    page = (EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md").read_text(encoding="utf-8")
+    (code,) = (block for block in page.split("```python\n") if "basePath" in block)
+    names: dict[str, Any] = {}
+
+    exec(code.split("```")[0], names)
+
+    read = read_partition(names["sales"], "region=NW,date=2026-02-11")
+    assert names["rows"].count() == read.num_rows
+    assert {(row.region, str(row.date)) for row in names["rows"].select("region", "date").distinct().collect()} == {
+        ("NW", "2026-02-11")
+    }
+
+
+@pytest.mark.long
+def test_dbt_makes_its_models_of_the_table_in_the_lake(
+    definitions: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md").read_text(encoding="utf-8")
+    assert (EXAMPLES / "downstream" / "dbt" / "profiles.yml").read_text(encoding="utf-8") in page
+    if not (DBT / "dbt").exists():
+        absent("no dbt: `make .dbt/.installed` installs it")
+    platform = duckdb.sql("PRAGMA platform").fetchall()[0][0]
+    extensions = tmp_path / "home" / ".duckdb" / "extensions" / f"v{duckdb.__version__}" / platform
+    extensions.mkdir(parents=True)
+    for name in ("ducklake", "sqlite_scanner"):  # else DuckDB downloads them
+        shutil.copy(find_extension(name).file, extensions)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PATH", f"{DBT}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
+
+    assert run(definitions, "dbt_models").success
+
+    with duckdb.connect(str(tmp_path / "downstream" / "models.duckdb"), read_only=True) as models:
+        rows = models.execute("SELECT region, date::VARCHAR, revenue > 0 FROM revenue ORDER BY ALL").fetchall()
+    assert rows == [("NW", "2026-02-11", True), ("SW", "2026-02-11", True)]
