@@ -3,6 +3,7 @@
 import os
 import runpy
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import dagster as dg
 import duckdb
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 from lake_assets import open_stream, read_partition
@@ -18,9 +20,11 @@ from lake_assets.ingest.api import ingest
 from lake_assets_tests.examples import EXAMPLES
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.servers.absent import absent
+from lake_assets_tests.world import NW, World, sales
 
 __all__ = ["sessions"]
 
+PAGE = EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md"
 DBT = EXAMPLES.parent / ".dbt" / "bin"
 
 
@@ -60,8 +64,7 @@ def test_each_asset_downstream_reads_its_partition(definitions: dg.Definitions) 
 def test_spark_reads_the_files_as_the_page_says(definitions: dg.Definitions, spark: SparkSession) -> None:
     assert spark
     assert definitions
-    page = (EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md").read_text(encoding="utf-8")
-    code = page.split("## Spark")[1].split("```python\n")[1]
+    code = PAGE.read_text(encoding="utf-8").split("## Spark")[1].split("```python\n")[1]
     names: dict[str, Any] = {}
 
     exec(code.split("```")[0], names)
@@ -73,25 +76,66 @@ def test_spark_reads_the_files_as_the_page_says(definitions: dg.Definitions, spa
     }
 
 
-@pytest.mark.long
-def test_dbt_makes_its_models_of_the_table_in_the_lake(
-    definitions: dg.Definitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = (EXAMPLES.parent / "docs" / "how-to" / "read-the-lake.md").read_text(encoding="utf-8")
-    assert (EXAMPLES / "downstream" / "dbt" / "profiles.yml").read_text(encoding="utf-8") in page
+@pytest.fixture
+def dbt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command `dbt`, and DuckDB's extensions where it would download them to."""
     if not (DBT / "dbt").exists():
         absent("no dbt: `make .dbt/.installed` installs it")
     platform = duckdb.sql("PRAGMA platform").fetchall()[0][0]
     extensions = tmp_path / "home" / ".duckdb" / "extensions" / f"v{duckdb.__version__}" / platform
     extensions.mkdir(parents=True)
-    for name in ("ducklake", "sqlite_scanner"):  # else DuckDB downloads them
+    for name in ("ducklake", "sqlite_scanner", "postgres_scanner", "httpfs"):
         shutil.copy(find_extension(name).file, extensions)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{DBT}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DBT_SEND_ANONYMOUS_USAGE_STATS", "false")
 
+
+def revenue(file: Path) -> list[tuple[object, ...]]:
+    with duckdb.connect(str(file), read_only=True) as models:
+        return models.execute("SELECT region, date::VARCHAR, revenue > 0 FROM revenue ORDER BY ALL").fetchall()
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("dbt")
+def test_dbt_makes_its_models_of_the_table_in_the_lake(definitions: dg.Definitions, tmp_path: Path) -> None:
     assert run(definitions, "dbt_models").success
 
-    with duckdb.connect(str(tmp_path / "downstream" / "models.duckdb"), read_only=True) as models:
-        rows = models.execute("SELECT region, date::VARCHAR, revenue > 0 FROM revenue ORDER BY ALL").fetchall()
-    assert rows == [("NW", "2026-02-11", True), ("SW", "2026-02-11", True)]
+    made = revenue(tmp_path / "downstream" / "models.duckdb")
+    assert made == [("NW", "2026-02-11", True), ("SW", "2026-02-11", True)]
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("dbt")
+@pytest.mark.parametrize("world", [("postgres", "s3")], indirect=True, ids="-".join)
+def test_dbt_reads_a_lake_on_postgresql_and_s3_by_the_profile_of_the_page(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.land(NW, sales(1, 2))
+    world.ingest(NW)
+    folder = tmp_path / "dbt"
+    shutil.copytree(EXAMPLES / "downstream" / "dbt", folder)
+    ours, servers = profiles()
+    assert (folder / "profiles.yml").read_text(encoding="utf-8") == ours
+    profile = yaml.safe_load(servers)
+    catalog, storage = profile["shop"]["outputs"]["dev"]["secrets"]
+    catalog |= {name: world.catalog[name] for name in ("host", "port", "database", "user")}
+    storage |= {
+        "scope": f"s3://{world.storage['bucket']}",
+        "endpoint": world.storage["endpoint"].removeprefix("http://"),
+    }
+    (folder / "profiles.yml").write_text(yaml.safe_dump(profile), encoding="utf-8")
+    monkeypatch.setenv("LAKE_PASSWORD", world.catalog["password"])
+    monkeypatch.setenv("LAKE_KEY_ID", world.storage["key_id"])
+    monkeypatch.setenv("LAKE_SECRET", world.storage["secret"])
+
+    done = subprocess.run(["dbt", "build"], cwd=folder, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert revenue(folder / "models.duckdb") == [("NW", "2026-02-11", True)]
+
+
+def profiles() -> list[str]:
+    """The `profiles.yml` of the page."""
+    section = PAGE.read_text(encoding="utf-8").split("## dbt")[1].split("\n## ")[0]
+    return [block.split("```")[0] for block in section.split("```text\n")[1:]]
