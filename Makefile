@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 NEWEST := .newest
 AUDIT := .audit
-CHECKOV := .checkov
+LINTERS := .linters
 DBT := .dbt
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
@@ -86,7 +86,7 @@ lint: $(STAMP) lint-deploy  ## ruff, mypy, the docs in strict mode and lint-depl
 	$(BIN)/mypy
 	$(MKDOCS) build --strict --quiet
 
-lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the linter or schema of each kind
+lint-deploy: $(STAMP) $(LINTERS)/.installed  ## the files of deploy/, by the linter or schema of each kind
 	$(BIN)/hadolint deploy/image/Dockerfile
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose/docker-compose.yaml
 	$(BIN)/kubernetes-validate --strict --quiet $(wildcard deploy/kubernetes/base/[enrs]*.yaml)
@@ -106,12 +106,21 @@ lint-deploy: $(STAMP) $(CHECKOV)/.installed  ## the files of deploy/, by the lin
 	sh -n deploy/image/lake-run
 	sh -n deploy/systemd/as-lake
 	$(BIN)/cfn-lint deploy/aws/template.yaml
-	$(CHECKOV)/bin/checkov --config-file lake_assets_tests/deploy/checkov.yaml --file deploy/aws/template.yaml
+	$(LINTERS)/bin/checkov --config-file lake_assets_tests/deploy/checkov.yaml --file deploy/aws/template.yaml
+	@# The queue's placeholders become an ARN; psql's own lines and variables become SQL.
+	@for policy in $(wildcard deploy/aws/policies/*.json); do \
+	  sed 's/REGION:ACCOUNT/us-east-1:123456789012/' $$policy | $(LINTERS)/bin/parliament || { echo "$$policy" >&2; exit 1; }; \
+	done
+	@for script in $(wildcard deploy/*/*.sql); do \
+	  sed "/^\\\\/d; s/:'/'/g" $$script | $(LINTERS)/bin/pgpp > /dev/null || { echo "$$script" >&2; exit 1; }; \
+	done
+	$(LINTERS)/bin/dotenv-linter $(wildcard deploy/*/*.env deploy/kubernetes/*/*.env deploy/kubernetes/overlays/*/*.env)
+	$(BIN)/python -m json.tool deploy/grafana/lake-assets.json > /dev/null
 
 # An environment of its own, because its dependencies are many.
-$(CHECKOV)/.installed: lake_assets_tests/deploy/locks/checkov.lock
-	$(PYTHON) -m venv --clear $(CHECKOV)
-	$(CHECKOV)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
+$(LINTERS)/.installed: lake_assets_tests/deploy/locks/linters.lock
+	$(PYTHON) -m venv --clear $(LINTERS)
+	$(LINTERS)/bin/python -m pip install --disable-pip-version-check --quiet --require-hashes -r $<
 	touch $@
 
 # dbt for its example, in an environment of its own too: it requires older versions of the linters' packages.
@@ -148,7 +157,7 @@ lock: $(STAMP)  ## resolve requirements.lock again from pyproject.toml, and from
 	$(COMPILE) pyproject.toml --extra dev -o requirements.lock
 	$(COMPILE) pyproject.toml $(IMAGE:%=--extra %) --constraint requirements.lock -o deploy/image/requirements.lock
 	$(COMPILE) deploy/image/build.in --constraint requirements.lock -o deploy/image/build.lock
-	$(COMPILE) lake_assets_tests/deploy/locks/checkov.in -o lake_assets_tests/deploy/locks/checkov.lock
+	$(COMPILE) lake_assets_tests/deploy/locks/linters.in -o lake_assets_tests/deploy/locks/linters.lock
 	$(COMPILE) lake_assets_tests/examples/locks/dbt.in -o lake_assets_tests/examples/locks/dbt.lock
 
 lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
@@ -158,4 +167,5 @@ lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake
+	rm -rf $(VENV) $(NEWEST) $(LINTERS) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf $(VENV) $(NEWEST) $(CHECKOV) $(DBT) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
