@@ -167,5 +167,4 @@ lock-peers: $(STAMP)  ## resolve the lock files of the benchmark's peers again
 	done
 
 clean:  ## remove what the commands above made, but not the demo's lake
-	rm -rf $(VENV) $(NEWEST) $(LINTERS) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	rm -rf $(VENV) $(NEWEST) $(CHECKOV) $(DBT) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(NEWEST) $(LINTERS) $(DBT) .peers site .dagster .pytest_cache .mypy_cache .ruff_cache .hypothesis
