@@ -3,16 +3,32 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.common import Options
+from lake_assets.cli.documents import (
+    COMMANDS,
+    ConfigColumn,
+    ConfigLake,
+    ConfigStream,
+    Form,
+    ValidateDocument,
+    form_option,
+    json_of,
+    output_schema,
+)
 from lake_assets.cli.terminal import echo, style
+
+if TYPE_CHECKING:
+    from lake_assets.config.models import LakeConfig
 
 
 @click.command()
+@form_option
 @click.pass_obj
-def validate(options: Options) -> None:
+def validate(options: Options, form: Form) -> None:
     """Check the config and list its streams and lakes.
 
     Connects to nothing; `doctor` does.
@@ -25,6 +41,9 @@ def validate(options: Options) -> None:
     from lake_assets.streams.stream import open_streams
 
     config = options.load()
+    if form == "json":
+        echo(json_of(_document(config), indent=1))
+        return
     columns = [Column(name, overflow="fold") for name in ("stream", "from", "to", "partitions")]
     table = Table(*columns, box=None, pad_edge=False, header_style="bold")
     for name, stream in open_streams(config).items():
@@ -37,9 +56,28 @@ def validate(options: Options) -> None:
     echo(style("The config is valid.", fg="green"))
 
 
+def _document(config: "LakeConfig") -> ValidateDocument:
+    from lake_assets.lake.failures import catalog_location, storage_location
+    from lake_assets.streams.stream import open_streams
+
+    streams = [
+        ConfigStream(
+            name,
+            stream.layout_uri,
+            config.lake_name(name),
+            str(stream.table),
+            [ConfigColumn(column.name, column.type) for column in stream.config.columns],
+        )
+        for name, stream in open_streams(config).items()
+    ]
+    lakes = [ConfigLake(name, catalog_location(lake), storage_location(lake)) for name, lake in config.lakes.items()]
+    return ValidateDocument(streams, lakes)
+
+
 @click.command()
-def schema() -> None:
-    """Print the JSON Schema of the config, for editors.
+@click.argument("command", required=False, type=click.Choice(COMMANDS))
+def schema(command: str | None) -> None:
+    """Print the JSON Schema of the config, for editors, or of a command's --format json.
 
     \b
     lake-assets schema > lake.schema.json
@@ -48,4 +86,4 @@ def schema() -> None:
     """  # noqa: D301 - click reads the \b
     from lake_assets.config.models import schema_of
 
-    echo(json.dumps(schema_of(), indent=2))
+    echo(json.dumps(schema_of() if command is None else output_schema(command), indent=2))

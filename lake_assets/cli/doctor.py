@@ -4,14 +4,16 @@
 
 import click
 
+from lake_assets.cli.documents import DoctorDocument, DoctorFinding, Form, form_option, json_of
 from lake_assets.cli.terminal import echo, style
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
 
 @click.command()
+@form_option
 @click.pass_context
-def doctor(ctx: click.Context) -> None:
+def doctor(ctx: click.Context, form: Form) -> None:
     """Check this machine and everything that the config names.
 
     Prints one line for each check, with how to fix a failure. The exit code is 1 if a check fails; `!` marks what only
@@ -19,6 +21,11 @@ def doctor(ctx: click.Context) -> None:
     """
     from lake_assets.doctor import examine
 
+    if form == "json":
+        found = [DoctorFinding(f.subject, f.status, f.text, f.hint) for f in examine(ctx.obj.config)]
+        failed = sum(finding.status == "failed" for finding in found)
+        echo(json_of(DoctorDocument(failed, found), indent=1))
+        ctx.exit(1 if failed else 0)
     failed = 0
     first_subjects: dict[str, str] = {}  # by the text of a failure
     for finding in examine(ctx.obj.config):

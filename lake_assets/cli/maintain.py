@@ -2,12 +2,12 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from lake_assets.cli.common import Options, dry_run_option, lakes_named
+from lake_assets.cli.documents import CompactedPartition, Form, KeptFile, MaintainedLake, form_option, json_of
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
 from lake_assets.cli.terminal import echo, style
@@ -26,9 +26,10 @@ _KEPT = "in a landing zone, or in use again"
 @click.command()
 @click.option("--lake", metavar="NAME", help="Only this lake. Default: all lakes of the config.")
 @dry_run_option
-@click.option("--json", "as_json", is_flag=True, help="Print an array with an object for each lake.")
+@form_option
+@click.option("--json", "form", flag_value="json", help="The same as --format json: an array, an object for each lake.")
 @click.pass_context
-def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bool) -> None:
+def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form) -> None:
     """Expire old snapshots, delete unused files and compact partitions.
 
     The rules are those of `lakes.NAME.maintenance` in the config. Objects of a landing zone are never deleted, unless
@@ -47,12 +48,12 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, as_json: bo
     with session.stopped():
         for name in lakes:
             result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
-            if as_json:
-                objects.append(json.dumps(_object(result, dry_run=dry_run)))
+            if form == "json":
+                objects.append(json_of(_document(result, dry_run=dry_run)))
             else:
                 echo("\n".join(_lines(result, dry_run=dry_run)))
             failed |= bool(result.left)
-    if as_json:
+    if form == "json":
         write_json(objects)
     if failed:
         ctx.exit(1)
@@ -97,37 +98,37 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
     return lines + [f"    left       {several(names)}: {why}" for why, names in left.items()]
 
 
-def _object(result: "Maintained", *, dry_run: bool) -> dict[str, object]:
-    """The result as a JSON object."""
-    return {
-        "lake": result.lake,
-        "dry_run": dry_run,
-        "expired": list(result.expired),
-        "deleted": list(result.cleaned.deleted),
-        "orphans": [orphan.uri for orphan in result.orphans],
-        "bytes_deleted": result.bytes_deleted,
-        "kept": [
-            *({"uri": uri, "why": _KEPT} for uri in result.cleaned.kept),
-            *({"uri": file.uri, "why": file.why} for file in result.cleaned.others),
+def _document(result: "Maintained", *, dry_run: bool) -> MaintainedLake:
+    cleaned = result.cleaned
+    return MaintainedLake(
+        lake=result.lake,
+        dry_run=dry_run,
+        expired=list(result.expired),
+        deleted=list(cleaned.deleted),
+        orphans=[orphan.uri for orphan in result.orphans],
+        bytes_deleted=result.bytes_deleted,
+        kept=[
+            *(KeptFile(uri, _KEPT) for uri in cleaned.kept),
+            *(KeptFile(file.uri, file.why) for file in cleaned.others),
         ],
-        "waiting": list(result.cleaned.unreachable),
-        "ledger_rows_moved": result.flushed,
-        "ledger_rows_deleted": result.forgotten,
-        "deltas_deleted": [delta.uri for delta in result.deltas],
-        "dead_letters_deleted": [letter.uri for letter in result.letters],
-        "compacted": [
-            {
-                "stream": partition.stream,
-                "partition": str(partition.partition),
-                "files_before": partition.files_before,
-                "bytes_before": partition.bytes_before,
-                "files_after": partition.files_after,
-                "bytes_after": partition.bytes_after,
-                "left": partition.why,
-            }
-            for partition in result.compacted
+        waiting=list(cleaned.unreachable),
+        ledger_rows_moved=result.flushed,
+        ledger_rows_deleted=result.forgotten,
+        deltas_deleted=[delta.uri for delta in result.deltas],
+        dead_letters_deleted=[letter.uri for letter in result.letters],
+        compacted=[
+            CompactedPartition(
+                item.stream,
+                str(item.partition),
+                item.files_before,
+                item.bytes_before,
+                item.files_after,
+                item.bytes_after,
+                item.why,
+            )
+            for item in result.compacted
         ],
-    }
+    )
 
 
 def _compacted(partition: "Compacted") -> str:
