@@ -9,6 +9,7 @@ import click
 from lake_assets.cli.changes import changes
 from lake_assets.cli.check import check
 from lake_assets.cli.common import Options, require_unicode
+from lake_assets.cli.completion import completion
 from lake_assets.cli.config import schema, validate
 from lake_assets.cli.demo import demo
 from lake_assets.cli.doctor import doctor
@@ -111,6 +112,7 @@ COMMANDS = (
     schema,
     layout,
     import_,
+    completion,
 )
 for command in COMMANDS:
     main.add_command(command)

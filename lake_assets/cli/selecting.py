@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lake_assets.cli.completing import selections
 from lake_assets.cli.terminal import echo
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
 from lake_assets.layout.texts import count
@@ -57,6 +58,7 @@ def selection_options(default: str) -> Callable[[Command], Command]:
                     "texts",
                     multiple=True,
                     metavar="SELECTION",
+                    shell_complete=selections,
                     help="Such as region=NW,date=2026-02-11, 'region=NW|NE', 'region=*', date=2026-02, date=last:7 or "
                     f"date=2026-02-01..2026-02-28; repeatable. Default: {default}.",
                 ),

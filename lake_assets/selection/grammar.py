@@ -156,9 +156,10 @@ def parse(stream: Stream, text: str, calendar: Calendar) -> Selector:
     return Selector(stream.columns, tuple(conditions.get(name, EVERY) for name in columns))
 
 
-def is_described(text: str) -> bool:
-    """Whether a text has more than values: a wildcard, alternatives, a range or `last:`."""
-    return any(sign in text for sign in (_ANY, _ALTERNATIVES, _RANGE, _LAST))
+def written(column: PartitionColumn, value: PartitionValue) -> str:
+    """A value as a selection names it, with the signs of the grammar percent-encoded."""
+    text = column.shown(value).replace(_RANGE, "%2E%2E").replace(_ANY, "%2A").replace(_ALTERNATIVES, "%7C")
+    return text.replace(":", "%3A", 1) if text.startswith(_LAST) else text
 
 
 def _condition(column: PartitionColumn, text: str, calendar: Calendar) -> tuple[Alternative, ...]:

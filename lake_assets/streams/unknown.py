@@ -43,10 +43,10 @@ class UnknownPartitions:
 
     @cached_property
     def _landed(self) -> frozenset[Partition]:
-        return frozenset(_first_landed(self._stream))
+        return frozenset(first_landed(self._stream))
 
 
-def _first_landed(stream: OpenStream) -> Iterator[Partition]:
+def first_landed(stream: OpenStream) -> Iterator[Partition]:
     """The partitions of the first objects of the landing zone; none if it cannot be listed, because this is a hint."""
     if not stream.source.is_listable:
         return

@@ -1,0 +1,93 @@
+"""Completion in a real bash, by its Tab key, and the scripts of the other shells."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lake_assets.cli import main
+from lake_assets_tests.world import NW, World, sales
+
+
+@pytest.fixture
+def home(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose bash completes, with the command in its PATH and a config of one stream."""
+    local_world.land(NW, sales(1))
+    local_world.land("region=a|b,date=2026-02-11", sales(1))
+    folder = tmp_path / "home"
+    (folder / "bin").mkdir(parents=True)
+    program = folder / "bin" / "lake-assets"
+    program.write_text(f"#!{sys.executable}\nfrom lake_assets.cli import main\nmain(prog_name='lake-assets')\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("LAKE_CONFIG", str(local_world.config_file(tmp_path)))
+    return folder
+
+
+def completed(line: str) -> list[str]:
+    """What bash offers after the Tab key for the word at the end of a line."""
+    bash = shutil.which("bash")
+    if bash is None:
+        pytest.skip("there is no bash")
+    # The function runs as readline calls it; compopt works in readline only.
+    commands = """compopt() { :; }; source ~/.bashrc; COMP_LINE=$1 COMP_POINT=${#1}
+        $(complete -p lake-assets | sed 's/.*-F \\([^ ]*\\).*/\\1/') lake-assets; printf '%s\\n' "${COMPREPLY[@]}" """
+    ran = subprocess.run([bash, "-c", commands, "bash", line], capture_output=True, text=True, check=True, timeout=60)
+    return ran.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("lake-assets hist", ["history"]),
+        ("lake-assets plan sa", ["sales"]),
+        ("lake-assets plan sales --partition reg", ["region="]),
+        ("lake-assets plan --partition region=N", ["NW"]),
+        ("lake-assets plan sales --partition region=NW,da", ["NW,date="]),
+        ("lake-assets ingest --partition region=NW,date=2026-01-3", ["2026-01-31", "2026-01-30"]),
+    ],
+)
+def test_bash_completes_commands_streams_columns_and_values(home: Path, line: str, found: list[str]) -> None:
+    assert CliRunner().invoke(main, ["completion", "install", "bash"]).exit_code == 0
+    assert (home / ".bashrc").exists()
+
+    assert completed(line) == found
+
+
+def test_values_are_completed_as_the_grammar_writes_them(home: Path) -> None:
+    assert home
+    environment = {"_LAKE_ASSETS_COMPLETE": "bash_complete"}
+
+    def offered(line: str) -> list[str]:
+        ran = subprocess.run(
+            ["lake-assets"],
+            env=os.environ | environment | {"COMP_LINE": line},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ran.stdout.split()
+
+    assert offered("lake-assets plan sales --partition region=") == ["plain,NW", "plain,a%7Cb"]
+    assert offered("lake-assets plan sales --partition 'region=NW|a") == ["plain,region=NW|a%7Cb"]
+    dates = offered("lake-assets plan sales --partition region=NW,date=2026-01-3")
+    assert dates == ["plain,2026-01-31", "plain,2026-01-30"]
+    assert offered("lake-assets plan other --partition day=") == []
+
+
+def test_an_installation_is_repeated_without_a_second_line(home: Path) -> None:
+    for _ in range(2):
+        result = CliRunner().invoke(main, ["completion", "install", "zsh"])
+        assert result.exit_code == 0, result.output
+    assert (home / ".zshrc").read_text().count("source") == 1
+    assert "compdef" in (home / ".local/share/lake-assets/completion.zsh").read_text()
+    assert CliRunner().invoke(main, ["completion", "install", "fish"]).exit_code == 0
+    assert "complete" in (home / ".config/fish/completions/lake-assets.fish").read_text()
+    refused = CliRunner().invoke(main, ["completion", "show"], env={"SHELL": "/bin/tcsh"})
+    assert (refused.exit_code, "$SHELL is tcsh: name one of bash, zsh, fish" in refused.output) == (2, True)
