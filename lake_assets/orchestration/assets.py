@@ -51,6 +51,7 @@ from lake_assets.orchestration.unmatched import newest_landing_scan
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.request import RunOptions
 from lake_assets.remote.told import report_outcome
+from lake_assets.selection.select import Wanted, narrowed
 from lake_assets.spark.session import Sessions
 from lake_assets.streams.stream import OpenStream
 from lake_assets.telemetry.lineage import lineage
@@ -79,6 +80,21 @@ class IngestConfig(dg.Config):
     landed_only: bool = Field(
         False, description="Pass over a partition that has no objects and was never committed. Schedules set it."
     )
+    partitions: list[str] = Field(
+        default=[],
+        description="Of the run's partitions, only those of these selections, such as region=NW|NE, date=2026-02, "
+        "date=last:7 or date=2026-02-01..2026-02-28.",
+    )
+    waiting: bool = Field(
+        False, description="Of the run's partitions, only those whose landed objects are not in the lake."
+    )
+    failed: bool = Field(False, description="Of the run's partitions, only those whose newest run failed.")
+    max: int | None = Field(None, ge=1, description="At most so many of the run's partitions.")
+
+    @property
+    def wanted(self) -> Wanted:
+        """What of the run's partitions is selected."""
+        return Wanted(tuple(self.partitions), waiting=self.waiting, failed=self.failed, most=self.max)
 
 
 def stream_asset(
@@ -164,7 +180,7 @@ class _Run:
 
     def _events(self) -> Events:
         keys = self.context.partition_keys
-        partitions = self._partitions(keys)
+        partitions = self._selected(self._partitions(keys))
         if len(partitions) > 1:
             self.log.info(f"This run is {summary_of(list(partitions))}")
 
@@ -174,7 +190,9 @@ class _Run:
             self._note(key, f"{visible_name(key)} ({position} of {len(keys)})", reported)
 
         try:
-            if self.remote is None:
+            if not partitions:
+                pass  # nothing of the run is selected, so no driver is needed
+            elif self.remote is None:
                 self._ingest(list(partitions), note)
             else:
                 self._ingest_by_driver(self.remote, list(partitions), note)
@@ -260,6 +278,22 @@ class _Run:
                 self.failed[key] = error
                 self.context.log.error(f"{visible_name(key)} failed: {error}")  # noqa: TRY400 - its text says it all
         return partitions
+
+    def _selected(self, partitions: dict[Partition, str]) -> dict[Partition, str]:
+        """Of the run's partitions, those that its config selects; the others are passed over.
+
+        Raises:
+            dagster.Failure: the config is not of the selection grammar, or the landing zone or the lake cannot be read.
+        """
+        if self.config.wanted.is_empty:
+            return partitions
+        try:
+            kept = narrowed(self.stream, list(partitions), self.config.wanted)
+        except LakeAssetsError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        self.passed_over = len(partitions) - len(kept)
+        self.log.info(f"The run's config selects {count(len(kept), 'partition')} of {len(partitions):,}.")
+        return {partition: partitions[partition] for partition in kept}
 
     def _note(self, key: str, label: str, reported: Reported) -> None:
         outcome, error = reported.outcome, reported.outcome.error

@@ -123,6 +123,27 @@ def select(stream: OpenStream, wanted: Wanted, *, outside: bool = False, now: dt
     return _first(Selection(tuple(chosen), len(chosen), absent), wanted.most)
 
 
+def narrowed(stream: OpenStream, partitions: Sequence[Partition], wanted: Wanted) -> list[Partition]:
+    """Of some partitions, those that a person selected, in their order.
+
+    Args:
+        stream: of the partitions.
+        partitions: each once.
+        wanted: what is selected among them.
+
+    Raises:
+        PartitionError: a text is not of the selection grammar; the error names the column.
+        StorageError: the landing zone cannot be listed.
+        CatalogError: the lake cannot be read.
+    """
+    is_wanted = matching(stream, wanted.texts)
+    kept = [partition for partition in partitions if is_wanted(partition)]
+    if (wanted.waiting or wanted.failed) and kept:
+        in_state = _read(stream, wanted, kept)[1]
+        kept = [partition for partition in kept if partition in in_state]
+    return kept[: wanted.most]
+
+
 def only_partition(config: Stream) -> Partition | None:
     """The partition of a stream whose config has exactly one by now."""
     calendar = Calendar(config)

@@ -76,6 +76,22 @@ def test_an_unchanged_partition_starts_no_spark_unless_forced(
     assert (forced["status"], forced["rows"], forced["rows_before"]) == ("committed", 1, 1)
 
 
+def test_the_launchpad_selects_of_the_partitions_of_a_run(materialize: Materialize, local_world: World) -> None:
+    for region in ("NW", "SW"):
+        for day in (11, 12, 13):
+            local_world.land(f"region={region},date=2026-02-{day}", sales(day))
+
+    def selected(**config: object) -> list[str | None]:
+        run_config = {"ops": {"sales": {"config": config}}}
+        return sorted(metadata_of(materialize("2026-02-11|NW", "2026-02-13|SW", run_config=run_config)), key=str)
+
+    assert selected(partitions=["region=NW,date=..2026-02-12"]) == ["2026-02-11|NW", "2026-02-12|NW"]
+    assert selected(waiting=True, max=1) == ["2026-02-11|SW"]
+    assert selected(partitions=["date=2026"], waiting=True) == ["2026-02-12|SW", "2026-02-13|NW", "2026-02-13|SW"]
+    assert selected(waiting=True) == selected(failed=True) == []
+    assert len(local_world.ledger()) == 6
+
+
 def test_a_range_is_one_run_with_a_materialization_for_each_partition(
     materialize: Materialize, local_world: World
 ) -> None:
