@@ -258,7 +258,7 @@ def test_several_streams_or_partitions_must_be_named(run: Run, tmp_path: Path) -
     lake = "lakes: {l: {catalog: {type: sqlite, path: c.sqlite}, storage: data}}\n"
     (tmp_path / "lake.yaml").write_text(f"{lake}streams: {{a: {stream % 'a'}, b: {stream % 'b'}}}\n")
 
-    unnamed, whole = run("plan"), run("plan", "a")
+    unnamed, whole = run("plan"), run("ingest", "a")
 
     assert (unnamed.exit_code, whole.exit_code) == (2, 2)
     assert "name one of a, b" in unnamed.stderr
