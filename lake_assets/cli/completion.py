@@ -1,6 +1,7 @@
 """The commands `completion show` and `completion install`: scripts of bash, zsh and fish, from click."""
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -77,7 +78,7 @@ def completion() -> None:
 @_shell
 def show(shell: str | None) -> None:
     """Print the completion script of a shell. Default: that of $SHELL."""
-    click.echo(script(_named(shell)), nl=False)
+    sys.stdout.write(script(_named(shell)))
 
 
 @completion.command()

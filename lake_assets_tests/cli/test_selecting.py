@@ -1,10 +1,6 @@
 """Partitions selected on the command line: ranges, patterns and states, and the question before a large run."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
+from lake_assets_tests.cli.terminals import on_a_terminal
 from lake_assets_tests.world import World, sales
 
 Run = Callable[..., Result]
@@ -92,27 +89,9 @@ def test_a_terminal_is_asked_before_a_run_of_more_than_ten_partitions(
     landed: World, tmp_path: Path, answer: str | None, asked: int
 ) -> None:
     landed.options["mode"] = "index"  # needs no Spark
-    output, code = on_a_terminal(landed.config_file(tmp_path), answer, "index", "--all", "--max", str(asked))
+    output, code = on_a_terminal(landed.config_file(tmp_path), "index", "--all", "--max", str(asked), answer=answer)
 
     assert f"sales: the first {asked} of 14 partitions: " in output
     assert ("Index 11 partitions? [y/N]" in output) == (answer is not None)
     assert code == (1 if answer == "n" else 0), output
     assert ("files registered" in output) == (answer != "n")
-
-
-def on_a_terminal(config: Path, answer: str | None, *arguments: str) -> tuple[str, int]:
-    """What a command writes to a terminal that gives an answer, and its exit code."""
-    ours, theirs = pty.openpty()
-    start = [sys.executable, "-c", "from lake_assets.cli import main; main()", "--config", str(config)]
-    with subprocess.Popen([*start, *arguments], stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        os.close(theirs)
-        if answer is not None:
-            os.write(ours, f"{answer}\n".encode())
-        written = b""
-        try:
-            while sample := os.read(ours, 65536):
-                written += sample
-        except OSError:  # how Linux says that nobody holds the other end any more
-            pass
-        os.close(ours)
-        return written.decode(), process.wait(timeout=60)
