@@ -92,7 +92,7 @@ run_function(spark, kill_executor)
 """,
     r"^Exception while sending command\.$": """
 import logging
-logging.basicConfig(format="%(message)s")
+logging.basicConfig(format="%(message)s", level="INFO")  # py4j's level if it tries once more, as after an empty answer
 spark = session(log_level="WARN")
 os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGKILL)
 spark.range(1).collect()
