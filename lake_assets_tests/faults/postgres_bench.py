@@ -79,11 +79,7 @@ class PostgresBench(Bench):
         return names.get(verb, "write" if verb in {"DELETE", "UPDATE", "INSERT", "COPY", "CREATE"} else "read")
 
     def _end_sessions(self) -> None:
-        with self.server.connect() as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s",
-                (self.world.catalog["database"],),
-            )
+        self.server.end_sessions(self.world.catalog["database"])
 
     def heal(self) -> None:
         self.end()

@@ -95,11 +95,6 @@ def test_a_server_that_refuses_is_not_unreachable(
     assert next(iter(wrong.values())) in str(raised.value) or "password authentication failed" in str(raised.value)
 
 
-def end_sessions(server: PostgresServer, database: str) -> None:
-    with server.connect() as connection:
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (database,))
-
-
 def test_a_session_that_the_server_ends_is_unreachable_and_the_next_one_works(
     local_world: World, postgres: PostgresServer
 ) -> None:
@@ -108,13 +103,13 @@ def test_a_session_that_the_server_ends_is_unreachable_and_the_next_one_works(
 
     def directly(session: LakeSession) -> None:
         with catalog_transaction(session) as database:
-            end_sessions(postgres, catalog["database"])
+            postgres.end_sessions(catalog["database"])
             database.rows("SELECT 1")
 
     def by_the_extension(session: LakeSession) -> None:
         with session.transaction():
             session.rows("CREATE TABLE lake.t (a INTEGER)")
-            end_sessions(postgres, catalog["database"])
+            postgres.end_sessions(catalog["database"])
 
     opened(lake)
     for work in (directly, by_the_extension):
@@ -128,7 +123,7 @@ def test_a_lock_whose_session_ends_does_not_fail_its_owner(local_world: World, p
     """The lock is for speed: the catalog itself refuses overlapping commits."""
     catalog = database_on(postgres)
     with commit_lock(lake_on(catalog, local_world).config):
-        end_sessions(postgres, catalog["database"])
+        postgres.end_sessions(catalog["database"])
 
 
 def test_a_session_that_ends_before_the_lock_is_acquired_is_unreachable(

@@ -105,11 +105,9 @@ def test_opening_an_absent_lake_creates_no_folder(world: World, tmp_path: Path) 
 
 
 def delete_and_lose(world: World, postgres: PostgresServer) -> None:
-    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
     with world.stream.lake.open() as lake, lake.transaction():
         lake.rows("DELETE FROM lake.sales")
-        with postgres.connect() as server:
-            server.execute(kill, [world.catalog["database"]])
+        postgres.end_sessions(world.catalog["database"])
         lake.rows("SELECT count(*) FROM lake.ingest_runs")
 
 

@@ -59,6 +59,14 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name}")
         return name
 
+    def end_sessions(self, database: str) -> None:
+        """End the sessions of all clients of a database; the user may not end those of autovacuum."""
+        clients = "datname = %s AND backend_type = 'client backend'"
+        with self.connect() as connection:
+            connection.execute(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {clients}".encode(), (database,)
+            )
+
 
 @contextmanager
 def pgserver(*options: str) -> Iterator[PostgresServer]:
