@@ -1,34 +1,24 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import obstore
-from obstore.exceptions import (
-    AlreadyExistsError,
-    NotFoundError,
-    PreconditionError,
-)
-from obstore.exceptions import BaseError as ObstoreError
+from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 from obstore.store import HTTPStore, S3Store
 
-from lake_assets.config.secrets import mask_error
-from lake_assets.config.storages import AnyStorage, LocalStorage, WebStorage
+from lake_assets.config.storages import LocalStorage, WebStorage
 from lake_assets.errors import SourceChangedError, StorageError, StorageUnreachableError
 from lake_assets.escapes import visible_name
-from lake_assets.retrying import Result, retry
 from lake_assets.storage import local, walk, web
-from lake_assets.storage.client_errors import client_error, odd_name
-from lake_assets.storage.clients import Client, client
+from lake_assets.storage.access import Access
+from lake_assets.storage.clients import Client
 from lake_assets.storage.conditional import delete_if_match
-from lake_assets.storage.failures import Operation
 from lake_assets.storage.landed import LandedObject, landed_object
 from lake_assets.storage.names import is_data
-from lake_assets.storage.patience import once, pauses, retries
-from lake_assets.storage.vendor_errors import Meaning, find
 
 if TYPE_CHECKING:
     from obstore import GetOptions, ObjectMeta
@@ -37,30 +27,16 @@ _PART = 5 * 2**20  # bytes of a landed file, above which it is uploaded in parts
 _DELETIONS = 16  # at a time; a deletion is mostly latency
 
 
-class Store:
+class Store(Access):
     """The objects below a storage's root, addressed by keys relative to it.
 
     Keys are exactly those of the store; a percent sign in a key has no meaning.
     """
 
-    def __init__(self, storage: AnyStorage) -> None:
-        self.storage = storage
-        self._client: Client | None = None
-        self._once: Client | None = None  # sends each request once
-
     @property
     def is_listable(self) -> bool:
         """Whether objects can be listed; a web server has no listing."""
         return not isinstance(self.storage, WebStorage)
-
-    @property
-    def root(self) -> str:
-        """The root as a URI without a trailing slash: an absolute path, or of the form `s3://bucket/prefix`."""
-        return self.storage.root
-
-    def uri(self, key: str) -> str:
-        """The key as a URI that DuckDB, Spark and people understand."""
-        return f"{self.root}/{key}"
 
     def list(self, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
         """The objects below a folder, sorted by key; nothing outside the folder is listed.
@@ -119,28 +95,6 @@ class Store:
             StorageError: as `list`.
         """
         return self._listed(lambda: walk.folders(self._open(), self.storage, prefix), prefix)
-
-    def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
-        """The result of a listing, which is repeated if an answer breaks off; obstore's client does not retry that."""
-
-        def attempt() -> Result:
-            with self._errors("list", folder=prefix):
-                return work()
-
-        if isinstance(self.storage, LocalStorage):
-            return attempt()
-        limits = self.storage.requests
-        return retry(attempt, passes=_has_broken_off, limit=retries(limits), pause=pauses(limits))
-
-    def probe(self) -> LandedObject | None:
-        """An object below the root, hidden or not, by one request; None if there is none.
-
-        Raises:
-            StorageError: as `list`.
-        """
-        with self._errors("list"):
-            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
-        return landed_object(self.root, page[0]) if page else None
 
     def answers(self) -> bool:
         """Whether the store answers, also by a refusal; True for folders and web servers, without a request."""
@@ -322,27 +276,6 @@ class Store:
 
         self._retried("delete", delete, key)
 
-    def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
-        """Do what may be done twice, with the storage's retries and pauses.
-
-        obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
-        """
-        if isinstance(self.storage, LocalStorage):
-            with self._errors(operation, key):
-                work(self._open())
-            return
-        if self._once is None:
-            with self._errors(operation, key):
-                self._once = client(once(self.storage))
-        opened = self._once
-
-        def attempt() -> None:
-            with self._errors(operation, key):
-                work(opened)
-
-        limits = self.storage.requests
-        retry(attempt, passes=StorageUnreachableError, limit=retries(limits), pause=pauses(limits))
-
     def delete_unchanged(self, key: str, etag: str, size: int) -> bool:
         """Remove an object if it has not changed.
 
@@ -378,38 +311,3 @@ class Store:
         if not isinstance(client, S3Store) or isinstance(self.storage, LocalStorage):
             return None
         return delete_if_match(client, key, etag, self.storage.requests)
-
-    def _open(self) -> Client:
-        if self._client is None:
-            if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
-                raise StorageError(
-                    f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
-                )
-            self._client = client(self.storage)
-        return self._client
-
-    @contextmanager
-    def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
-        """Raise the store's errors as ours, with the object of the key or the folder."""
-        try:
-            yield
-        except (ObstoreError, OSError, ValueError) as error:
-            mask_error(error, self.storage)
-            if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
-                raise odd from error
-            if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
-                raise
-            uri = None if key is None else self.uri(key)
-            raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
-
-    def _refusing(self, folder: str) -> str:
-        """The URI that cannot be listed: this folder alone, or the whole store, for one error of all its folders."""
-        if folder:
-            with suppress(StorageError):
-                self.probe()
-                return self.uri(folder)
-        return self.root
-
-
-def _has_broken_off(error: BaseException) -> bool:
-    return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None

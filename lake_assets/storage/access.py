@@ -1,0 +1,115 @@
+"""How requests reach one object store: its client, the retries of what may be done twice, and errors as ours."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import obstore
+from obstore.exceptions import BaseError as ObstoreError
+
+from lake_assets.config.secrets import mask_error
+from lake_assets.config.storages import AnyStorage, LocalStorage
+from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.retrying import Result, retry
+from lake_assets.storage.client_errors import client_error, odd_name
+from lake_assets.storage.clients import Client, client
+from lake_assets.storage.failures import Operation
+from lake_assets.storage.landed import LandedObject, landed_object
+from lake_assets.storage.patience import once, pauses, retries
+from lake_assets.storage.vendor_errors import Meaning, find
+
+
+class Access:
+    """The client of a storage, made at its first request, and its errors with the object, the cause and the fix."""
+
+    def __init__(self, storage: AnyStorage) -> None:
+        self.storage = storage
+        self._client: Client | None = None
+        self._once: Client | None = None  # sends each request once
+
+    @property
+    def root(self) -> str:
+        """The root as a URI without a trailing slash: an absolute path, or of the form `s3://bucket/prefix`."""
+        return self.storage.root
+
+    def uri(self, key: str) -> str:
+        """The key as a URI that DuckDB, Spark and people understand."""
+        return f"{self.root}/{key}"
+
+    def probe(self) -> LandedObject | None:
+        """An object below the root, hidden or not, by one request; None if there is none.
+
+        Raises:
+            StorageError: as `Store.list`.
+        """
+        with self._errors("list"):
+            page = next(iter(obstore.list(self._open(), chunk_size=1)), ())
+        return landed_object(self.root, page[0]) if page else None
+
+    def _listed(self, work: Callable[[], Result], prefix: str) -> Result:
+        """The result of a listing, which is repeated if an answer breaks off; obstore's client does not retry that."""
+
+        def attempt() -> Result:
+            with self._errors("list", folder=prefix):
+                return work()
+
+        if isinstance(self.storage, LocalStorage):
+            return attempt()
+        limits = self.storage.requests
+        return retry(attempt, passes=_has_broken_off, limit=retries(limits), pause=pauses(limits))
+
+    def _retried(self, operation: Operation, work: Callable[[Client], object], key: str | None = None) -> None:
+        """Do what may be done twice, with the storage's retries and pauses.
+
+        obstore's client sends a deletion once if the connection breaks, because the object may be gone then.
+        """
+        if isinstance(self.storage, LocalStorage):
+            with self._errors(operation, key):
+                work(self._open())
+            return
+        if self._once is None:
+            with self._errors(operation, key):
+                self._once = client(once(self.storage))
+        opened = self._once
+
+        def attempt() -> None:
+            with self._errors(operation, key):
+                work(opened)
+
+        limits = self.storage.requests
+        retry(attempt, passes=StorageUnreachableError, limit=retries(limits), pause=pauses(limits))
+
+    def _open(self) -> Client:
+        if self._client is None:
+            if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
+                raise StorageError(
+                    f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
+                )
+            self._client = client(self.storage)
+        return self._client
+
+    @contextmanager
+    def _errors(self, operation: Operation, key: str | None = None, folder: str = "") -> Iterator[None]:
+        """Raise the store's errors as ours, with the object of the key or the folder."""
+        try:
+            yield
+        except (ObstoreError, OSError, ValueError) as error:
+            mask_error(error, self.storage)
+            if (odd := odd_name(error, self.root, None if key is None else self.uri(key))) is not None:
+                raise odd from error
+            if isinstance(error, ValueError) and not isinstance(error, ObstoreError):
+                raise
+            uri = None if key is None else self.uri(key)
+            raise client_error(error, self.storage, operation, uri, lambda: self._refusing(folder)) from error
+
+    def _refusing(self, folder: str) -> str:
+        """The URI that cannot be listed: this folder alone, or the whole store, for one error of all its folders."""
+        if folder:
+            with suppress(StorageError):
+                self.probe()
+                return self.uri(folder)
+        return self.root
+
+
+def _has_broken_off(error: BaseException) -> bool:
+    return isinstance(error, StorageUnreachableError) and find(error, Meaning.BROKEN_OFF) is not None
