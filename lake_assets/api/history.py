@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from lake_assets.api.partitions import PartitionLike, partition_like
 from lake_assets.history import diff, read, restore
+from lake_assets.history.hold import release
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.streams.stream import OpenStream
 
@@ -94,4 +95,4 @@ def release_partition(stream: OpenStream, partition: PartitionLike) -> LedgerRow
         PartitionError: the partition does not fit the stream's partition columns, or is not held.
         CatalogError: the catalog refuses; nothing has changed.
     """
-    return restore.release(stream, partition_like(stream, partition))
+    return release(stream, partition_like(stream, partition))

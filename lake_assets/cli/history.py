@@ -107,7 +107,7 @@ def restore(
     Readers see the present rows or the restored ones. Other partitions stay as they are. What the next refresh would do
     with the partition is printed; --hold keeps refreshes off it, except `ingest --force`.
     """
-    from lake_assets.history.restore import release as release_partition
+    from lake_assets.history.hold import release as release_partition
     from lake_assets.history.restore import restore as restore_partition
 
     if release and (snapshot is not None or hold or dry_run):

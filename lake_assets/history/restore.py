@@ -1,4 +1,4 @@
-"""The restore of a partition: its rows of an earlier snapshot come back as a new snapshot; and holds of partitions.
+"""The restore of a partition: its rows of an earlier snapshot come back as a new snapshot.
 
 The files of the old snapshot are copied to new names by the storage, because a path that is registered twice would be
 deleted while it is live. The catalog's entries of the copies are those of the originals. DuckLake reads and writes the
@@ -14,22 +14,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lake_assets.errors import CatalogError, LakeAssetsError, PartitionError, StorageError
+from lake_assets.errors import CatalogError, PartitionError, StorageError
 from lake_assets.events import step
+from lake_assets.history.next_refresh import next_refresh
 from lake_assets.history.snapshots import PastState, past_state, require_columns, require_snapshot
-from lake_assets.ingest.decide import Decider, Facts
-from lake_assets.ingest.known import compare
 from lake_assets.ingest.partition_run import PartitionRun
 from lake_assets.ingest.reported import of_partition
 from lake_assets.lake.catalog.table_files import CatalogFile, named_since
 from lake_assets.lake.commit.deltas import Delta, DeltaFile
 from lake_assets.lake.commit.replacement import count_partition
-from lake_assets.lake.commit.restoration import Copy, Release, Restoration
-from lake_assets.lake.commit.strategy import commit_release, commit_restoration
+from lake_assets.lake.commit.restoration import Copy, Restoration
+from lake_assets.lake.commit.strategy import commit_restoration
 from lake_assets.lake.ledger.last_runs import last_commits
 from lake_assets.lake.ledger.letters import dead_letters
 from lake_assets.lake.ledger.past_commits import commit_of, commits, objects_at
-from lake_assets.lake.ledger.tables import HELD, RELEASE, RELEASED, RESTORE, LedgerRow, create_ledger
+from lake_assets.lake.ledger.tables import HELD, RESTORE, LedgerRow, create_ledger
 from lake_assets.lake.schema.tables import prepare_table
 from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition
@@ -133,7 +132,7 @@ def restore(
         None,
         plan.is_unchanged and not hold,
         hold,
-        _next(stream, partition, plan.fingerprint, is_held=hold),
+        next_refresh(stream, partition, plan.fingerprint, is_held=hold),
     )
     if dry_run or result.is_unchanged:
         return result
@@ -173,43 +172,6 @@ def restore(
         files=row.files_copied,
         deltas=deltas[0].files if deltas else None,
     )
-
-
-def release(
-    stream: OpenStream, partition: Partition, *, run_id: str | None = None, requested_by: str | None = None
-) -> LedgerRow:
-    """End the hold of a partition: refreshes read it again. Its rows stay as they are.
-
-    Returns:
-        The ledger row.
-
-    Raises:
-        PartitionError: the partition is not held.
-        CatalogError: the catalog refuses; nothing has changed.
-    """
-    run_id, started = run_id or str(uuid.uuid4()), dt.datetime.now(dt.UTC)
-    with stream.lake.open() as session:
-        create_ledger(session)
-
-        def make() -> Release:
-            last = last_commits(session, stream.table, [partition.path]).get(partition.path)
-            if last is None or not last.is_held:
-                raise PartitionError(f"partition {partition} of {stream.table} is not held:", "nothing was changed.")
-            rows = count_partition(session, stream.table, partition)
-            row = dataclasses.replace(
-                PartitionRun(stream, partition, run_id, started).row,
-                mode=RELEASE,
-                status="committed",
-                source_fingerprint=last.fingerprint,
-                row_count=rows,
-                rows_before=rows,
-                started_at=started,
-                requested_by=requested_by,
-                hold=RELEASED,
-            )
-            return Release(stream.table, partition, row)
-
-        return commit_release(session, make)
 
 
 def _refuse_index(stream: OpenStream) -> None:
@@ -326,49 +288,3 @@ def _filled(row: LedgerRow, stream: OpenStream, snapshot: int, plan: _Plan, copi
         files_quarantined=len(plan.manifest.left_out) or None,
         rows_dead_lettered=None if stream.letters is None else sum(letter.rows for letter in plan.letters),
     )
-
-
-def _next(stream: OpenStream, partition: Partition, fingerprint: str | None, *, is_held: bool) -> str:
-    """What the next refresh does with the restored partition."""
-    text = ",".join(partition.path.split("/"))
-    appends = stream.config.mode == "append"
-    if is_held:
-        return (
-            "Refreshes leave the partition alone. `lake-assets restore "
-            f"{stream.name} --partition {text} --release` ends that; `ingest --force` replaces it at any time."
-        )
-    try:
-        manifest = stream.manifest(partition)
-        with stream.lake.open_if_exists() as session:
-            # A restore leaves the objects known whose rows it takes away.
-            known = compare(session, stream, {partition: manifest})[partition] if appends else None
-            facts = Facts(
-                len(manifest.objects),
-                table_exists=True,
-                is_unchanged=fingerprint is not None and stream.fingerprint(manifest) == fingerprint,
-                was_committed=True,
-                new=len(known.new.objects) if known else 0,
-                changed=len(known.changed) if known else 0,
-                known=len(known.known) if known else 0,
-            )
-            decision = Decider(stream).decide(partition, facts, session)
-    except LakeAssetsError as error:
-        return f"What the next refresh does is unknown: {error}"
-    match decision.action:
-        case "skip" if appends:
-            return "The next refresh leaves it as it is; only `ingest --force` reads objects again that it has read."
-        case "append":
-            return f"The next refresh adds the rows of {decision.why}. --hold keeps refreshes off."
-        case "skip":
-            return "The next refresh leaves it as it is, because the landing zone has the objects of that snapshot."
-        case "replace":
-            return (
-                "The next refresh replaces it again, because the landing zone has other objects than that snapshot. "
-                "--hold keeps refreshes off."
-            )
-        case "fail":
-            return f"The next refresh fails and leaves it as it is: {decision.why}."
-        case "clear":
-            return f"The next refresh empties it again: {decision.why}. --hold keeps refreshes off."
-        case _:
-            return f"The next refresh leaves it as it is: {decision.why}."

@@ -23,6 +23,7 @@ import psycopg
 
 from lake_assets.errors import CatalogError, LakeAssetsError
 from lake_assets.history import restore as restoring
+from lake_assets.history.hold import release
 from lake_assets.ingest.api import ingest
 from lake_assets.ingest.index.run import index_all
 from lake_assets.lake.ducklake import DuckLake
@@ -65,7 +66,7 @@ def restored(world: World, partition: str, snapshot: int, *, hold: bool = False)
 
 def released(world: World, partition: str) -> str:
     """The end of a hold."""
-    return restoring.release(world.stream, world.partition(partition)).status
+    return release(world.stream, world.partition(partition)).status
 
 
 ACTS: dict[str, Callable[..., str]] = {

@@ -27,7 +27,8 @@ from hypothesis.stateful import (
 )
 
 from lake_assets.errors import EmptySourceError, LakeAssetsError, PartitionError, SourceError
-from lake_assets.history.restore import release, restore
+from lake_assets.history.hold import release
+from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.maintenance.run import maintain
 from lake_assets_tests.faults.actors import Actors

@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from lake_assets.errors import PartitionError
-from lake_assets.history.restore import release, restore
+from lake_assets.history.hold import release
+from lake_assets.history.restore import restore
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.dry_run import plan
 from lake_assets.lake.commit.replacement import Replacement
