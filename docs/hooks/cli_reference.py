@@ -4,6 +4,11 @@ from collections.abc import Iterator
 
 import click
 
+_INTRODUCTION = (
+    "[On the command line](../cli.md) shows the commands with their output. "
+    "[JSON](json.md) lists the fields of `--format json`."
+)
+
 
 def cli_page(main: click.Group) -> str:
     """The Markdown of the command line's reference.
@@ -13,7 +18,7 @@ def cli_page(main: click.Group) -> str:
     """
     context = click.Context(main, info_name="lake-assets")
     lines = ["# Command line reference", "", *_usage(main, context), *_about(main), *_parameters(main, context)]
-    lines += ["", "[On the command line](../cli.md) shows the commands with their output.", ""]
+    lines += ["", _INTRODUCTION, ""]
     for name, command, inner in _commands(main, context):
         lines += [f"## {name}", "", *_about(command), *_usage(command, inner), *_parameters(command, inner), ""]
     return "\n".join(lines)

@@ -14,7 +14,9 @@ from mkdocs.structure.pages import Page
 
 from docs.hooks.cli_reference import cli_page
 from docs.hooks.config_reference import config_page
+from docs.hooks.json_reference import json_page
 from lake_assets.cli import main
+from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.config.models import LakeConfig
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +38,7 @@ These names are the public interface of the package. [From Python](../python.md)
 PAGES: Mapping[str, Callable[[], str]] = {
     "reference/config.md": lambda: config_page(LakeConfig),
     "reference/cli.md": lambda: cli_page(main),
+    "reference/json.md": lambda: json_page({command: output_schema(command) for command in COMMANDS}),
     "reference/python.md": lambda: _PYTHON,
     "reference/changelog.md": lambda: (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").replace("](docs/", "](../"),
 }

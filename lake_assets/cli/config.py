@@ -8,17 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options
-from lake_assets.cli.documents import (
-    COMMANDS,
-    ConfigColumn,
-    ConfigLake,
-    ConfigStream,
-    Form,
-    ValidateDocument,
-    form_option,
-    json_of,
-    output_schema,
-)
+from lake_assets.cli.documents.base import Form, form_option, json_of
+from lake_assets.cli.documents.schemas import COMMANDS, output_schema
+from lake_assets.cli.documents.validate import ConfigColumn, ConfigLake, ConfigStream, ValidateDocument
 from lake_assets.cli.terminal import echo, style
 
 if TYPE_CHECKING:

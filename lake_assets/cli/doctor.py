@@ -4,7 +4,8 @@
 
 import click
 
-from lake_assets.cli.documents import DoctorDocument, DoctorFinding, Form, form_option, json_of
+from lake_assets.cli.documents.base import Form, form_option, json_of
+from lake_assets.cli.documents.doctor import DoctorDocument, DoctorFinding
 from lake_assets.cli.terminal import echo, style
 
 _MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, dry_run_option, lakes_named
-from lake_assets.cli.documents import CompactedPartition, Form, KeptFile, MaintainedLake, form_option, json_of
+from lake_assets.cli.documents.base import Form, form_option, json_of
+from lake_assets.cli.documents.maintain import CompactedPartition, KeptFile, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
 from lake_assets.cli.terminal import echo, style

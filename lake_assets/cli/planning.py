@@ -5,11 +5,13 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
+from lake_assets.cli.documents.base import Form, json_of
+from lake_assets.cli.documents.plan import PlanDocument
 from lake_assets.cli.output import print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
@@ -57,7 +59,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     applies: bool,
     yes: bool,
     launcher: str | None,
-    form: Literal["text", "json"],
+    form: Form,
 ) -> None:
     """Show what an ingest would read, replace and write now. Nothing is written.
 
@@ -79,7 +81,7 @@ def plan(  # noqa: PLR0913 - the options of the command
         made = plan_stream(opened, selection.partitions, force=force, tick=lambda: bar.advance(task))
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
     if form == "json":
-        echo(json.dumps(plan_json(made, unmatched, outside=outside), indent=1, default=str))
+        echo(json_of(PlanDocument.of(made, unmatched=len(unmatched), outside=outside), indent=1))
     else:
         _print_plan(opened, selection, made)
         _print_unmatched(unmatched)
@@ -190,53 +192,6 @@ def _read_plan(file: str) -> dict[str, Any]:
         ) from error
     result: dict[str, Any] = document
     return result
-
-
-def plan_json(
-    made: "StreamPlan", unmatched: "tuple[UnmatchedObject, ...]" = (), *, outside: bool = False
-) -> dict[str, object]:
-    """The plan as JSON has it; docs/how-to/plan-and-apply.md lists the keys."""
-    return {
-        "stream": made.stream,
-        "table": made.table,
-        "force": made.force,
-        "outside": outside,
-        "seconds": None if made.seconds is None else round(made.seconds, 1),
-        "objects_in_no_partition": len(unmatched),
-        "partitions": [_partition_json(planned) for planned in made.partitions],
-    }
-
-
-def _partition_json(planned: "PlannedPartition") -> dict[str, object]:
-    plan = planned.plan
-
-    def listed(objects: "tuple[Any, ...]") -> list[dict[str, object]]:
-        return [
-            {"uri": obj.uri, "bytes": obj.size, "etag": obj.etag, "last_modified": obj.last_modified.isoformat()}
-            for obj in objects
-        ]
-
-    return {
-        "partition": str(plan.partition),
-        "action": plan.decision.action,
-        "why": plan.decision.why,
-        "note": plan.decision.note,
-        "fingerprint": plan.fingerprint,
-        "new": listed(planned.new),
-        "changed": listed(planned.changed),
-        "vanished": list(planned.vanished),
-        "objects": len(plan.reads.objects),
-        "bytes": plan.reads.size,
-        "rows_before": plan.rows_before,
-        "rows_after": plan.rows_after if isinstance(plan.rows_after, int) else None,
-        "rows_unknown": plan.rows_after if isinstance(plan.rows_after, str) else None,
-        "job": planned.job,
-        "commit": planned.strategy,
-        "columns": list(planned.columns),
-        "files": plan.files_written,
-        "files_copied": plan.files_copied,
-        "destination": plan.destination,
-    }
 
 
 def _print_plan(opened: "OpenStream", selection: "Selection", made: "StreamPlan") -> None:

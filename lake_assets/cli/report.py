@@ -2,8 +2,8 @@
 
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
+import dataclasses
 import datetime as dt
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
+from lake_assets.cli.documents.base import json_of
+from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
 from lake_assets.cli.output import (
     Format,
     format_option,
@@ -99,9 +101,12 @@ def report_(
         _write(png, heat_map(states[0]))
     if html is None and png is None:
         form = output_format(form)
-        rows = _partition_rows(states) if partitions else _summary_rows(states)
-        _print_rows(rows, form, _unmatched_objects(states) if form == "json" else ())
-        if form != "json":
+        rows = _rows(states, partitions=partitions)
+        if form == "json":
+            unmatched = [ReportUnmatched.of(state) for state in states if state.unmatched]
+            write_json(map(json_of, [*rows, *unmatched]))
+        else:
+            _print_rows(ReportPartition if partitions else ReportCounts, rows, form)
             # A CSV has one kind of row.
             _print_ignored(states, err=form == "csv")
 
@@ -133,25 +138,6 @@ def _write(file: Path, body: bytes) -> None:
     except OSError as error:
         raise StorageError(f"{file} cannot be written: {error.strerror}:", "choose another file.") from error
     echo(f"{file}: {size(len(body))}")
-
-
-def _unmatched_objects(states: "Sequence[StreamState]") -> list[dict[str, object]]:
-    """A JSON object for each stream with objects in no partition; it names their folders."""
-    from lake_assets.streams.landing_zone import unmatched_folders
-
-    return [
-        {
-            "stream": state.stream,
-            "partitions": None,
-            "objects_in_no_partition": len(state.unmatched),
-            "folders": [
-                {"folder": folder.path, "objects": folder.objects, "why": str(folder.why)}
-                for folder in unmatched_folders(state.unmatched)
-            ],
-        }
-        for state in states
-        if state.unmatched
-    ]
 
 
 def _print_ignored(states: "Sequence[StreamState]", *, err: bool) -> None:
@@ -188,60 +174,30 @@ def _print_first(lines: Sequence[str], *, err: bool) -> None:
     echo("\n".join(shown), err=err)
 
 
-Rows = tuple[list[str], list[list[object]]]
-"""The columns' names, and the rows."""
+Row = ReportCounts | ReportPartition
 
 
-def _summary_rows(states: "Sequence[StreamState]") -> Rows:
-    from lake_assets.report.state import STATES
+def _rows(states: "Sequence[StreamState]", *, partitions: bool) -> list[Row]:
+    """A row for each partition, or counts."""
     from lake_assets.report.summary import summarize
 
-    rows: list[list[object]] = [
-        [
-            summary.stream,
-            summary.group,
-            *(summary.counts[state] for state in STATES),
-            summary.rows,
-            summary.newest_commit,
-        ]
-        for stream_state in states
-        for summary in summarize(stream_state)
-    ]
-    return ["stream", "partitions", *STATES, "rows", "newest_commit"], rows
+    if partitions:
+        return [ReportPartition.of(state.stream, partition) for state in states for partition in state.partitions]
+    return [ReportCounts.of(summary) for state in states for summary in summarize(state)]
 
 
-def _partition_rows(states: "Sequence[StreamState]") -> Rows:
-    attributes = ("objects", "size", "rows", "snapshot", "committed_at", "error")
-    rows: list[list[object]] = [
-        [
-            *(stream_state.stream, str(state.partition), state.state),
-            *(getattr(state, name) for name in attributes),
-            None if state.outside is None else str(state.outside),
-            len(state.quarantined) or None,
-            None if state.holder is None else str(state.holder),
-            sum(letter.rows for letter in state.dead_letters) or None,
-        ]
-        for stream_state in states
-        for state in stream_state.partitions
-    ]
-    names = ["bytes" if name == "size" else name for name in attributes]
-    return ["stream", "partition", "state", *names, "outside", "quarantined", "held_by", "dead_letters"], rows
-
-
-def _print_rows(rows: Rows, form: Format, more: Sequence[dict[str, object]]) -> None:
-    columns, values = rows
-    if form == "json":
-        objects = [*(dict(zip(columns, row, strict=True)) for row in values), *more]
-        write_json(json.dumps(entry, default=str) for entry in objects)
-    elif form == "csv":
+def _print_rows(kind: type[Row], rows: Sequence[Row], form: Format) -> None:
+    columns = [field.name for field in dataclasses.fields(kind)]
+    values = [[getattr(row, name) for name in columns] for row in rows]
+    if form == "csv":
         write_csv(columns, ([None if value is None else str(value) for value in row] for row in values))
-    else:
-        for seldom in {"outside", "quarantined", "held", "held_by", "dead_letters"}.intersection(columns):
-            at = columns.index(seldom)
-            if not any(row[at] for row in values):
-                columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
-        texts = [[_text(value) for value in row] for row in values]
-        print_table(table_of(columns, texts, right=_NUMBERS))
+        return
+    for seldom in {"outside", "quarantined", "held", "held_by", "dead_letters"}.intersection(columns):
+        at = columns.index(seldom)
+        if not any(row[at] for row in values):
+            columns, values = columns[:at] + columns[at + 1 :], [row[:at] + row[at + 1 :] for row in values]
+    texts = [[_text(value) for value in row] for row in values]
+    print_table(table_of(columns, texts, right=_NUMBERS))
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,90 @@
+"""The page of all documents of `--format json`, from their JSON Schemas."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+_INTRODUCTION = """# JSON reference
+
+    lake-assets plan sales --waiting --format json
+    lake-assets schema plan
+
+The documents that commands print with `--format json`. A document is alone on standard output; all else is on
+standard error, and the exit codes are those of the text. If a command fails before it has a document, as with a config
+that is not valid, standard output is empty. `lake-assets schema COMMAND` prints the JSON Schema of a document.
+
+Within a major version, fields are added, and never removed, renamed or given another type. So read the fields that you
+need, and ignore others. Every field of this page is always there; one without a value is null. A time is ISO 8601 with
+a zone.
+"""
+
+
+def json_page(schemas: Mapping[str, Schema]) -> str:
+    """The Markdown of the reference.
+
+    Args:
+        schemas: the JSON Schema of each command's document.
+    """
+    lines = [_INTRODUCTION]
+    shown: set[str] = set()
+    for command, schema in schemas.items():
+        parts = schema.get("$defs", {})
+        lines += [f"## {command}", ""]
+        if schema["type"] == "array":
+            lines += [f"An array. Each item is {_type(schema['items'])}.", ""]
+        else:
+            lines += _table(schema)
+        for name, part in parts.items():
+            if name not in shown:
+                lines += [f"### {_title(name)}", "", *_table(part)]
+        shown.update(parts)
+    return "\n".join(lines)
+
+
+def fields(schemas: Mapping[str, Schema]) -> Iterator[str]:
+    """A line for each field: its command, its part of the document, its name and its type."""
+    for command, schema in schemas.items():
+        for part in (schema, *schema.get("$defs", {}).values()):
+            for name, field in part.get("properties", {}).items():
+                text = _LINK.sub(r"\1", _type(field))
+                yield f"{command} {part['title']}.{name}: {text}"
+
+
+def _table(schema: Schema) -> Iterator[str]:
+    yield from (" ".join(schema["description"].split()), "")
+    yield from ("| field | type | description |", "|---|---|---|")
+    for name, field in schema["properties"].items():
+        description = " ".join(field["description"].split()).replace("|", "&#124;")
+        yield f"| `{name}` | {_type(field)} | {description} |"
+    yield ""
+
+
+def _title(name: str) -> str:
+    first, *rest = re.split(r"(?<=[a-z])(?=[A-Z])", name)
+    return " ".join([first, *(word.lower() for word in rest)])
+
+
+def _type(schema: Schema) -> str:
+    match schema:
+        case {"$ref": str(ref)}:
+            title = _title(ref.rpartition("/")[2])
+            return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
+        case {"anyOf": list(options)}:
+            return " or ".join(map(_type, options))
+        case {"enum": list(values)}:
+            return ", ".join(f"`{value}`" for value in values)
+        case {"const": value}:
+            return f"`{value}`"
+        case {"type": "array", "items": items}:
+            return f"list of {_type(items)}"
+        case {"type": "object", "additionalProperties": values}:
+            return f"object of {_type(values)} by name"
+        case {"type": "string", "format": "date-time"}:
+            return "time"
+        case {"type": str(name)}:
+            return {"string": "text"}.get(name, name)
+    raise TypeError(f"the JSON reference has no words for {schema!r}")

@@ -1,0 +1,140 @@
+"""The document of `plan`, which `apply` reads."""
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lake_assets.cli.documents.base import Documented
+
+if TYPE_CHECKING:
+    from lake_assets.ingest.stream_plan import PlannedPartition, StreamPlan
+    from lake_assets.storage.landed import LandedObject
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedObject(Documented):
+    """A landed object."""
+
+    uri: str
+    """Its path or URI."""
+    bytes: int
+    """Its size in bytes."""
+    etag: str
+    """Of its storage; a file has one of its size and time."""
+    last_modified: dt.datetime
+    """When it landed, with a time zone."""
+
+    @classmethod
+    def list_of(cls, objects: "Iterable[LandedObject]") -> "list[PlannedObject]":
+        """The objects as a document has them."""
+        return [cls(obj.uri, obj.size, obj.etag, obj.last_modified) for obj in objects]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanPartition(Documented):
+    """What an ingest would do with one partition now."""
+
+    partition: str
+    """As a path, such as `region=NW/date=2026-02-11`."""
+    action: Literal["replace", "append", "register", "skip", "keep", "clear", "fail", "leave_out"]
+    """The decision."""
+    why: str
+    """Its reason; empty if it needs none."""
+    note: str
+    """For a partition of which nothing has landed: the values that exist; otherwise empty."""
+    fingerprint: str
+    """Of its landed objects, in hexadecimal digits."""
+    new: list[PlannedObject]
+    """Objects that no commit has read."""
+    changed: list[PlannedObject]
+    """Objects that have changed since a commit read them."""
+    vanished: list[str]
+    """URIs of objects that the lake has rows of, and that are gone."""
+    objects: int
+    """The number of objects that would be read."""
+    bytes: int
+    """Their size in bytes."""
+    rows_before: int
+    """The partition's rows in the lake now."""
+    rows_after: int | None
+    """Its rows after the ingest; null if they stay as they are, or are unknown."""
+    rows_unknown: str | None
+    """Why the footers do not tell the rows."""
+    job: Literal["copy", "encode", "copy and encode", "transform", "register"] | None
+    """What makes the data files; null if nothing is read."""
+    commit: Literal["direct", "extension", "INSERT"] | None
+    """The strategy of the commit; null if there is none."""
+    columns: list[str]
+    """What the table's columns would become, or why objects do not fit, each in one clause."""
+    files: int
+    """The estimated number of data files."""
+    files_copied: int
+    """Of them, those that are copies of objects, at most."""
+    destination: str
+    """Path or URI of the folder of the data files."""
+
+    @classmethod
+    def of(cls, planned: "PlannedPartition") -> "PlanPartition":
+        """The partition as the document has it."""
+        plan, after = planned.plan, planned.plan.rows_after
+        return cls(
+            partition=str(plan.partition),
+            action=plan.decision.action,
+            why=plan.decision.why,
+            note=plan.decision.note,
+            fingerprint=plan.fingerprint,
+            new=PlannedObject.list_of(planned.new),
+            changed=PlannedObject.list_of(planned.changed),
+            vanished=list(planned.vanished),
+            objects=len(plan.reads.objects),
+            bytes=plan.reads.size,
+            rows_before=plan.rows_before,
+            rows_after=after if isinstance(after, int) else None,
+            rows_unknown=after if isinstance(after, str) else None,
+            job=planned.job,
+            commit=planned.strategy,
+            columns=list(planned.columns),
+            files=plan.files_written,
+            files_copied=plan.files_copied,
+            destination=plan.destination,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PlanDocument(Documented):
+    """What an ingest would do now."""
+
+    stream: str
+    """Its name."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    force: bool
+    """Whether unchanged partitions would be read too."""
+    outside: bool
+    """Whether partitions outside the config are accepted."""
+    seconds: float | None
+    """The estimated time in seconds; null without earlier runs, or if nothing is read."""
+    objects_in_no_partition: int
+    """The number of landed objects that no refresh reads."""
+    partitions: list[PlanPartition]
+    """In the order of the selection."""
+
+    @classmethod
+    def of(cls, made: "StreamPlan", *, unmatched: int, outside: bool) -> "PlanDocument":
+        """The document of a plan.
+
+        Args:
+            made: the plan.
+            unmatched: the number of landed objects in no partition.
+            outside: whether partitions outside the config are accepted.
+        """
+        return cls(
+            stream=made.stream,
+            table=made.table,
+            force=made.force,
+            outside=outside,
+            seconds=None if made.seconds is None else round(made.seconds, 1),
+            objects_in_no_partition=unmatched,
+            partitions=[PlanPartition.of(planned) for planned in made.partitions],
+        )

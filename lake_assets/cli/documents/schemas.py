@@ -1,0 +1,30 @@
+"""The JSON Schema of each command's document."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from lake_assets.cli.documents.doctor import DoctorDocument
+from lake_assets.cli.documents.maintain import MaintainedLake
+from lake_assets.cli.documents.plan import PlanDocument
+from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
+from lake_assets.cli.documents.validate import ValidateDocument
+
+_OUTPUTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "doctor": DoctorDocument,
+        "validate": ValidateDocument,
+        "plan": PlanDocument,
+        "report": list[ReportCounts | ReportPartition | ReportUnmatched],
+        "maintain": list[MaintainedLake],
+    }
+)
+COMMANDS = tuple(_OUTPUTS)
+
+
+def output_schema(command: str) -> dict[str, Any]:
+    """The JSON Schema of a command's `--format json`, draft 2020-12."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - `--help` stays quick
+
+    schema = TypeAdapter(_OUTPUTS[command]).json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema

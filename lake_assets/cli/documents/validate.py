@@ -1,0 +1,53 @@
+"""The document of `validate`."""
+
+from dataclasses import dataclass
+
+from lake_assets.cli.documents.base import Documented
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigColumn(Documented):
+    """A partition column."""
+
+    name: str
+    """Its name."""
+    type: str
+    """Such as `date`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigStream(Documented):
+    """A stream: where its files land, and the table that they become."""
+
+    name: str
+    """Its name."""
+    source: str
+    """Path or URI of the landing zone with the layout, without secrets."""
+    lake: str
+    """Its lake."""
+    table: str
+    """With its schema, such as `main.sales`."""
+    partitions: list[ConfigColumn]
+    """The partition columns in the order of the layout."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLake(Documented):
+    """A lake: locations without secrets."""
+
+    name: str
+    """Its name."""
+    catalog: str
+    """The kind of the catalog and its location."""
+    storage: str
+    """Path or URI of the data files."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateDocument(Documented):
+    """A valid config. The error of another one is on standard error, and the exit code is 1."""
+
+    streams: list[ConfigStream]
+    """In the order of the config."""
+    lakes: list[ConfigLake]
+    """In the order of the config."""
