@@ -36,10 +36,8 @@ def foreseen_strategies(
     found: dict[Partition, StrategyName] = dict.fromkeys(adds, "extension")
     try:
         with catalog_reading(session) as database:
-            described, partitioning = (
-                read_table(database, table),
-                read_partitioning(database, read_table(database, table).table_id),
-            )
+            described = read_table(database, table)
+            partitioning = read_partitioning(database, described.table_id)
             for partition, is_added in adds.items():
                 values = key_values(partitioning, partition)
                 try:
