@@ -26,7 +26,7 @@ DEBIAN :=
 # `make bench-peers ARGS='--quick'`, `make stack ARGS=--detach` and other options of a command.
 ARGS :=
 
-.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-newest quick kills lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
+.PHONY: help install demo ui stack stack-demo stack-status stack-stop docs test test-failed test-newest quick kills lint lint-deploy image-test format audit bench bench-peers bench-scale lock lock-peers clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ stack-stop: $(STAMP)  ## stop the stack
 
 test: $(STAMP) $(DBT)/.installed  ## all tests but `kills`; each worker has a Spark session and servers of its own
 	$(PYTEST) $(WORKERS) -m 'not kill_all'
+
+test-failed: $(STAMP)  ## the tests that the last run failed, one at a time; refuses if they are more than three
+	$(BIN)/python -c 'import json, pathlib; failed = json.loads(pathlib.Path(".pytest_cache/v/cache/lastfailed").read_text()); exit(len(failed) > 3 and f"{len(failed)} tests failed")'
+	$(PYTEST) --last-failed --last-failed-no-failures none -m 'not kill_all'
 
 test-newest:  ## all tests with the newest versions that pyproject.toml permits, instead of the locked ones
 	$(PYTHON) -m venv --clear $(NEWEST)
