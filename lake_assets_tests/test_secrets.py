@@ -1,4 +1,4 @@
-"""Every secret that a config can hold is planted, and whatever the package puts out is searched for it."""
+"""Every secret that a config can hold is planted, and all that the package puts out is searched for it."""
 
 import logging
 import re

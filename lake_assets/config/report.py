@@ -1,4 +1,4 @@
-"""The report of a stream as a page that is made again after each run."""
+"""The report of a stream as a page that is written again after each run."""
 
 from typing import Annotated
 

@@ -84,12 +84,12 @@ class StreamPlan:
 
     @property
     def work(self) -> list[PlannedPartition]:
-        """The partitions that an ingest would not pass over."""
+        """The partitions of which an ingest would change something."""
         return [planned for planned in self.partitions if not planned.is_idle]
 
     @property
     def fingerprints(self) -> dict[Partition, str]:
-        """Of the landed objects of each partition that would not be passed over, for `ingest_all`."""
+        """Of the landed objects of each partition of `work`, for `ingest_all`."""
         return {planned.partition: planned.plan.fingerprint for planned in self.work}
 
     @property

@@ -280,7 +280,7 @@ class _Run:
         return partitions
 
     def _selected(self, partitions: dict[Partition, str]) -> dict[Partition, str]:
-        """Of the run's partitions, those that its config selects; the others are passed over.
+        """Of the run's partitions, those that its config selects; the others get no event.
 
         Raises:
             dagster.Failure: the config is not of the selection grammar, or the landing zone or the lake cannot be read.

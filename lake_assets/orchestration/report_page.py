@@ -1,4 +1,4 @@
-"""The page of a stream's report: where the config has a place for it, it is made again after each run of the stream."""
+"""The page of a stream's report: if the config has a place for it, it is written again after each run of the stream."""
 
 import dagster as dg
 

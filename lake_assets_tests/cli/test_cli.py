@@ -22,7 +22,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def run(local_world: World, tmp_path: Path) -> Run:
-    """Runs a command on the world's config, which is written anew each time."""
+    """Runs a command on the world's config, which is written each time."""
 
     def command(*arguments: str, stdin: str | None = None) -> Result:
         file = local_world.config_file(tmp_path)

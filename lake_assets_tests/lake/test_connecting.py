@@ -1,4 +1,4 @@
-"""A connection to a lake: every catalog and storage is attached, and read-only refuses whatever would change it."""
+"""A connection to a lake: every catalog and storage is attached, and read-only refuses every change of it."""
 
 from pathlib import Path
 

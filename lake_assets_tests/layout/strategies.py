@@ -19,7 +19,7 @@ TIME_COLUMNS = {
 }
 
 _FORBIDDEN = "/\\{}*?[]\x7f"
-# Much of what can go wrong, and whatever else hypothesis thinks of.
+# Much of what can go wrong, and other texts of hypothesis.
 values = st.one_of(
     st.none(),
     st.text(),

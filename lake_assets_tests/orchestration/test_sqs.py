@@ -284,6 +284,6 @@ def test_a_cursor_holds_what_must_be_deleted(ticks: Ticks, moto: Moto, queue: st
     ticks.tick()
     assert ticks.cursor is not None
     assert json.loads(ticks.cursor)["version"] == VERSION
-    # The queue delivers anew what an unreadable cursor leaves undeleted, and its run key is known.
+    # The queue delivers again what an unreadable cursor leaves undeleted, and Dagster has its run key.
     ticks.cursor = "nonsense"
     assert ticks.tick() == []

@@ -1,4 +1,4 @@
-"""Where partitions stand in the picture: every one once, whatever the columns are."""
+"""The places of partitions in the picture: every partition once, for columns of all kinds."""
 
 import datetime as dt
 from itertools import product

@@ -75,7 +75,7 @@ TYPES = {
 
 
 class Worlds:
-    """New small worlds, for a refused table is made anew with fewer columns."""
+    """New small worlds, because a refused table is recreated with fewer columns."""
 
     def __init__(self, folder: Path, sessions: "Callable[[], SparkSession]") -> None:
         self._folder = folder
