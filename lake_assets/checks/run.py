@@ -19,6 +19,7 @@ from lake_assets.config.modes import Mode
 from lake_assets.errors import LakeAssetsError
 from lake_assets.lake.ledger.reading import partitions_of_run
 from lake_assets.layout.partition import Partition
+from lake_assets.progress import counted
 from lake_assets.streams.stream import OpenStream
 
 Check = Callable[[Facts], Examined]
@@ -147,7 +148,7 @@ class Checkup:
     def _read(self) -> None:
         with self.stream.lake.open_if_exists() as lake:
             facts = Facts(self.stream, self.scope, lake, by_partition=self._by_partition)
-            for name in self._names:
+            for name in counted(self._names, f"read {self.stream.table}", "checks", len(self._names)):
                 try:
                     self._examined[name] = _examine(facts, name)
                 except Exception as error:  # noqa: BLE001 - raised as the result of this check

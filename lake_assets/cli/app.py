@@ -29,6 +29,7 @@ from lake_assets.cli.metrics import metrics
 from lake_assets.cli.olake import import_
 from lake_assets.cli.partitions import ingest
 from lake_assets.cli.planning import apply, plan
+from lake_assets.cli.progress import progress_bar
 from lake_assets.cli.report import report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
@@ -49,7 +50,9 @@ class Application(click.Group):
         """Run the command that the arguments name."""
         interrupt.listen()
         try:
-            return super().invoke(ctx)
+            # Within the `try`, so that an error is printed when the bar has gone.
+            with progress_bar(is_off=ctx.params["log_format"] == "json"):
+                return super().invoke(ctx)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except KeyboardInterrupt:

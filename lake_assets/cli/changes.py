@@ -15,6 +15,7 @@ from lake_assets.cli.output import Format, output_format
 from lake_assets.cli.terminal import echo
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.texts import count
+from lake_assets.progress import Count, counting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +72,7 @@ def changes(
             _write(reader, form)
         return
     with read_changes(opened, since, until, partition=wanted) as reader, _complete(out) as unfinished:
-        rows = _save(reader, form, unfinished)
+        rows = _save(reader, form, unfinished, opened.name)
     echo(f"{count(rows, 'change')} in {out}", err=True)
 
 
@@ -99,12 +100,20 @@ def _complete(out: Path) -> Iterator[Path]:
             unfinished.unlink()
 
 
-def _save(reader: "pa.RecordBatchReader", form: Form, path: Path) -> int:
+def _save(reader: "pa.RecordBatchReader", form: Form, path: Path, stream: str) -> int:
     """Write all changes to a file; returns their number."""
     if form == "parquet":
-        return _save_parquet(reader, path)
-    counted = _Counted(reader)
-    with path.open("w", encoding="utf-8", newline="") as file, redirect_stdout(file):
+        with counting(f"changes of {stream}", "rows") as count_of:
+            counted = _Counted(reader, count_of)
+            _save_parquet(counted.reader, path)
+        return counted.rows
+    # The file is standard output before the count begins, since a progress bar takes over what is standard output then.
+    with (
+        path.open("w", encoding="utf-8", newline="") as file,
+        redirect_stdout(file),
+        counting(f"changes of {stream}", "rows") as count_of,
+    ):
+        counted = _Counted(reader, count_of)
         _write(counted.reader, form)
     return counted.rows
 
@@ -112,30 +121,29 @@ def _save(reader: "pa.RecordBatchReader", form: Form, path: Path) -> int:
 class _Counted:
     """A reader that counts the rows that are taken from it."""
 
-    def __init__(self, reader: "pa.RecordBatchReader") -> None:
+    def __init__(self, reader: "pa.RecordBatchReader", count_of: Count) -> None:
         import pyarrow as pa
 
         self.rows = 0
         self._batches = reader
+        self._count_of = count_of
         self.reader = pa.RecordBatchReader.from_batches(reader.schema, self._count())
 
     def _count(self) -> "Iterator[pa.RecordBatch]":
         for batch in self._batches:
             self.rows += batch.num_rows
+            self._count_of.advance(batch.num_rows)
             yield batch
 
 
-def _save_parquet(reader: "pa.RecordBatchReader", path: Path) -> int:
+def _save_parquet(reader: "pa.RecordBatchReader", path: Path) -> None:
     import pyarrow.parquet as pq
 
     from lake_assets.parquet.write import row_groups
 
-    rows = 0
     with pq.ParquetWriter(path, reader.schema, compression="zstd", version="2.6", store_schema=False) as writer:
         for group in row_groups(reader):
             writer.write_table(group)
-            rows += group.num_rows
-    return rows
 
 
 def _write(reader: "pa.RecordBatchReader", form: Format) -> None:

@@ -18,6 +18,7 @@ from lake_assets.cli.terminal import echo
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
+from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from lake_assets.selection.select import Wanted
@@ -55,7 +56,7 @@ def check(ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple
     checked = names or tuple(known)
     echo(f"{opened.name}: {_kind(len(partitions or ()))}")
     checkup = Checkup(opened, checked, Scope(None, partitions))
-    for name in checked:
+    for name in counted(checked, f"check {opened.name}", "checks", len(checked)):
         try:
             result = checkup.result(name)
         except LakeAssetsError as error:

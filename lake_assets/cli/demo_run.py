@@ -10,7 +10,6 @@ from pathlib import Path
 
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.lake import print_ledger, print_relation
-from lake_assets.cli.progress import progress
 from lake_assets.cli.sessions import Session
 from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import size
@@ -20,6 +19,7 @@ from lake_assets.lake.confined import open_confined
 from lake_assets.lake.ledger.reading import read_ledger
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.texts import count
+from lake_assets.progress import counting
 from lake_assets.streams.stream import OpenStream, open_streams
 from lake_assets.templates.demo.flights import PARTITION_COLUMNS, land, read_flights, strike_cancelled
 from lake_assets.templates.demo.folder import prepare
@@ -76,9 +76,8 @@ def run(folder: Path) -> None:
 def _land(folder: Path) -> None:
     flights = read_flights()
     partitions = flights.group_by(PARTITION_COLUMNS.names).aggregate([]).num_rows
-    with progress() as bar:
-        task = bar.add_task("landing", total=partitions)
-        land(flights, folder, lambda: bar.advance(task))
+    with counting("landing", "partitions", partitions) as done:
+        land(flights, folder, done.advance)
     written = sum(file.stat().st_size for file in folder.rglob("*.parquet"))
     _print_result(f"{folder}: {count(flights.num_rows, 'flight')} in {count(partitions, 'partition')}, {size(written)}")
 
@@ -89,9 +88,8 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
     started = session.seconds
     run_id = str(uuid.uuid4())
     rows: list[LedgerRow] = []
-    with progress() as bar:
-        task = bar.add_task(stream.name, total=len(keys))
-        session.announce = lambda doing: bar.update(task, description=doing or stream.name)
+    with counting(stream.name, "partitions", len(keys)) as done:
+        session.announce = done.describe
         partitions = [stream.config.partition(f"origin={airport},date={date}") for airport, date in keys]
         for outcome in ingest_all(stream, partitions, session, run_id=run_id, checkpoint=interrupt.check):
             interrupt.check()
@@ -99,7 +97,7 @@ def _ingest(stream: OpenStream, keys: list[tuple[str, dt.date]], session: Sessio
                 assert outcome.error is not None  # noqa: S101 - an outcome has a result or an error
                 raise outcome.error
             rows.append(outcome.result.row)
-            bar.advance(task)
+            done.advance()
     committed = [row for row in rows if row.status == "committed"]
     now = sum(row.row_count or 0 for row in committed)
     before = sum(row.rows_before or 0 for row in committed)

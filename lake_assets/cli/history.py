@@ -26,6 +26,7 @@ from lake_assets.cli.words import exported_text
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
+from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +120,7 @@ def restore(
     partitions = partitions_or_only(opened.config, texts, outside=True)
     failures = Failures(debug=options.debug)
     found: list[dict[str, object]] = []
-    for partition in partitions:
+    for partition in counted(partitions, f"restore {opened.name}", "partitions", len(partitions)):
         try:
             if snapshot is None:
                 row = release_partition(opened, partition, requested_by=user())

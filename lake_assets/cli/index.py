@@ -21,6 +21,7 @@ from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
+from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,7 +112,6 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, 
 
 def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
     from lake_assets.cli.partitions import print_outcome
-    from lake_assets.cli.progress import progress
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
     from lake_assets.telemetry.lineage import lineage
@@ -119,8 +119,8 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     plan = None if partitions is not None else plan_index(stream, outside=outside)
     results: list[IngestResult] = []
     failures = Failures(debug=options.debug, reported=True)
-    with progress() as bar, lineage(stream) as trace:
-        bar.add_task(stream.name, total=None)
+    total = len(partitions or ()) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
+    with counting(stream.name, "partitions", total) as done, lineage(stream) as trace:
         run_id = str(uuid.uuid4())
         indexing = index_all(
             stream,
@@ -135,6 +135,7 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
             interrupt.check()
             trace(outcome)
             print_outcome(outcome, failures)
+            done.advance()
             if outcome.result is not None:
                 results.append(outcome.result)
     failures.print_repeated()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.terminal import echo, style
+from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     from lake_assets.proposals.streams import Proposal
@@ -61,11 +62,13 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     if place.partition("://")[0] in {"http", "https"}:
         raise click.UsageError("--from names a web server, which cannot be listed: write lake.yaml by hand.")
     try:
-        look = Look(storage_at(place, os.environ, Path.cwd()))
+        storage = storage_at(place, os.environ, Path.cwd())
     except ValidationError as error:
         problem = sentence(error.errors(include_url=False, include_input=False)[0])
         raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
-    proposals = propose(look, day)
+    with counting("look", "objects") as count:
+        look = Look(storage, count.advance)
+        proposals = propose(look, day)
     echo(f"{style('looked', fg='green')}  {looked(look)}")
     for proposal in proposals:
         _show(proposal, look.storage.root)

@@ -23,6 +23,7 @@ from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
+from lake_assets.progress import counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -96,30 +97,25 @@ def run_ingest(
         launcher: where the driver executes; as the config says when None.
         planned: as of `ingest_all`.
     """
-    from lake_assets.cli.progress import progress
     from lake_assets.telemetry.lineage import lineage
 
     failures = Failures(debug=options.debug, reported=True)
-    with progress() as bar, lineage(opened) as trace:
-        task = bar.add_task(opened.name, total=len(partitions))
+    with counting(opened.name, "partitions", len(partitions)) as done, lineage(opened) as trace:
 
         def note(outcome: "Outcome") -> None:
             trace(outcome)
             print_outcome(outcome, failures)
-            bar.advance(task)
-
-        def announce(doing: str | None) -> None:
-            bar.update(task, description=doing or opened.name)
+            done.advance()
 
         if (launcher or config.runs.launcher) == "in_process":
             _ingest_here(
-                options, config, opened, partitions, note, announce, force=force, outside=outside, planned=planned
+                options, config, opened, partitions, note, done.describe, force=force, outside=outside, planned=planned
             )
         else:
             from lake_assets.cli.launched import ingest_by_driver
 
             ingest_by_driver(
-                config, launcher, opened, partitions, note, announce, force=force, outside=outside, planned=planned
+                config, launcher, opened, partitions, note, done.describe, force=force, outside=outside, planned=planned
             )
     failures.print_repeated()
     if failures.count:

@@ -67,7 +67,6 @@ def plan(  # noqa: PLR0913 - the options of the command
     name the objects that are in no partition. The exit code is 1 if the ingest would fail because there are no source
     objects, or a changed one in mode append.
     """
-    from lake_assets.cli.progress import progress
     from lake_assets.ingest.stream_plan import plan_stream
     from lake_assets.streams.landing_zone import list_landed
 
@@ -76,9 +75,7 @@ def plan(  # noqa: PLR0913 - the options of the command
     config = ctx.obj.load()
     opened = stream_named(config, stream)
     selection = _selected(opened, wanted, outside=outside)
-    with progress() as bar:
-        task = bar.add_task(f"plan {opened.name}", total=len(selection.partitions))
-        made = plan_stream(opened, selection.partitions, force=force, tick=lambda: bar.advance(task))
+    made = plan_stream(opened, selection.partitions, force=force)
     unmatched = list_landed(opened)[1] if opened.source.is_listable else ()
     if form == "json":
         echo(json_of(PlanDocument.of(made, unmatched=len(unmatched), outside=outside), indent=1))

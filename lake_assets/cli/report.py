@@ -27,6 +27,7 @@ from lake_assets.cli.terminal import echo
 from lake_assets.cli.words import size
 from lake_assets.errors import LayoutError, PartitionError, StorageError
 from lake_assets.layout.texts import count, first_lines
+from lake_assets.progress import counted
 
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
@@ -92,7 +93,7 @@ def report_(
         from lake_assets.report.picture import require_pictures
 
         require_pictures()  # before every landing zone is listed
-    states = [_read(opened, wanted) for opened in streams]
+    states = [_read(opened, wanted) for opened in counted(streams, "report", "streams", len(streams))]
     if html is not None:
         _write_page(html, streams, states)
     if png is not None:

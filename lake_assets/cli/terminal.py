@@ -4,6 +4,7 @@
 
 import os
 import re
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -36,7 +37,11 @@ def echo(text: object = "", *, err: bool = False) -> None:
         return
     parts = _CODES.split(str(text))
     codes = [f"\x1b[{number}m" for number in parts[1::2]] + [""]
-    click.echo("".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True)), err=err)
+    stream = sys.stderr if err else sys.stdout
+    # While a progress bar is shown, the stream is one of rich's. It has no encoding, so click would write around it.
+    above_a_bar = stream if hasattr(stream, "rich_proxied_file") else None
+    text = "".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True))
+    click.echo(text, file=above_a_bar, err=err)
 
 
 def is_plain() -> bool:

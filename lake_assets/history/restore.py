@@ -35,6 +35,7 @@ from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.file_names import MARK, named_fingerprint, new_name
 from lake_assets.parquet.job import LetterFile
+from lake_assets.progress import counted
 from lake_assets.storage.copying import copy_object
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
@@ -265,7 +266,7 @@ def _copy(stream: OpenStream, files: Sequence[CatalogFile], run_id: str, *, is_h
     uris: list[str] = []
     try:
         with ThreadPoolExecutor(_COPIES) as pool:
-            return list(pool.map(copy, files))
+            return list(counted(pool.map(copy, files), "copy", "files", len(files)))
     except BaseException:
         discard(storage, uris)
         raise

@@ -1,6 +1,6 @@
 """The plan of several partitions: what an ingest would read and change, by which job and commit, and how long."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,7 @@ from lake_assets.lake.session import LakeSession
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.parquet.path_columns import PathColumns
 from lake_assets.parquet.read import read_schemas
+from lake_assets.progress import counted
 from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.stream import OpenStream
@@ -106,7 +107,6 @@ def plan_stream(
     partitions: Iterable[Partition],
     *,
     force: bool = False,
-    tick: Callable[[], object] = lambda: None,
 ) -> StreamPlan:
     """What an ingest of partitions would do now. Nothing is written, and no Spark session is started.
 
@@ -114,7 +114,6 @@ def plan_stream(
         stream: of the partitions.
         partitions: each once.
         force: as of `ingest_all`.
-        tick: called after each partition.
 
     Raises:
         LakeAssetsError: what `ingest` would raise before its job.
@@ -124,10 +123,8 @@ def plan_stream(
     decider.expect(part.partition for part in landed)
     planned = []
     with stream.lake.open_if_exists() as lake:
-        plans = []
-        for part in landed:
-            plans.append(plan_in(lake, stream, part, decider))
-            tick()
+        parts = counted(landed, f"plan {stream.name}", "partitions", len(landed))
+        plans = [plan_in(lake, stream, part, decider) for part in parts]
         known = _known(lake, stream, [part.partition for part in landed])
         is_index = stream.config.mode == "index"
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}

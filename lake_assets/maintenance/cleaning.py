@@ -20,6 +20,7 @@ from lake_assets.lake.catalog.files import ScheduledFile, forget_scheduled, need
 from lake_assets.lake.ledger.object_history import KnownObject, registered_objects
 from lake_assets.lake.retry import under_lock
 from lake_assets.lake.session import LakeSession
+from lake_assets.progress import counting
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.store import Store
 
@@ -125,7 +126,7 @@ def clean_up(session: LakeSession, roots: Roots, before: dt.datetime, *, dry_run
         CatalogError: the catalog refuses.
     """
     cleaned = Cleaned()
-    for files in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before]):
+    for files in _chunks([file for file in scheduled_files(session) if file.scheduled_at < before], "clean up"):
         clean = partial(_clean_up, session, roots, files, dry_run=dry_run)
         cleaned += under_lock(session, clean, "the list of files to be deleted")
     return cleaned
@@ -184,7 +185,7 @@ def delete_orphans(
         and not roots.is_foreign(stored.uri)
     ]
     deleted: list[LandedObject] = []
-    for chunk in _chunks(old):
+    for chunk in _chunks(old, "delete orphans"):
         with session.commit_lock():
             named = needed_files(session) | {file.uri for file in scheduled_files(session)}
             # By name too, because the catalog may write the folder differently; names of data files are unique.
@@ -237,5 +238,9 @@ def _longest(uri: str, roots: Iterable[str]) -> int:
     return max((len(root) for root in roots if uri.startswith(f"{root}/")), default=0)
 
 
-def _chunks(files: Sequence[File]) -> Iterator[Sequence[File]]:
-    return (files[start : start + CHUNK] for start in range(0, len(files), CHUNK))
+def _chunks(files: Sequence[File], title: str) -> Iterator[Sequence[File]]:
+    with counting(title, "files", len(files)) as count:
+        for start in range(0, len(files), CHUNK):
+            chunk = files[start : start + CHUNK]
+            yield chunk
+            count.advance(len(chunk))

@@ -46,6 +46,7 @@ from lake_assets.layout.hive import HIVE_NULL, escape
 from lake_assets.layout.partition import Partition
 from lake_assets.parquet.attempt import discard
 from lake_assets.parquet.job import DataFile, Job, PartitionJob
+from lake_assets.progress import counted
 from lake_assets.spark.pass_through import pass_through
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.landed import LandedObject
@@ -171,7 +172,7 @@ def compact(
         return []
     spark = None if stream.lake_config.inserts_only else sessions()
     results: list[Compacted] = []
-    for index, candidate in enumerate(chosen):
+    for index, candidate in enumerate(counted(chosen, f"compact {stream.name}", "partitions", len(chosen))):
         checkpoint()
         try:
             results.append(_compact(stream, candidate, spark, last.get(candidate.partition.path)))

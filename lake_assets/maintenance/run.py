@@ -17,6 +17,7 @@ from lake_assets.maintenance.cleaning import Cleaned, Roots, clean_up, delete_or
 from lake_assets.maintenance.compaction import Compacted, candidates, compact
 from lake_assets.maintenance.deltas import DeletedDelta, clean_deltas
 from lake_assets.maintenance.letters import clean_letters
+from lake_assets.progress import counting
 from lake_assets.spark.session import Sessions
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.store import Store
@@ -116,7 +117,8 @@ def _maintain(
             )
         expired = expire_snapshots(session, _before(now, rules.expire_older_than), dry_run=dry_run)
         checkpoint()
-        objects = Store(config.lakes[lake].own_storage).list(files="*.parquet")
+        with counting(f"list {lake}", "files") as count:
+            objects = Store(config.lakes[lake].own_storage).list(files="*.parquet", listed=count.advance)
         cleaned = clean_up(session, roots, _before(now, rules.delete_older_than), dry_run=dry_run)
         checkpoint()
         scheduled = {*cleaned.deleted, *cleaned.unreachable}

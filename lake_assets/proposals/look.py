@@ -1,6 +1,6 @@
 """A look at a landing zone by a bounded number of requests: folders, first objects and footers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -49,6 +49,7 @@ class Look:
 
     Args:
         storage: of the landing zone; not a web server, which has no listing.
+        listed: called with the number of objects of each listing.
 
     Attributes:
         listings: the number of listings so far, each of up to 1,000 objects.
@@ -56,8 +57,9 @@ class Look:
         seen: URIs of the objects that were seen so far.
     """
 
-    def __init__(self, storage: AnyStorage) -> None:
+    def __init__(self, storage: AnyStorage, listed: Callable[[int], object] = lambda _: None) -> None:
         self.storage = storage
+        self._listed = listed
         self.listings = 0
         self.footers = 0
         self.seen: set[str] = set()
@@ -109,10 +111,12 @@ class Look:
     def _page(self, path: str, after: str) -> tuple[LandedObject, ...]:
         self.listings += 1
         try:
-            return next(self._pages(path, after), ())
+            page = next(self._pages(path, after), ())
         except KeyOrderError:
             self._is_tree = True
-            return next(self._pages(path, after), ())
+            page = next(self._pages(path, after), ())
+        self._listed(len(page))
+        return page
 
     def _pages(self, path: str, after: str) -> Iterator[tuple[LandedObject, ...]]:
         return self._store.pages(path, after, tree=self._is_tree)

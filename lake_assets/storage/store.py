@@ -1,6 +1,6 @@
 """The driver's access to one object store: listing with ETags, reading, writing, deleting; for folders and buckets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -38,7 +38,9 @@ class Store(Access):
         """Whether objects can be listed; a web server has no listing."""
         return not isinstance(self.storage, WebStorage)
 
-    def list(self, prefix: str = "", files: str = "*") -> tuple[LandedObject, ...]:
+    def list(
+        self, prefix: str = "", files: str = "*", listed: Callable[[int], object] = lambda _: None
+    ) -> tuple[LandedObject, ...]:
         """The objects below a folder, sorted by key; nothing outside the folder is listed.
 
         Names that begin with `_` or `.` are left out, as Hive and Spark do with `_SUCCESS` and unfinished
@@ -49,6 +51,7 @@ class Store(Access):
             files: pattern that the last part of the key must match. One with a slash matches the whole key below the
                 folder: `*` is within a name, and `**` is any number of folders. For a store that is not listable, it
                 is the name of one object.
+            listed: called with a number of objects each time that so many more have been listed.
 
         Raises:
             StorageError: the store is unreachable, refuses access to the folder or to one in it, or the bucket or root
@@ -59,16 +62,15 @@ class Store(Access):
             if isinstance(client, HTTPStore):
                 meta = web.find(client, f"{prefix}{files.lstrip('/')}")
                 return () if meta is None else (landed_object(self.root, meta),)
-        metas = self._listed(lambda: self._all(client, prefix), prefix)
+        metas = self._listed(lambda: list(self._all(client, prefix, listed)), prefix)
         root = prefix.rstrip("/").count("/") + 1 if prefix else 0
         objects = (landed_object(self.root, meta) for meta in metas if is_data(meta["path"].split("/")[root:], files))
         return tuple(sorted(objects, key=lambda landed: landed.key))
 
-    def _all(self, client: Client, prefix: str) -> "Iterable[ObjectMeta]":
-        if isinstance(self.storage, LocalStorage):
-            # The client fails at a name that is not UTF-8, and omits files that it may not read.
-            return list(walk.files_below(self.storage.root, prefix))
-        return obstore.list(client, prefix=prefix or None).collect()
+    def _all(self, client: Client, prefix: str, listed: Callable[[int], object]) -> "Iterator[ObjectMeta]":
+        for page in walk.unordered_pages(client, self.storage, prefix):
+            listed(len(page))
+            yield from page
 
     def pages(self, prefix: str = "", after: str = "", *, tree: bool = False) -> Iterator[tuple[LandedObject, ...]]:
         """All objects below a folder in the order of their keys, hidden ones too, up to 1,000 at a time.

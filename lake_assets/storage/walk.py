@@ -61,6 +61,22 @@ def pages(
             yield wanted
 
 
+def unordered_pages(store: Client, storage: AnyStorage, prefix: str) -> Iterator[Sequence["ObjectMeta"]]:
+    """The objects below a folder in any order; of a local folder those of `files_below`.
+
+    Raises:
+        ObstoreError: the client's own.
+        OSError: a folder or file cannot be read.
+    """
+    if not isinstance(storage, LocalStorage):
+        yield from obstore.list(store, prefix=prefix or None, chunk_size=_PAGE)
+        return
+    # The client fails at a name that is not UTF-8, and omits files that it may not read.
+    files = files_below(storage.root, prefix)
+    while page := list(islice(files, _PAGE)):
+        yield page
+
+
 def files_below(root: str, prefix: str) -> Iterator["ObjectMeta"]:
     """All files below a folder without hidden ones and those in hidden folders, which are not opened.
 

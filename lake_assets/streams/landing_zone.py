@@ -11,6 +11,7 @@ from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count, storable
+from lake_assets.progress import counted, counting
 from lake_assets.storage.landed import LandedObject
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.calendar import Calendar
@@ -79,7 +80,9 @@ def list_landed(
     if not stream.source.is_listable:
         wanted = dict.fromkeys([*calendar.expected(known), *known])
         return {p: manifest for p, manifest in list_landed_in(stream, wanted).items() if manifest.objects}, ()
-    by_path_part, unmatched = _by_path_part(stream, stream.source.list(files=stream.config.files))
+    with counting(f"list {stream.name}", "objects") as count_of:
+        objects = stream.source.list(files=stream.config.files, listed=count_of.advance)
+    by_path_part, unmatched = _by_path_part(stream, objects)
     landed = {p: manifest for path_part, manifest in by_path_part.items() for p in _at(stream, path_part, calendar)}
     landed |= {p: by_path_part[p.path_part] for p in known if p.path_part in by_path_part}
     return landed, unmatched
@@ -94,7 +97,10 @@ def list_landed_in(stream: OpenStream, partitions: Iterable[Partition]) -> dict[
     wanted = list(partitions)
     path_parts = {partition.path_part: partition for partition in wanted}
     with ThreadPoolExecutor(LISTINGS) as pool:
-        manifests = dict(zip(path_parts, pool.map(stream.manifest, path_parts.values()), strict=True))
+        listed = counted(
+            pool.map(stream.manifest, path_parts.values()), f"list {stream.name}", "prefixes", len(path_parts)
+        )
+        manifests = dict(zip(path_parts, listed, strict=True))
     return {partition: manifests[partition.path_part] for partition in wanted}
 
 

@@ -1,10 +1,117 @@
-"""Commands of lake-assets on a terminal."""
+"""Commands on a terminal."""
 
+import fcntl
 import os
 import pty
+import re
+import select
+import struct
 import subprocess
 import sys
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+SECONDS = 60  # for which a text on the terminal is expected
+LINES, COLUMNS = 40, 120
+_CODE = re.compile(r"\x1b\[(\??[0-9;]*)([A-Za-z])|\x1b[=>]|\x1b\][^\x07]*\x07")
+
+
+class Terminal:
+    """A process whose standard streams are a terminal, which it controls: Ctrl-C on it interrupts the process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", ours: int) -> None:
+        self.process = process
+        self.written = ""
+        """All that the process has written so far."""
+        self._ours = ours
+
+    def type(self, text: str) -> None:
+        """Press keys."""
+        os.write(self._ours, text.encode())
+
+    def read_until(self, text: str) -> None:
+        """Read until the process has written a text."""
+        while text not in self.written:
+            assert self._read(), f"it ended without {text!r}: {self.written!r}"
+
+    def read_all(self) -> int:
+        """Read until the process ends; returns its exit code."""
+        while self._read():
+            pass
+        return self.process.wait(timeout=SECONDS)
+
+    def _read(self) -> bool:
+        ready, _, _ = select.select([self._ours], [], [], SECONDS)
+        assert ready, f"nothing came any more: {self.written!r}"
+        try:
+            sample = os.read(self._ours, 65536)
+        except OSError:  # how Linux says that nobody holds the other end any more
+            return False
+        self.written += sample.decode(errors="replace")
+        return bool(sample)
+
+
+@contextmanager
+def on_terminal(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, pipe: Path | None = None
+) -> Iterator[Terminal]:
+    """A command whose standard streams are a terminal.
+
+    Args:
+        command: the words of it.
+        environment: variables.
+        pipe: a file that is the standard output instead.
+    """
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
+    plain = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+    output = theirs if pipe is None else os.open(pipe, os.O_WRONLY | os.O_CREAT)
+    process = subprocess.Popen(
+        ["setsid", "--ctty", *command],
+        stdin=theirs,
+        stdout=output,
+        stderr=theirs,
+        env=plain | {"TERM": "xterm-256color"} | dict(environment or {}),
+    )
+    for descriptor in {theirs, output}:
+        os.close(descriptor)
+    try:
+        yield Terminal(process, ours)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
+def left_on(written: str) -> list[str]:
+    """The lines that can be seen on a terminal after all that was written to it, without the empty ones at its end.
+
+    Carriage returns, movements of the cursor up and erasures are followed; colours are not there.
+    """
+    lines, row, column = [""], 0, 0
+    at = 0
+    while at < len(written):
+        if code := _CODE.match(written, at):
+            at = code.end()
+            if code[2] == "A":
+                row = max(0, row - int(code[1] or 1))
+            elif code[2] == "K":
+                lines[row] = "" if code[1] == "2" else lines[row][:column]
+            continue
+        sign, at = written[at], at + 1
+        if sign == "\n":
+            row, column = row + 1, 0
+            lines += [""] * (row + 1 - len(lines))
+        elif sign == "\r":
+            column = 0
+        else:
+            lines[row] = f"{lines[row][:column]:{column}}{sign}{lines[row][column + 1 :]}"
+            column += 1
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
 
 
 def command(config: Path, *arguments: str) -> list[str]:
@@ -21,23 +128,8 @@ def on_a_terminal(config: Path, *arguments: str, answer: str | None = None, **en
         answer: what is typed, without the end of the line; nothing when None.
         environment: variables.
     """
-    ours, theirs = pty.openpty()
-    plain = {name: text for name, text in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-    with subprocess.Popen(
-        command(config, *arguments),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=plain | {"TERM": "xterm-256color"} | environment,
-    ) as process:
-        os.close(theirs)
+    with on_terminal(command(config, *arguments), environment) as terminal:
         if answer is not None:
-            os.write(ours, f"{answer}\n".encode())
-        written = b""
-        try:
-            while sample := os.read(ours, 65536):
-                written += sample
-        except OSError:  # how Linux says that nobody holds the other end any more
-            pass
-        os.close(ours)
-        return written.decode(), process.wait(timeout=60)
+            terminal.type(f"{answer}\n")
+        code = terminal.read_all()
+        return terminal.written, code

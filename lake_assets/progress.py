@@ -1,0 +1,67 @@
+"""How far an operation is: what it counts, and how many are done of how many. A command shows it as a progress bar.
+
+Code that does a long thing many times counts here. In a library's use and in Dagster nobody watches, and a count costs
+nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Count(Protocol):
+    """What has been done so far. The methods may be called by any thread, and do not raise."""
+
+    def advance(self, number: int = 1, /) -> None:
+        """So many more are done."""
+
+    def describe(self, doing: str | None, /) -> None:
+        """What is being done at this moment in place of the title; the title again with None."""
+
+
+Watcher = Callable[[str, str, int | None], AbstractContextManager[Count]]
+"""Gets title, unit and total of each count; its context is that of the count."""
+
+
+class _Unwatched:
+    def advance(self, number: int = 1, /) -> None:
+        pass
+
+    def describe(self, doing: str | None, /) -> None:
+        pass
+
+
+_UNWATCHED = _Unwatched()
+_watcher: Watcher | None = None
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Iterator[None]:
+    """Show all counts of the process to the watcher, within the block."""
+    global _watcher  # noqa: PLW0603 - one watcher for all threads of the process
+    before, _watcher = _watcher, watcher
+    try:
+        yield
+    finally:
+        _watcher = before
+
+
+def counting(title: str, unit: str, total: int | None = None) -> AbstractContextManager[Count]:
+    """A count for the duration of a block, which tells it what is done.
+
+    Args:
+        title: what is being done, such as `plan sales`.
+        unit: what is counted, in the plural.
+        total: how many there are; None if that is unknown.
+    """
+    return nullcontext(_UNWATCHED) if _watcher is None else _watcher(title, unit, total)
+
+
+def counted(items: Iterable[Item], title: str, unit: str, total: int | None = None) -> Iterator[Item]:
+    """The items; each is done when the next one is asked for. The arguments are those of `counting`."""
+    with counting(title, unit, total) as count:
+        for item in items:
+            yield item
+            count.advance()

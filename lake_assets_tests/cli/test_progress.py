@@ -1,0 +1,189 @@
+"""The progress bar: on a terminal, where an operation takes long, and gone at its end, whatever that is."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from rich.progress import Progress
+
+from lake_assets.cli.progress_columns import Done, Pace
+from lake_assets.progress import counted, counting
+from lake_assets_tests.cli.terminals import Terminal, left_on, on_terminal
+from lake_assets_tests.world import NW, SW, World, sales
+
+BAR = "1/2 partitions"
+CURSOR = "\x1b[?25"  # shown or hidden
+
+# A plan of two partitions, of which the second is planned when the file has been made.
+PROGRAM = """
+import time
+from pathlib import Path
+from lake_assets.cli import main, progress
+from lake_assets.errors import LakeAssetsError
+from lake_assets.ingest import stream_plan
+
+progress.SECONDS = {seconds}
+plan_in, planned = stream_plan.plan_in, []
+
+def held(*arguments):
+    if planned:
+        while not Path("go").exists():
+            time.sleep(0.01)
+        {then}
+    planned.append(plan_in(*arguments))
+    return planned[-1]
+
+stream_plan.plan_in = held
+main(prog_name="lake-assets")
+"""
+
+
+@pytest.fixture
+def folder(local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a config of two landed partitions."""
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+    local_world.config_file(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# Lines, printed when the bar is there.
+LINES = """
+import sys
+import time
+from lake_assets.cli import progress
+from lake_assets.cli.terminal import echo, style
+from lake_assets.progress import counted
+
+progress.SECONDS = 0
+with progress.progress_bar():
+    for number in counted(range(3), "test", "lines", 3):
+        while not hasattr(sys.stderr, "rich_proxied_file"):
+            time.sleep(0.01)
+        echo(style(f"line {number}", fg="red"), err=number == 1)
+        print("printed")
+"""
+
+
+@contextmanager
+def planning(
+    *options: str,
+    seconds: float = 0,
+    then: str = "pass",
+    pipe: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Terminal]:
+    program = PROGRAM.format(seconds=seconds, then=then)
+    words = [sys.executable, "-c", program, *options, "plan", "sales", "--waiting"]
+    with on_terminal(words, environment, pipe) as terminal:
+        yield terminal
+
+
+def test_a_bar_says_how_many_are_done_how_fast_and_how_long_the_others_take_and_then_goes(folder: Path) -> None:
+    with planning() as terminal:
+        terminal.read_until(BAR)
+        terminal.read_until("left")
+        (folder / "go").touch()
+        code = terminal.read_all()
+
+    assert code == 0, terminal.written
+    assert "plan sales" in terminal.written
+    left = left_on(terminal.written)
+    assert BAR not in "\n".join(left)
+    assert left[-1].startswith("to read: 2 objects")
+    assert terminal.written.rindex(f"{CURSOR}h") > terminal.written.rindex(f"{CURSOR}l")
+
+
+def test_lines_are_printed_above_a_bar() -> None:
+    with on_terminal([sys.executable, "-c", LINES]) as terminal:
+        code = terminal.read_all()
+
+    assert code == 0, terminal.written
+    assert "/3 lines" in terminal.written
+    assert left_on(terminal.written) == [text for number in range(3) for text in (f"line {number}", "printed")]
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_interrupted_command_leaves_no_half_of_a_bar() -> None:
+    with planning() as terminal:
+        terminal.read_until(BAR)
+        terminal.type("\x03")
+        code = terminal.read_all()
+
+    assert (code, left_on(terminal.written)[-1]) == (130, "Interrupted.")
+    assert "partitions" not in "\n".join(left_on(terminal.written))
+    assert terminal.written.rindex(f"{CURSOR}h") > terminal.written.rindex(f"{CURSOR}l")
+
+
+def test_an_error_is_below_what_the_bar_was_above(folder: Path) -> None:
+    with planning(then="raise LakeAssetsError('the second fails:', 'try again.')") as terminal:
+        terminal.read_until(BAR)
+        (folder / "go").touch()
+        code = terminal.read_all()
+
+    assert code == 1
+    assert left_on(terminal.written) == ["Error: the second fails: try again."]
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds", "environment"),
+    [((), 60, {}), (("--log-format", "json"), 0, {}), ((), 0, {"NO_COLOR": "1"})],
+    ids=["a quick command", "a JSON log", "NO_COLOR"],
+)
+def test_there_is_no_bar(folder: Path, options: tuple[str, ...], seconds: float, environment: dict[str, str]) -> None:
+    (folder / "go").touch()
+    with planning(*options, seconds=seconds, environment=environment) as terminal:
+        code = terminal.read_all()
+
+    assert code == 0, terminal.written
+    assert CURSOR not in terminal.written
+
+
+def test_what_is_piped_has_no_bar_and_the_terminal_has_one(folder: Path) -> None:
+    with planning(pipe=folder / "out") as terminal:
+        terminal.read_until(BAR)
+        (folder / "go").touch()
+        code = terminal.read_all()
+
+    assert code == 0, terminal.written
+    assert left_on(terminal.written) == []
+    text = (folder / "out").read_text()
+    assert "\x1b" not in text
+    assert "to read: 2 objects" in text
+
+
+def test_an_error_pipe_is_no_terminal_even_where_colours_are_forced(folder: Path) -> None:
+    (folder / "go").touch()
+    words = [sys.executable, "-c", PROGRAM.format(seconds=0, then="pass"), "plan", "sales", "--waiting"]
+    with on_terminal(["sh", "-c", '"$@" 2> errors', "sh", *words], {"FORCE_COLOR": "1"}) as terminal:
+        assert terminal.read_all() == 0
+
+    assert (folder / "errors").read_text() == ""
+
+
+def test_nothing_is_shown_where_nobody_watches() -> None:
+    with counting("test", "things", 2) as count:
+        count.advance(2)
+        count.describe("something")
+    assert list(counted([1, 2], "test", "things")) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "seconds", "text"),
+    [
+        (0, 10, 5, "0/10 partitions "),
+        (2, 10, 4, "2/10 partitions 0.5/s, 16 s left"),
+        (12_000, None, 4, "12,000 partitions 3,000/s"),
+        (1, 601, 1, "1/601 partitions 1/s, 10 min left"),
+    ],
+)
+def test_the_figures_of_a_bar(done: int, total: int | None, seconds: float, text: str) -> None:
+    clock = iter([0.0, *[seconds] * 9])
+    progress = Progress(get_time=lambda: next(clock))
+    progress.add_task("test", total=total, unit="partitions", completed=done)
+    (task,) = progress.tasks
+
+    assert f"{Done().render(task)} {Pace().render(task)}" == text
