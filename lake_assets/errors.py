@@ -85,6 +85,10 @@ class ObjectRefusedError(StorageError):
     """A storage refuses access to one object; access to others may be allowed."""
 
 
+class AbsentStorageError(StorageError):
+    """The folder, bucket or container of a storage does not exist."""
+
+
 class WholeStorageError(StorageError):
     """A storage accepts no object: it is full, refuses the key, or does not exist."""
 

@@ -53,6 +53,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
 
     from lake_assets.config.places import storage_at
     from lake_assets.config.sentences import sentence
+    from lake_assets.errors import AbsentStorageError
     from lake_assets.proposals.config import config_text, looked
     from lake_assets.proposals.look import Look
     from lake_assets.proposals.streams import propose
@@ -66,9 +67,17 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
     except ValidationError as error:
         problem = sentence(error.errors(include_url=False, include_input=False)[0])
         raise click.UsageError(f"--from {place!r} names no landing zone: {problem}.") from error
-    with counting("look", "objects") as count:
-        look = Look(storage, count.advance)
-        proposals = propose(look, day)
+    try:
+        with counting("look", "objects") as count:
+            look = Look(storage, count.advance)
+            proposals = propose(look, day)
+    except AbsentStorageError as error:
+        # Its hint is about a config, and there is none yet.
+        raise click.UsageError(f"--from {place!r}: {error.problem} correct it, or create it and land files.") from error
+    if not look.seen:
+        raise click.UsageError(
+            f"--from {place!r}: there are no objects in {look.storage.root}: correct it, or land files first."
+        )
     echo(f"{style('looked', fg='green')}  {looked(look)}")
     for proposal in proposals:
         _show(proposal, look.storage.root)

@@ -8,6 +8,7 @@ import yaml
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage, S3Storage
 from lake_assets.escapes import visible
 from lake_assets.layout.texts import count
+from lake_assets.layout.times import TIME_TYPES
 from lake_assets.proposals.look import Look
 from lake_assets.proposals.streams import Proposal
 
@@ -28,6 +29,7 @@ lakes:
 streams:
 """
 _WIDTH = 120
+_SENSOR = "`sensor: {type: objects}`"
 
 
 def looked(look: Look) -> str:
@@ -53,7 +55,36 @@ def _stream(storage: AnyStorage, proposal: Proposal) -> Iterator[str]:
     text = yaml.safe_dump(
         {proposal.name: keys}, default_flow_style=None, sort_keys=False, allow_unicode=True, width=_WIDTH
     )
-    yield "\n".join([*lines, *(f"  {line}" for line in text.splitlines()), ""])
+    written = _commented(text.splitlines(), proposal.config["partitions"])
+    yield "\n".join([*lines, *(f"  {line}" for line in written), ""])
+
+
+def _commented(lines: Sequence[str], partitions: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The lines of a stream, with a comment above each partition column that is not a time."""
+    comments = {
+        f"    {key}:": _comment(key, field)
+        for name, field in partitions.items()
+        if field.get("type", "string") not in TIME_TYPES
+        for key in [yaml.safe_dump({name: None}).partition(":")[0]]  # in quotes, if it is a word of YAML
+    }
+    is_inside = False
+    for line in lines:
+        if not line.startswith("    "):
+            is_inside = line == "  partitions:"
+        elif is_inside:
+            yield from next((texts for start, texts in comments.items() if line.startswith(start)), ())
+        yield line
+
+
+def _comment(key: str, field: Mapping[str, Any]) -> tuple[str, ...]:
+    """What becomes of a new value of a column, and how to change that: lines above the column."""
+    if "values" not in field:
+        return (f"    # Each value that lands is accepted. {_SENSOR} adds new ones in Dagster.",)
+    kind = "type: integer" if field.get("type") == "integer" else ""
+    return (
+        "    # A value that lands later is outside the config until it is in this list. To accept each one that lands,",
+        f"    # write `{key}: {{{kind}}}` and {_SENSOR}, which adds new ones in Dagster.",
+    )
 
 
 def _source(storage: AnyStorage, folder: str) -> str | Mapping[str, Any]:

@@ -187,8 +187,16 @@ def _field(column: Column, folder: Folder, start: dt.date | None, notes: list[st
     is_known = not folder.has_more or (folder.is_complete and column.levels.start == 0)
     kind = {} if column.type == "string" else {"type": column.type}
     if is_known and len(column.values) <= MOST_VALUES and not column.has_null:
-        return {**kind, "values": list(column.values)}
-    notes.append(f"{column.name} has no values in the config, so it takes each that lands: write them if you know all")
+        values = sorted(map(int, column.values)) if column.type == "integer" else list(column.values)
+        return {**kind, "values": values}
+    why = (
+        "one is NULL"
+        if column.has_null
+        else f"there are more than {MOST_VALUES}"
+        if len(column.values) > MOST_VALUES
+        else "not all were seen"
+    )
+    notes.append(f"{column.name} has no list of values, because {why}: each value that lands is accepted")
     return kind or {"type": "string"}
 
 

@@ -9,7 +9,7 @@ from obstore.exceptions import BaseError as ObstoreError
 
 from lake_assets.config.secrets import mask_error
 from lake_assets.config.storages import AnyStorage, LocalStorage
-from lake_assets.errors import StorageError, StorageUnreachableError
+from lake_assets.errors import AbsentStorageError, StorageError, StorageUnreachableError
 from lake_assets.retrying import Result, retry
 from lake_assets.storage.client_errors import client_error, odd_name
 from lake_assets.storage.clients import Client, client
@@ -82,7 +82,7 @@ class Access:
     def _open(self) -> Client:
         if self._client is None:
             if isinstance(self.storage, LocalStorage) and not Path(self.storage.path).is_dir():
-                raise StorageError(
+                raise AbsentStorageError(
                     f"the folder {self.storage.path} does not exist:", "create it, or correct `path` in the config."
                 )
             self._client = client(self.storage)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from obstore.exceptions import InvalidPathError, NotFoundError, PermissionDeniedError, UnauthenticatedError
 
 from lake_assets.config.storages import AnyStorage, AzureStorage, LocalStorage
-from lake_assets.errors import LakeAssetsError, SourceError, StorageError
+from lake_assets.errors import AbsentStorageError, LakeAssetsError, SourceError, StorageError
 from lake_assets.escapes import visible_name
 from lake_assets.storage import failures, local
 from lake_assets.storage.failures import Operation
@@ -60,7 +60,7 @@ def client_error(
         return failures.refused_object(storage, uri, operation)
     if find(text, Meaning.ABSENT):
         kind = "container" if isinstance(storage, AzureStorage) else "bucket"
-        return StorageError(
+        return AbsentStorageError(
             f"the {kind} {storage.root.split('/')[2]!r} does not exist at {failures.server_of(storage)}:",
             f"create it, or correct `{kind}` in the config.",
         )

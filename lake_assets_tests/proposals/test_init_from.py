@@ -163,6 +163,31 @@ def test_folders_without_names_are_a_column_if_their_objects_have_the_same_colum
     assert proposal.notes[0].startswith("the folders NW, SW are read as values of a column")
 
 
+def test_few_values_are_listed_and_more_are_not_and_a_comment_says_what_becomes_of_new_ones(tmp_path: Path) -> None:
+    store = Store(LocalStorage(path=str(tmp_path)))
+    for number in (1, 2, 10):
+        store.put_new(f"landing/few/no={number}/a.parquet", parquet(SALES))
+    for number in range(51):
+        store.put_new(f"landing/many/shop=s{number}/date=2026-02-11/a.parquet", parquet(SALES))
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing"))
+
+    assert "unsure: shop has no list of values, because there are more than 50: each value" in result.output
+    config = load_config(tmp_path / "shop" / "lake.yaml")
+    assert config.streams["few"].partitions["no"].values == ("1", "2", "10")
+    assert config.streams["many"].partitions["shop"].values is None
+    text = (tmp_path / "shop" / "lake.yaml").read_text(encoding="utf-8")
+    comment, _, few = text.partition("      'no':\n")
+    assert "outside the config until it is in this list" in comment
+    assert "# Each value that lands is accepted. `sensor: {type: objects}` adds" in few
+
+    # What the comment proposes is valid, and takes a new value.
+    text = text.replace("type: integer\n        values: [1, 2, 10]", "type: integer")
+    changed = parse_config(text, tmp_path / "lake.yaml", {}).streams["few"]
+    assert "`'no': {type: integer}` and `sensor: {type: objects}`" in text
+    assert changed.partitions["no"].values is None
+
+
 def test_files_of_another_suffix_are_named_in_the_config(tmp_path: Path) -> None:
     store = Store(LocalStorage(path=str(tmp_path)))
     for name in ("a.pq", "b.pq", "c.parquet"):
@@ -245,8 +270,8 @@ def test_the_source_of_a_stream_is_a_folder_of_the_storage(place: str, root: str
     [
         ("https://example.com/data", "--from names a web server, which cannot be listed"),
         ("ftp://host/data", "ftp:// is not a known storage"),
-        ("nowhere", "does not exist"),
-        (".", "no stream was found"),
+        ("nowhere", "/nowhere does not exist: correct it, or create it and land files."),
+        (".", "--from '.': there are no objects in"),
     ],
 )
 def test_a_place_without_streams_is_an_error_and_nothing_is_written(
@@ -261,12 +286,19 @@ def test_a_place_without_streams_is_an_error_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
-    s3: S3Server, s3_location: Callable[[], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    location = s3_location()
-    storage = S3Storage.model_validate(location)
-    land(Store(storage))
+def test_objects_that_are_no_parquet_are_no_stream(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("a")
+
+    result = init(tmp_path / "shop", "--from", str(tmp_path / "landing"))
+
+    assert result.exit_code != 0
+    assert "no stream was found" in result.output
+    assert not (tmp_path / "shop").exists()
+
+
+@pytest.fixture
+def environment_of_s3(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in {
         "AWS_ENDPOINT_URL_S3": s3.endpoint,
         "AWS_ACCESS_KEY_ID": s3.access_key,
@@ -274,6 +306,30 @@ def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
         "AWS_REGION": s3.region,
     }.items():
         monkeypatch.setenv(name, text)
+
+
+@pytest.mark.usefixtures("environment_of_s3")
+def test_a_bucket_or_prefix_that_does_not_exist_is_an_error_of_the_option(
+    s3_location: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    prefix = f"{S3Storage.model_validate(s3_location()).root.rstrip('/')}/nowhere"
+
+    bucket = init(tmp_path / "shop", "--from", "s3://no-such-bucket-here/landing").output
+    empty = init(tmp_path / "shop", "--from", prefix).output
+
+    assert "--from 's3://no-such-bucket-here/landing': the bucket 'no-such-bucket-here' does not exist" in bucket
+    assert f"--from '{prefix}': there are no objects in {prefix}" in empty
+    assert "config" not in bucket + empty
+    assert not (tmp_path / "shop").exists()
+
+
+@pytest.mark.usefixtures("environment_of_s3")
+def test_a_bucket_is_read_by_the_environment_and_its_keys_are_not_written(
+    s3: S3Server, s3_location: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    location = s3_location()
+    storage = S3Storage.model_validate(location)
+    land(Store(storage))
 
     result = init(tmp_path / "shop", "--from", storage.root)
 
