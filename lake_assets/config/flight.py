@@ -27,15 +27,25 @@ SOURCE = "SOURCE_GLOB"
 TOKEN = "MOTHERDUCK_TOKEN"  # noqa: S105 - the name of the variable
 LAKE = "flight"
 
-_VARIABLES = (
+_SAMPLE_BUCKET = "us-prd-motherduck-open-datasets"
+SAMPLE = f"s3://{_SAMPLE_BUCKET}/pypi/duckdb/pypi_daily_stats/**/*.parquet"
+"""The Flight's default source: public statistics of DuckDB's downloads from PyPI, by year."""
+
+# The variables of the Flight but its token, which is also set where nobody means a Flight.
+_FLIGHT = (
     SOURCE,
     "PARTITION_COLUMN",
     "LOAD_PARTITION",
     "HIVE_PARTITIONING",
     "RUN_LEDGER_TABLE",
+    *(f"DESTINATION_{part}" for part in ("DATABASE", "SCHEMA", "TABLE")),
+)
+
+_VARIABLES = (
+    *_FLIGHT,
     "TRANSFORM_SQL",
     "SCHEDULE",
-    *(f"DESTINATION_{part}" for part in ("DATABASE", "SCHEMA", "TABLE", "STORAGE")),
+    "DESTINATION_STORAGE",
     *(f"AWS_{part}" for part in ("REGION", "DEFAULT_REGION", "ENDPOINT_URL_S3", "ENDPOINT_URL", "SKIP_SIGNATURE")),
     *(f"AWS_{part}" for part in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")),
 )
@@ -47,6 +57,11 @@ _ANY_AGE = 10_000  # days before today, the most that a schedule has
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
+def has_flight(environment: Mapping[str, str]) -> bool:
+    """Whether the environment defines a stream: it has a variable of the Flight other than its token."""
+    return any(environment.get(name, "").strip() for name in _FLIGHT)
+
+
 def flight_config(environment: Mapping[str, str], folder: Path | None = None) -> LakeConfig:
     """The config of one lake and one stream, from the environment.
 
@@ -55,7 +70,7 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
         folder: the base of relative paths; they stay relative when None.
 
     Raises:
-        ConfigError: a variable is missing or invalid; the error names it.
+        ConfigError: a variable is not valid; the error names it.
     """
     _require_unicode(environment)
     environment = {name: environment.get(name, "").strip() for name in (*_VARIABLES, TOKEN)}
@@ -63,7 +78,7 @@ def flight_config(environment: Mapping[str, str], folder: Path | None = None) ->
     table = _identifier(environment, "DESTINATION_TABLE", "duckdb_pypi_downloads")
     in_path = _is_true(environment, "HIVE_PARTITIONING", default=True)
     value, partition = _partition(environment["LOAD_PARTITION"])
-    glob, names = environment[SOURCE], []
+    glob, names = environment[SOURCE] or SAMPLE, []
     if has_query(glob):
         raise ConfigError(f"{SOURCE} has a query:", "leave it out; only public files are read from a web server.")
     if in_path:
@@ -209,6 +224,8 @@ def _storage(uri: str, environment: Mapping[str, str]) -> str | dict[str, Any]:
     if not uri.startswith("s3://"):
         return uri
     bucket, _, prefix = uri.removeprefix("s3://").partition("/")
+    if bucket == _SAMPLE_BUCKET:  # public, and on no server of the user's
+        return {"type": "s3", "bucket": bucket, "prefix": prefix, "anonymous": True}
     options = {
         "region": environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         "endpoint": environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 
 from lake_assets.config.document import Document, Location, dotted, read_document
 from lake_assets.config.fields import below
-from lake_assets.config.flight import SOURCE, flight_config
+from lake_assets.config.flight import SOURCE, flight_config, has_flight
 from lake_assets.config.keys import advice
 from lake_assets.config.model import LocatedError
 from lake_assets.config.models import LakeConfig, Origin
@@ -38,7 +38,8 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
     Args:
         path: the file, or the URI of an object (`s3://…`, `gs://…`, `abfss://…`), which is read with the credentials
             of the environment and has no relative paths. When None, `$LAKE_CONFIG`, then `lake.yaml` of the current
-            folder. If there is neither and `SOURCE_GLOB` is set, the environment defines one stream (docs/flight.md).
+            folder. If there is neither, and the environment has variables of a Flight, these define one stream
+            (docs/flight.md).
         environment: the variables of `${NAME}` and `${NAME:-default}`.
 
     Raises:
@@ -47,7 +48,7 @@ def load_config(path: str | os.PathLike[str] | None = None, environment: Mapping
         StorageError: the object cannot be read.
     """
     without_file = path is None and not environment.get(CONFIG_VARIABLE) and not Path(DEFAULT_FILE).exists()
-    if without_file and environment.get(SOURCE, "").strip():
+    if without_file and has_flight(environment):
         return flight_config(environment, Path.cwd())
     place = path or environment.get(CONFIG_VARIABLE) or DEFAULT_FILE
     if isinstance(place, str) and is_uri(place):

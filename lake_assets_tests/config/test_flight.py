@@ -99,7 +99,9 @@ def test_the_flights_whole_environment_works_with_blanks_around_its_values() -> 
     config = load_config(None, {name: f"  {text}\t" for name, text in reference.items()})
 
     assert config == load_config(None, reference)
-    assert config == load_config(None, {name: reference[name] for name in ("SOURCE_GLOB", "MOTHERDUCK_TOKEN")})
+    # Each of its variables alone, beside the token, has the defaults of the others.
+    for name in reference.keys() - {"LOAD_PARTITION", "MOTHERDUCK_TOKEN"}:
+        assert config == load_config(None, {key: reference[key] for key in (name, "MOTHERDUCK_TOKEN")}), name
     (stream,) = config.streams.values()
     assert stream.source.root == "s3://us-prd-motherduck-open-datasets/pypi/duckdb/pypi_daily_stats"
     assert (stream.template.text, stream.files) == ("year={year}", "*.parquet")
@@ -237,6 +239,38 @@ def test_a_token_makes_the_lake_motherducks_and_is_in_no_config() -> None:
     assert flight_config(LEAST | {"MOTHERDUCK_TOKEN": "a-secret-token"}).lakes["flight"].is_managed
     assert "a-secret-token" not in repr(config)
     assert "a-secret-token" not in config.model_dump_json()
+
+
+def test_the_sample_needs_no_keys_and_no_variables_of_aws() -> None:
+    """`LOAD_PARTITION=2024` alone; a bucket of the user's for the lake has keys and server of its own."""
+    alone = load_config(None, {"LOAD_PARTITION": "2024"}).streams["duckdb_pypi_downloads"]
+    own = {
+        "LOAD_PARTITION": "2024",
+        "DESTINATION_STORAGE": "s3://mine/lake",
+        "AWS_REGION": "eu-central-1",
+        "AWS_ENDPOINT_URL": "http://localhost:8333",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "hidden",
+    }
+    config = load_config(None, own)
+
+    assert alone.source == config.streams["duckdb_pypi_downloads"].source
+    assert alone.source == S3Storage(
+        type="s3", bucket="us-prd-motherduck-open-datasets", prefix="pypi/duckdb/pypi_daily_stats", anonymous=True
+    )
+    storage = config.lakes["flight"].storage
+    assert isinstance(storage, S3Storage)
+    assert (storage.endpoint, storage.key_id) == ("http://localhost:8333", "key")
+
+
+@pytest.mark.parametrize("name", ["MOTHERDUCK_TOKEN", "SCHEDULE", "AWS_REGION", "TRANSFORM_SQL"])
+def test_a_variable_that_is_not_of_the_flights_table_defines_no_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigError, match="there is no config file"):
+        load_config(None, {name: "30 6 * * *"})
 
 
 def test_a_public_bucket_is_read_without_keys() -> None:
