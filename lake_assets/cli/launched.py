@@ -9,13 +9,14 @@ from lake_assets.cli.terminal import echo
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import InProcess, RemoteRuns, SparkSubmit
+from lake_assets.config.runs import InProcess, RemoteRuns
+from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.ingest.partition_run import Outcome
 from lake_assets.ingest.reported import reported_run
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.launch import launch
-from lake_assets.remote.launch_job import launch_job
+from lake_assets.remote.launch_by_bucket import launch_job, launch_on_cluster
 from lake_assets.remote.launch_pod import launch_pod
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Received
@@ -81,6 +82,8 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
             launch_job(config, runs, request, received)
         elif isinstance(runs, Kubernetes):
             launch_pod(runs, request, received, lambda line: echo(line, err=True))
+        elif runs.is_in_cluster:
+            launch_on_cluster(config, runs, request, received)
         else:
             launch(submission(config, runs, transforms=stream.config.transform is not None), request, received)
 

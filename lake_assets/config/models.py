@@ -17,7 +17,7 @@ from lake_assets.config.defaults import Defaults, schema_with_defaults, with_def
 from lake_assets.config.fields import Identifier, KeyPrefix, folder_of
 from lake_assets.config.lake import Lake
 from lake_assets.config.model import LocatedError, Model
-from lake_assets.config.runs import CONFIG_MISSING, ElsewhereRuns, InProcess, Runs, refusal
+from lake_assets.config.runs import CONFIG_MISSING, InProcess, Runs, is_elsewhere, refusal
 from lake_assets.config.secrets import secret_in
 from lake_assets.config.spark import Spark
 from lake_assets.config.storages import AnyStorage, GcsStorage, LocalStorage
@@ -81,7 +81,7 @@ class LakeConfig(Model):
         runs = self.runs
         if (reason := refusal(runs, self.spark.shown_settings)) is not None:
             raise LocatedError(": ".join(reason), "runs")
-        if isinstance(runs, ElsewhereRuns):
+        if is_elsewhere(runs):
             if runs.config is None and folder_of(info) is not None:
                 raise LocatedError(": ".join(CONFIG_MISSING), "runs")
             if secret_in(runs.model_dump_json(), self):

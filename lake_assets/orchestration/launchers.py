@@ -9,13 +9,15 @@ import dagster as dg
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import RemoteRuns, SparkSubmit
+from lake_assets.config.runs import RemoteRuns
+from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LakeAssetsError, LauncherError
 from lake_assets.layout.partition import Partition
 from lake_assets.orchestration.dagster_private import DagsterPipesExecutionError, allow_no_output
 from lake_assets.orchestration.emr_serverless import run_job
 from lake_assets.orchestration.kubernetes import run_pod
 from lake_assets.orchestration.pipes_messages import PassingReader
+from lake_assets.orchestration.spark_cluster import run_on_cluster
 from lake_assets.remote.messages import Reported
 from lake_assets.remote.received import Ended, Received
 from lake_assets.remote.request import Request, RunOptions
@@ -60,7 +62,7 @@ class RemoteRun:
         """
         if not partitions:
             return
-        received = Received(partitions, note)
+        received = Received(partitions, note, warn=context.log.warning)
         try:
             request = Request.of(self._config, self._runs, self._stream.name, partitions, **options)
             ended = self._launch(context, request, received)
@@ -76,6 +78,8 @@ class RemoteRun:
             return run_job(context, self._config, self._runs, request, received)
         if isinstance(self._runs, Kubernetes):
             return run_pod(context, self._runs, request, received)
+        if self._runs.is_in_cluster:
+            return run_on_cluster(context, self._config, self._runs, request, received)
         return self._submit(context, self._runs, request, received)
 
     def _submit(

@@ -24,6 +24,20 @@ def bucket_client() -> Any:  # noqa: ANN401 - boto3 has no types
     return client("s3")
 
 
+def read_text(client: Any, bucket: str, key: str) -> str | None:  # noqa: ANN401 - boto3 has no types
+    """The text of an object; None if it does not exist.
+
+    Raises:
+        ClientError, BotoCoreError: the bucket cannot be reached, or refuses.
+    """
+    try:
+        answer = client.get_object(Bucket=bucket, Key=key)
+    except client.exceptions.NoSuchKey:
+        return None
+    text: str = answer["Body"].read().decode()
+    return text
+
+
 def unreachable(folder: str, error: Exception) -> LauncherError:
     """The error for a folder of messages."""
     return LauncherError(
@@ -81,12 +95,7 @@ class BucketMessages:
         return lines
 
     def _read(self) -> str | None:
-        try:
-            answer = self._client.get_object(Bucket=self._bucket, Key=f"{self._prefix}/{self._next}.json")
-        except self._client.exceptions.NoSuchKey:
-            return None
-        text: str = answer["Body"].read().decode()
-        return text
+        return read_text(self._client, self._bucket, f"{self._prefix}/{self._next}.json")
 
     def _call(self, call: Callable[[], Any]) -> Any:  # noqa: ANN401 - boto3 has no types
         try:

@@ -37,6 +37,11 @@ def open_pipes() -> PipesContext:
     )
 
 
+def has_bucket() -> bool:
+    """Whether this driver's messages go to a bucket."""
+    return _BUCKET in PipesEnvVarParamsLoader().load_messages_params()  # type: ignore[no-untyped-call]
+
+
 def _context_loader(parameters: Any) -> PipesContextLoader:  # noqa: ANN401 - Pipes' type
     return PipesS3ContextLoader(_s3()) if _BUCKET in parameters else PipesDefaultContextLoader()
 

@@ -4,8 +4,6 @@ import datetime as dt
 import logging
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -22,18 +20,18 @@ from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.partition_runs import passing_on_interrupts
 from lake_assets.ingest.view import Viewer
 from lake_assets.layout.partition import Partition
-from lake_assets.remote.channels import open_pipes
+from lake_assets.remote.channels import has_bucket, open_pipes
+from lake_assets.remote.endings import announce, end_when_cancelled
 from lake_assets.remote.messages import OBJECTS, End, Reported, message_of
 from lake_assets.remote.parts import PART, parts_of
 from lake_assets.remote.request import Request
 from lake_assets.remote.same_stream import check_same
-from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
 from lake_assets.spark.session import Sessions, own_session
 from lake_assets.spark.submitted import submitted_session
 from lake_assets.streams.stream import open_stream
 
 _SIGNALLED = 128  # an exit code is this plus the number of the signal
-_WATCH_SECONDS = 1.0
+_LOG_PAGE = "SPARK_DRIVER_LOG_URL_STDERR"  # a variable of Spark's, on a standalone cluster
 _WITHIN = frozenset({"task", "step", "retry"})  # events of a run
 
 
@@ -62,12 +60,15 @@ def main() -> int:
     It is 0 also if partitions have failed, because each failure has been reported.
     """
     stop = _Stop()
-    _announce()
+    announce()
     with open_pipes() as pipes, _logs(pipes):
         report, end = _Reporter(pipes), End()
         try:
             with listening(partial(_pass_on, report)):
-                _run(Request.of_extras(pipes.extras), pipes, report, stop.check)
+                request = Request.of_extras(pipes.extras)
+                if _is_on_worker(request):
+                    _follow_launcher(pipes)
+                _run(request, pipes, report, stop.check)
         except Exception as error:  # noqa: BLE001 - the launcher raises it
             end = End(is_cancelled=True) if stop.number is not None or is_interrupt(error) else End(error)
         except KeyboardInterrupt:
@@ -122,10 +123,26 @@ def _run(
                 report(Reported(outcome, view, listed <= OBJECTS))
 
 
+def _is_on_worker(request: Request) -> bool:
+    """Whether `spark-submit` has started this driver in cluster mode: only then is it told to use a bucket."""
+    return request.launcher == "spark_submit" and has_bucket()
+
+
+def _follow_launcher(pipes: PipesContext) -> None:
+    """End when the launcher cancels the run, and tell it where this process's output is."""
+    from lake_assets.remote.cancel_mark import CancelMark  # noqa: PLC0415 - imports boto3, and only some drivers use it
+
+    mark = CancelMark.of(os.environ)
+    assert mark is not None  # noqa: S101 - the messages are in a bucket
+    end_when_cancelled(mark.is_there)
+    if address := os.environ.get(_LOG_PAGE):
+        pipes.log.info(f"The driver's output is on its worker's page {address}")
+
+
 def _session(request: Request, config: LakeConfig) -> AbstractContextManager[Sessions]:
     """The session of the driver: its own, or that of the job that started it."""
     settings = config.spark.settings
-    if request.launcher == "emr_serverless":
+    if request.launcher == "emr_serverless" or _is_on_worker(request):
         return submitted_session(settings)
     return own_session(settings, transforms=config.streams[request.stream].transform is not None)
 
@@ -154,20 +171,3 @@ def _logs(pipes: PipesContext) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def _announce() -> None:
-    """Give the supervisor, if there is one, this process to cancel, and end with it."""
-    file, supervisor = os.environ.pop(DRIVER_FILE, None), os.environ.pop(SUPERVISOR, None)
-    if file is None or supervisor is None:
-        return
-    with open(file, "w", encoding="ascii") as opened:  # noqa: PTH123 - one word
-        opened.write(str(os.getpid()))
-    threading.Thread(target=_watch, args=(int(supervisor), os.getppid()), daemon=True).start()
-
-
-def _watch(supervisor: int, parent: int) -> None:
-    """Terminate this process when its supervisor, or Spark's JVM that started it, has ended."""
-    while is_running(supervisor) and os.getppid() == parent:
-        time.sleep(_WATCH_SECONDS)
-    os.kill(os.getpid(), signal.SIGTERM)

@@ -180,3 +180,43 @@ class Job:
                 f"EMR Serverless, application {application}, cannot be asked to {doing} ({error}):",
                 "check the network, the region and the credentials of the credential chain.",
             ) from error
+
+
+class JobDriver:
+    """A driver as one job run, without Dagster.
+
+    Args:
+        config: with the Spark settings.
+        runs: the launcher.
+        stream: its name.
+    """
+
+    def __init__(self, config: LakeConfig, runs: EmrServerless, stream: str) -> None:
+        self._job = Job(runs)
+        self._parameters = start_parameters(config, runs, f"lake-assets {stream}")
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"job run {self._job.id}"
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks at it."""
+        return POLL_SECONDS
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start it with Pipes' variables; raises as `Job.start`."""
+        self._job.start(with_variables(self._parameters, variables))
+
+    def has_ended(self) -> bool:
+        """Whether it has ended; raises as `Job.has_ended`."""
+        return self._job.has_ended()
+
+    def cancel(self, look: Callable[[], None]) -> None:  # noqa: ARG002 - the launcher's form
+        """Cancel it; raises as `Job.cancel`."""
+        self._job.cancel()
+
+    def ended(self) -> Ended:
+        """How it ended."""
+        return self._job.ended()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self, TypedDict, Unpack
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, ElsewhereRuns
+from lake_assets.config.runs import CONFIG_MISSING, AnyRuns, is_elsewhere
 from lake_assets.errors import LauncherError
 from lake_assets.layout.partition import Partition
 from lake_assets.remote.same_stream import Facts, facts_of
@@ -105,7 +105,7 @@ class Request:
 
 
 def _for_driver(config: LakeConfig, runs: AnyRuns) -> str:
-    if isinstance(runs, ElsewhereRuns):
+    if is_elsewhere(runs):
         if place := runs.config or config.uri:
             return place
         raise LauncherError(f"{CONFIG_MISSING[0]}:", f"{CONFIG_MISSING[1]}.")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import SparkSubmit, refusal
+from lake_assets.config.runs import refusal
 from lake_assets.config.spark import REMOTE
+from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LauncherError
 from lake_assets.remote import supervise
 from lake_assets.spark.class_sharing import sharing_options
@@ -41,10 +42,8 @@ def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Su
         LauncherError: the settings do not fit the launcher, or there is no `spark-submit`.
         SparkUnavailableError: there is no usable Java.
     """
+    check_fit(config, runs)
     settings = config.spark.settings
-    remote = {REMOTE: url} if (url := remote_url(settings)) else {}
-    if (reason := refusal(runs, settings | remote)) is not None:
-        raise LauncherError(f"{reason[0]}:", f"{reason[1]}.")
     conf = spark_config(app_name="lake-assets", settings=settings, transforms=transforms)
     program, java = spark_submit(runs), find_java()
     if options := sharing_options(java, conf):
@@ -57,6 +56,18 @@ def submission(config: LakeConfig, runs: SparkSubmit, *, transforms: bool) -> Su
     }
     command = (sys.executable, "-m", supervise.__name__, program, "--deploy-mode", "client", *arguments, str(ENTRY))
     return Submission(command, environment)
+
+
+def check_fit(config: LakeConfig, runs: SparkSubmit) -> None:
+    """Refuse Spark settings that do not fit the launcher, also of the environment.
+
+    Raises:
+        LauncherError: they do not.
+    """
+    settings = config.spark.settings
+    remote = {REMOTE: url} if (url := remote_url(settings)) else {}
+    if (reason := refusal(runs, settings | remote)) is not None:
+        raise LauncherError(f"{reason[0]}:", f"{reason[1]}.")
 
 
 def spark_submit(runs: SparkSubmit) -> str:

@@ -10,7 +10,8 @@ from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.launchers import LAUNCHERS
 from lake_assets.config.load import load_config
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import InProcess, SparkSubmit
+from lake_assets.config.runs import InProcess
+from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import ConfigError
 from lake_assets_tests.config.test_schema_agreement import WRITTEN
 
@@ -118,7 +119,10 @@ def test_emr_serverless_is_the_cluster_itself(tmp_path: Path, settings: dict[str
     ("settings", "text"),
     [
         ({"spark.remote": "sc://host"}, "names a Spark Connect server: use launcher in_process"),
-        ({"spark.submit.deployMode": "cluster"}, "spark.submit.deployMode is cluster: remove it"),
+        (
+            {"spark.submit.deployMode": "cluster"},
+            "sets spark.submit.deployMode itself, and the config has cluster: remove it, and write runs.deploy_mode",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_the_launcher_are_refused(tmp_path: Path, settings: dict[str, str], text: str) -> None:
@@ -127,3 +131,57 @@ def test_settings_that_do_not_fit_the_launcher_are_refused(tmp_path: Path, setti
     line = next(n for n, text in enumerate((tmp_path / "lake.yaml").read_text().splitlines(), 1) if "runs:" in text)
     assert str(raised.value).startswith(f"{tmp_path}/lake.yaml:{line}:1: launcher spark_submit")
     assert written(tmp_path, spark=settings).spark.settings == settings
+
+
+CLUSTER = {
+    "launcher": "spark_submit",
+    "deploy_mode": "cluster",
+    "messages": "s3://lake-runs/messages/",
+    "config": "s3://lake-runs/lake.yaml",
+}
+MASTER = {"master": "spark://host:7077"}
+
+
+def test_a_driver_on_a_worker_has_its_own_options(tmp_path: Path) -> None:
+    runs = written(tmp_path, spark=MASTER, runs=CLUSTER | {"environment": {"LAKE_CATALOG_PORT": 5432}}).runs
+    assert isinstance(runs, SparkSubmit)
+    assert runs.is_in_cluster
+    assert (runs.messages, runs.environment) == ("s3://lake-runs/messages", {"LAKE_CATALOG_PORT": "5432"})
+    assert not SparkSubmit(launcher="spark_submit").is_in_cluster
+
+
+@pytest.mark.parametrize(
+    ("change", "spark", "text"),
+    [
+        (
+            {"messages": None},
+            MASTER,
+            "runs.messages is missing, and a driver on a worker reports through a bucket: write",
+        ),
+        (
+            {"config": None},
+            MASTER,
+            "runs.config is missing, and the driver has no file of this machine: write runs.config",
+        ),
+        ({}, {}, "runs.deploy_mode is cluster, and spark.master is absent: write the master of a cluster, such as"),
+        ({}, {"master": "local[*]"}, "runs.deploy_mode is cluster, and spark.master is local[*]: write the master of"),
+        (
+            {},
+            MASTER | {"spark.submit.deployMode": "cluster"},
+            "sets spark.submit.deployMode itself, and the config has",
+        ),
+        ({}, MASTER | {"spark.submit.deployMode": "client"}, "sets spark.submit.deployMode itself, and the config has"),
+        ({}, {"remote": "sc://host"}, "names a Spark Connect server: use launcher in_process, or master instead"),
+        ({"deploy_mode": "client"}, MASTER, "runs.messages is of a driver on a worker, and runs.deploy_mode is client"),
+        ({"environment": {"X": "correct horse"}}, MASTER, "runs has a secret of this config, and the launcher would"),
+    ],
+)
+def test_what_does_not_fit_a_driver_on_a_worker_is_named(
+    tmp_path: Path, change: dict[str, Any], spark: dict[str, str], text: str
+) -> None:
+    document = yaml.safe_load(WRITTEN)
+    document["lakes"]["shop"]["catalog"]["password"] = "correct horse"
+    with pytest.raises(ConfigError) as raised:
+        written(tmp_path, lakes=document["lakes"], spark=spark, runs=CLUSTER | change)
+    assert text in str(raised.value)
+    assert "correct horse" not in str(raised.value)

@@ -1,27 +1,169 @@
-"""Why the stack has no driver on its cluster: Spark refuses one in Python, with the sentence that the docs quote."""
+"""Runs whose driver executes on a worker of a real standalone cluster, with its messages in a real bucket."""
 
 import os
-import subprocess
-import sys
+import re
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import pyspark
+import dagster as dg
+import psutil
+import pytest
+import yaml
+from click.testing import CliRunner
 
-from lake_assets.spark.java import find_java
+from lake_assets.cli import main
+from lake_assets_tests.orchestration.check_runs import PARTITIONS
+from lake_assets_tests.orchestration.launched_runs import (
+    DAYS,
+    as_in_process,
+    at_first_commit,
+    committed,
+    interrupt,
+    land_many,
+    retries,
+    run,
+    statuses,
+)
+from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.world import NW, SW, World, sales
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/run-by-a-driver.md"
-REFUSAL = "Cluster deploy mode is currently not supported for python applications on standalone clusters"
+
+@dataclass
+class Cluster:
+    """A standalone cluster, and a bucket for the messages of its drivers."""
+
+    master: str
+    server: S3Server
+    bucket: str
+    environment: dict[str, str]
+
+    @property
+    def sections(self) -> dict[str, Any]:
+        """The sections `spark` and `runs` of a config. The driver and its executor fit into the worker."""
+        spark = {"spark.driver.memory": "512m", "spark.executor.memory": "512m", "spark.executor.cores": 1}
+        return {
+            "spark": {"master": self.master, **spark},
+            "runs": {
+                "launcher": "spark_submit",
+                "deploy_mode": "cluster",
+                "messages": f"s3://{self.bucket}/messages",
+                "environment": self.environment,
+            },
+        }
+
+    def config(self, world: World) -> str:
+        """Upload the config; returns its URI."""
+        body = yaml.safe_dump(world.document | self.sections, sort_keys=False).encode()
+        self.server.put(self.bucket, "lake.yaml", body)
+        return f"s3://{self.bucket}/lake.yaml"
+
+    def keys(self, ending: str) -> list[str]:
+        answer = self.server.client().list_objects_v2(Bucket=self.bucket, Prefix="messages/")
+        return [entry["Key"] for entry in answer.get("Contents", ()) if entry["Key"].endswith(ending)]
 
 
-def test_spark_refuses_a_python_driver_on_a_standalone_cluster(tmp_path: Path) -> None:
-    script = tmp_path / "driver.py"
-    script.write_text("raise SystemExit('was executed')")
-    submit = Path(pyspark.__file__).parent / "bin/spark-submit"
-    environment = os.environ | {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": sys.executable}
-    # It refuses before it asks a master.
-    command = [str(submit), "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster", str(script)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+@pytest.fixture
+def cluster(standalone: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The keys of the bucket are in the launcher's environment, and for the driver in a file of its worker."""
+    keys = {"aws_access_key_id": s3.access_key, "aws_secret_access_key": s3.secret_key}
+    file = tmp_path / "credentials"
+    file.write_text("[default]\n" + "".join(f"{name} = {value}\n" for name, value in keys.items()), "utf-8")
+    shared = {"AWS_ENDPOINT_URL_S3": s3.endpoint, "AWS_REGION": s3.region, "AWS_DEFAULT_REGION": s3.region}
+    for name, value in (shared | {name.upper(): value for name, value in keys.items()}).items():
+        monkeypatch.setenv(name, value)
+    return Cluster(standalone, s3, s3.new_bucket(), shared | {"AWS_SHARED_CREDENTIALS_FILE": os.fspath(file)})
 
-    assert done.returncode != 0
-    assert REFUSAL in done.stderr
-    assert REFUSAL in " ".join(PAGE.read_text("utf-8").split())
+
+DRIVERS = re.compile(r"submitted as (driver-\S+)")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("spark")
+def test_the_events_are_those_of_a_run_in_process(
+    cluster: Cluster, local_world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    files: dict[str, str | Path] = {
+        "in_process": local_world.config_file(tmp_path),
+        "spark_submit": cluster.config(local_world),
+    }
+
+    def runs(launcher: str) -> list[dg.ExecuteInProcessResult]:
+        return [run(files[launcher], "2026-02-11|NW", "2026-02-11|SW")]
+
+    (events,), rows, totals = as_in_process(local_world, runs, "spark_submit")
+
+    assert totals == [1, 2]
+    assert {event[0] for event in events} >= {"done", "seen", "check", "failed"}
+    assert {row["status"] for row in rows} == {"committed", "failed"}
+    told = capfd.readouterr().err
+    (driver,) = DRIVERS.findall(told)
+    assert f"State of {driver} is RUNNING" in told
+    assert re.search(f"The driver's output is on its worker's page http://\\S+driverId={driver}", told)
+    assert cluster.keys("context.json") == []
+
+
+@pytest.mark.kill_all
+def test_the_command_runs_its_driver_on_a_worker(cluster: Cluster, local_world: World) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+
+    result = CliRunner().invoke(
+        main, ["--config", cluster.config(local_world), "ingest", "--partition", NW, "--partition", SW]
+    )
+
+    assert result.exit_code == 1, result.output
+    printed = {line.split()[0]: line for line in result.output.splitlines() if line}
+    assert "region=NW/date=2026-02-11  2 rows (before: 0), 1 file" in printed["committed"]
+    assert "cannot be read as Parquet" in printed["Error:"]
+    assert local_world.totals() == [1, 2]
+    assert cluster.keys("context.json") == []
+
+
+@pytest.mark.kill_all
+def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
+    cluster: Cluster, local_world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    land_many(local_world)
+    uri = cluster.config(local_world)
+
+    def terminate() -> None:
+        interrupt(local_world, lambda: bool(cluster.keys("/cancel")), seconds=3)
+
+    with at_first_commit(local_world, terminate):
+        result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert not result.success
+    assert not retries(result)
+    assert DRIVERS.search(capfd.readouterr().err)
+    found = statuses(local_world)
+    assert set(found) == {"committed", "cancelled"}
+    assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
+
+
+@pytest.mark.kill_all
+def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
+    cluster: Cluster, local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    land_many(local_world)
+    uri = cluster.config(local_world)
+
+    def kill() -> None:
+        for process in psutil.process_iter(["cmdline"]):
+            command = process.info["cmdline"] or []
+            if (
+                "org.apache.spark.deploy.worker.DriverWrapper" in command
+                and f"-Dspark.master={cluster.master}" in command
+            ):
+                process.kill()
+
+    with at_first_commit(local_world, kill):
+        result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
+
+    assert result.success
+    assert len(retries(result)) == 1
+    assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4

@@ -6,7 +6,7 @@ import pytest
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.remote.launch_job import launch_job
+from lake_assets.remote.launch_by_bucket import launch_job
 from lake_assets.remote.received import Received
 from lake_assets_tests.remote.requests import request
 from lake_assets_tests.remote.test_emr_serverless import application, runs
@@ -36,7 +36,7 @@ def test_an_api_and_a_bucket_that_are_gone_hide_no_interrupt(
         client.delete_bucket(Bucket="bucket")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lake_assets.remote.launch_job.time", SimpleNamespace(sleep=interrupt))
+    monkeypatch.setattr("lake_assets.remote.attended.time", SimpleNamespace(sleep=interrupt))
     warnings: list[str] = []
     received = Received([NW], note=lambda _: None, warn=warnings.append)
     with pytest.raises(KeyboardInterrupt):

@@ -1,0 +1,212 @@
+"""A driver on a worker of a cluster: its `spark-submit`, its states, its cancellation."""
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.errors import LauncherError
+from lake_assets.remote.cancel_mark import CancelMark
+from lake_assets.remote.cluster_submit import ClusterSubmission, cluster_submission
+from lake_assets.remote.received import Ended, Received
+from lake_assets.remote.spark_submit import check_fit
+from lake_assets.remote.supervise import GRACE_SECONDS, SETTLE_SECONDS
+
+POLL_SECONDS = 0.5
+SUBMIT_SECONDS = 30.0  # for `spark-submit` to print the id of a driver that is cancelled at once
+_KILL_SECONDS = 60.0
+
+_ID = re.compile(r"Driver successfully submitted as (\S+)|Submitted application (\S+)")
+_STATE = re.compile(r"State of (?:driver )?driver-\S+ is ([A-Z]+)")
+_PLACE = re.compile(r"Driver running on (\S+)")
+_PROBLEM = re.compile(r"ERROR \S+: (.*\S)|Exception in thread \S+ (.*\S)")
+_CAUSE = re.compile(r"^Caused by: \S+: (.*\S)")
+
+
+class ClusterDriver:
+    """A driver on a worker.
+
+    Args:
+        config: with the Spark settings.
+        runs: the launcher, in cluster mode.
+        received: what the driver has reported.
+
+    Raises:
+        LauncherError: the settings do not fit the launcher.
+    """
+
+    def __init__(self, config: LakeConfig, runs: SparkSubmit, received: Received) -> None:
+        check_fit(config, runs)
+        self._config = config
+        self._runs = runs
+        self._received = received
+        self._told = _Told()
+        self._ended_at: float | None = None
+
+    @property
+    def messages(self) -> str:
+        """URI of the folder for the messages."""
+        assert self._runs.messages is not None  # noqa: S101 - `check_fit` has seen it
+        return self._runs.messages
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return f"driver {self._told.id}" if self._told.id else "driver of the run"
+
+    @property
+    def poll_seconds(self) -> float:
+        """Seconds between two looks at it."""
+        return POLL_SECONDS
+
+    def start(self, variables: Mapping[str, str]) -> None:
+        """Start `spark-submit`.
+
+        Raises:
+            LauncherError: there is none.
+            SparkUnavailableError: there is no usable Java for it.
+        """
+        self._submission: ClusterSubmission = cluster_submission(self._config, self._runs, variables)
+        mark = CancelMark.of(variables)
+        assert mark is not None  # noqa: S101 - the messages are in a bucket
+        self._mark = mark
+        # In a session of its own, so that Ctrl-C of a terminal does not end it before the driver.
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            self._submission.command,
+            env=dict(self._submission.environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def has_ended(self) -> bool:
+        """Whether it has reported all that it will, or the cluster has ended it.
+
+        A driver whose JVM was ended notices that, and records what it had begun: it is given some seconds.
+        """
+        if self._received.has_all:
+            self._close()
+            return True
+        if self._process.poll() is None:
+            return False
+        self._ended_at = self._ended_at or time.monotonic()
+        return not self._received.has_started or time.monotonic() > self._ended_at + SETTLE_SECONDS
+
+    def cancel(self, look: Callable[[], None]) -> None:
+        """End it, after it has recorded what it had begun.
+
+        Args:
+            look: takes new messages.
+
+        Raises:
+            LauncherError: it has not ended, or the bucket cannot be reached.
+        """
+        try:
+            self._mark.put()
+            if self._received.has_started:
+                self._await(self.has_ended, GRACE_SECONDS, look)
+        finally:
+            try:
+                if not self.has_ended():
+                    self._kill()
+            finally:
+                self._close()
+
+    def ended(self) -> Ended:
+        """How it ended, for the errors of partitions without an outcome."""
+        self._close()
+        if self._told.id is None:
+            reason = f"spark-submit ended with code {self._process.returncode}"
+            hint = "correct `runs` and `spark` of the config; the output of spark-submit, on stderr, says more."
+            return Ended(f"{reason}: {self._told.problem}" if self._told.problem else reason, hint)
+        where = f" on {self._told.place}" if self._told.place else ""
+        problem = f": {self._told.problem}" if self._told.problem else ""
+        return Ended(
+            f"{self._told.id}{where} is {self._told.state or 'gone'}{problem}",
+            "its own output, on its worker, says why; the page of the cluster's master shows it.",
+        )
+
+    def _kill(self) -> None:
+        """End a driver that does not end by itself.
+
+        Raises:
+            LauncherError: the cluster does not end it.
+        """
+        if not self._submission.is_standalone:
+            raise LauncherError("it is not at work yet, or does not end:", "end it by the cluster's own command.")
+        self._await(lambda: self._told.id is not None or self._process.poll() is not None, SUBMIT_SECONDS)
+        if self._told.id is None:
+            return
+        try:
+            subprocess.run(  # noqa: S603 - our own command
+                self._submission.kill(self._told.id),
+                env=dict(self._submission.environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_KILL_SECONDS,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            raise LauncherError(
+                f"the cluster does not end it ({error}):", "end it on the page of the master."
+            ) from error
+
+    def _await(self, condition: Callable[[], bool], seconds: float, look: Callable[[], None] = lambda: None) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition() and time.monotonic() < deadline:
+            look()
+            time.sleep(POLL_SECONDS)
+
+    def _close(self) -> None:
+        """End `spark-submit`, which only looks at the driver's state every ten seconds."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._process.wait()
+        self._reader.join()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - a pipe
+        for line in self._process.stdout:
+            sys.stderr.write(line)
+            self._told.take(line)
+
+
+class _Told:
+    """What `spark-submit` has printed of a driver.
+
+    Attributes:
+        id: of the driver on a standalone cluster, of the application on YARN; None before.
+        state: on a standalone cluster.
+        place: its worker there.
+        problem: the first error, or the first cause that Java tells of it.
+    """
+
+    def __init__(self) -> None:
+        self.id: str | None = None
+        self.state: str | None = None
+        self.place: str | None = None
+        self.problem: str | None = None
+        self._has_cause = False
+
+    def take(self, line: str) -> None:
+        """Take a line."""
+        self.id = self.id or _first(_ID, line)
+        self.state = _first(_STATE, line) or self.state
+        self.place = _first(_PLACE, line) or self.place
+        self.problem = self.problem or _first(_PROBLEM, line)
+        if not self._has_cause and (cause := _first(_CAUSE, line)) is not None:
+            self.problem, self._has_cause = cause, True
+
+
+def _first(pattern: re.Pattern[str], line: str) -> str | None:
+    match = pattern.search(line)
+    return None if match is None else next(group for group in match.groups() if group is not None)

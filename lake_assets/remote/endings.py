@@ -1,0 +1,58 @@
+"""What ends a driver from outside: its supervisor's end, its JVM's end, or its launcher's mark in the bucket."""
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+from lake_assets.errors import LauncherError
+from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
+
+logger = logging.getLogger(__name__)
+
+_WATCH_SECONDS = 1.0
+
+
+def announce() -> None:
+    """Give the supervisor, if there is one, this process to cancel, and end with it."""
+    file, supervisor = os.environ.pop(DRIVER_FILE, None), os.environ.pop(SUPERVISOR, None)
+    if file is None or supervisor is None:
+        return
+    with open(file, "w", encoding="ascii") as opened:  # noqa: PTH123 - one word
+        opened.write(str(os.getpid()))
+    number = int(supervisor)
+    _end_if(lambda: not is_running(number))
+
+
+def end_when_cancelled(is_cancelled: Callable[[], bool]) -> None:
+    """Terminate this process, which no signal of its launcher reaches, when its run is cancelled.
+
+    Args:
+        is_cancelled: asks the launcher's mark; raises LauncherError if that cannot be read now.
+    """
+    has_warned = False
+
+    def told() -> bool:
+        nonlocal has_warned
+        try:
+            return is_cancelled()
+        except LauncherError as error:
+            if not has_warned:
+                logger.warning("The driver cannot see whether its run is cancelled: %s", error)
+            has_warned = True
+            return False
+
+    _end_if(told)
+
+
+def _end_if(condition: Callable[[], bool]) -> None:
+    """Terminate this process when the condition holds, or when Spark's JVM that started it has ended."""
+    threading.Thread(target=_watch, args=(condition, os.getppid()), daemon=True).start()
+
+
+def _watch(condition: Callable[[], bool], parent: int) -> None:
+    while os.getppid() == parent and not condition():
+        time.sleep(_WATCH_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
