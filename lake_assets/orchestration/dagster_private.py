@@ -3,6 +3,7 @@
 `orchestration/test_dagster_private.py` keeps such modules and attributes out of the other files.
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,9 +17,13 @@ from dagster._core.definitions.data_version import DATA_VERSION_TAG
 from dagster._core.definitions.source_asset import SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION
 from dagster._core.errors import DagsterPipesExecutionError
 from dagster._core.event_api import PartitionKeyFilter
+from dagster._core.events import StepMaterializationData
+from dagster._core.instance.utils import RUNLESS_JOB_NAME, RUNLESS_RUN_ID
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecord
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.dagster_run import NOT_FINISHED_STATUSES
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._utils.alert import EMAIL_MESSAGE, send_email_via_ssl, send_email_via_starttls
 from dagster_aws.utils import ResourceWithBoto3Configuration
 from dagster_pyspark import LazyPySparkResource
@@ -281,6 +286,48 @@ def newest_events(
                 number = snapshot.value if isinstance(snapshot, dg.IntMetadataValue) else None
                 found[record.partition_key] = record.timestamp, number
     return found
+
+
+# Events of no run
+
+
+def store_materializations(instance: dg.DagsterInstance, materializations: Sequence[dg.AssetMaterialization]) -> None:
+    """Store materializations of one asset that belong to no run, as `report_runless_asset_event` does it with one.
+
+    PostgreSQL gets one statement for all. Dagster's SQLite storage has nothing for several events: it opens both of its
+    databases for each. Here it gets the rows of all in a transaction of each database, as Dagster writes those of one.
+    """
+    now = datetime.now(UTC).timestamp()
+    events = [_entry(materialization, now) for materialization in materializations]
+    storage = instance.event_log_storage
+    if not isinstance(storage, SqliteEventLogStorage):
+        storage.store_event_batch(events)
+        return
+    insert = storage.prepare_insert_event_batch(events)
+    with storage.run_connection(RUNLESS_RUN_ID) as of_run:
+        of_run.execute(insert)
+    with storage.index_transaction() as of_all:
+        # SQLite returns them in any order, and has counted them in that of the events.
+        ids = sorted(of_all.execute(insert.returning(SqlEventLogStorageTable.c.id)).scalars().all())
+        storage._store_asset_event_tags(of_all, events, ids)  # noqa: SLF001
+        storage._store_asset_event(of_all, events[-1], ids[-1])  # noqa: SLF001
+
+
+def _entry(materialization: dg.AssetMaterialization, time: float) -> dg.EventLogEntry:
+    event = dg.DagsterEvent(
+        event_type_value=dg.DagsterEventType.ASSET_MATERIALIZATION.value,
+        event_specific_data=StepMaterializationData(materialization),
+        job_name=RUNLESS_JOB_NAME,
+    )
+    return dg.EventLogEntry(  # type: ignore[no-untyped-call]
+        error_info=None,
+        level=logging.INFO,
+        user_message="",
+        run_id=RUNLESS_RUN_ID,
+        timestamp=time,
+        job_name=RUNLESS_JOB_NAME,
+        dagster_event=event,
+    )
 
 
 def _history(

@@ -17,16 +17,18 @@ from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import LedgerRow
 from lake_assets.layout.partition import Partition
 from lake_assets.layout.texts import count
-from lake_assets.orchestration.dagster_private import newest_events, unfinished_runs
+from lake_assets.orchestration.dagster_private import newest_events, store_materializations, unfinished_runs
 from lake_assets.orchestration.metadata import row_metadata
 from lake_assets.orchestration.partitions import dimension_tags, new_dynamic_keys, partition_key
 from lake_assets.orchestration.sensors import without_traceback
+from lake_assets.progress import counting
 from lake_assets.streams.calendar import Calendar
 from lake_assets.streams.stream import OpenStream
 
 INTERVAL_SECONDS = 60
 OVERLAP = dt.timedelta(minutes=10)  # of two scans of the ledger: the clocks of writers differ
-REPORTED = 1_000  # materializations of one tick, to which Dagster gives a minute
+REPORTED = 10_000  # materializations of one tick, to which Dagster gives a minute
+TOGETHER = 500  # materializations of one transaction: SQLite has a limit of parameters
 
 Keyed = tuple[OpenStream, dg.AssetKey]  # a stream, and the key of its asset
 
@@ -107,10 +109,15 @@ def _report(
 ) -> None:
     for name, keys in new_dynamic_keys(stream, instance, [partition for partition, _ in rows.values()]).items():
         instance.add_dynamic_partitions(name, keys)
-    for partition, row in rows.values():
-        key = partition_key(partition)
-        event = dg.AssetMaterialization(asset, partition=key, metadata=row_metadata(row), tags=dimension_tags(key))
-        instance.report_runless_asset_event(event)
+    materializations = [
+        dg.AssetMaterialization(asset, partition=key, metadata=row_metadata(row), tags=dimension_tags(key))
+        for key, (_, row) in rows.items()
+    ]
+    with counting(f"report {stream.name}", "partitions", len(rows)) as done:
+        for start in range(0, len(rows), TOGETHER):
+            together = materializations[start : start + TOGETHER]
+            store_materializations(instance, together)
+            done.advance(len(together))
 
 
 def sync_sensor(lake: str, streams: Sequence[Keyed]) -> dg.SensorDefinition:

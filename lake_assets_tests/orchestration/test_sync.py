@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+import sqlalchemy
 from click.testing import CliRunner
 
 from lake_assets.cli import main
@@ -15,9 +16,12 @@ from lake_assets.lake.ledger.reading import newest_commits
 from lake_assets.lake.ledger.tables import COMPACT, RELEASE, LedgerRow, ledger_table
 from lake_assets.orchestration import sync
 from lake_assets.orchestration.build import build_definitions
+from lake_assets.orchestration.dagster_private import store_materializations
+from lake_assets.orchestration.partitions import dimension_tags
 from lake_assets.orchestration.sync import Synced, sync_stream
 from lake_assets_tests.orchestration.in_process import Materialize
 from lake_assets_tests.orchestration.ticks import Ticks
+from lake_assets_tests.servers.postgres import PostgresServer
 from lake_assets_tests.world import NW, SW, World, sales
 
 KEY = dg.AssetKey("sales")
@@ -27,6 +31,19 @@ NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
 @pytest.fixture
 def instance() -> Iterator[dg.DagsterInstance]:
     with dg.DagsterInstance.local_temp() as instance:
+        yield instance
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def storage(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
+    """An instance of Dagster with each storage that it has."""
+    overrides = {}
+    if request.param == "postgres":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        database = {"hostname": server.host, "port": server.port, "username": server.user, "password": server.password}
+        database |= {"db_name": server.new_database(), "scheme": "postgresql+psycopg2"}
+        overrides = {"storage": {"postgres": {"postgres_db": database}}}
+    with dg.instance_for_test(overrides) as instance:
         yield instance
 
 
@@ -56,8 +73,9 @@ def events(instance: dg.DagsterInstance) -> int:
 
 
 def test_a_commit_of_the_command_line_is_reported_once_with_the_figures_of_its_ledger_row(
-    committed: World, instance: dg.DagsterInstance
+    committed: World, storage: dg.DagsterInstance
 ) -> None:
+    instance = storage
     first = sync_stream(committed.stream, KEY, instance)
     again = sync_stream(committed.stream, KEY, instance)
 
@@ -119,6 +137,25 @@ def test_the_commits_of_a_run_that_has_not_ended_are_left_to_it(committed: World
     instance.report_run_canceled(run)  # it was killed before it could report
 
     assert sync_stream(committed.stream, KEY, instance) == Synced([NW_KEY], known=1)
+
+
+def test_a_sync_that_breaks_off_is_continued_by_the_next(
+    committed: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "TOGETHER", 1)
+
+    def store(instance: dg.DagsterInstance, together: list[dg.AssetMaterialization]) -> None:
+        if together[0].partition == SW_KEY:
+            raise KeyboardInterrupt
+        store_materializations(instance, together)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sync, "store_materializations", store)
+        with pytest.raises(KeyboardInterrupt):
+            sync_stream(committed.stream, KEY, instance)
+
+    assert sync_stream(committed.stream, KEY, instance) == Synced([SW_KEY], known=1)
+    assert events(instance) == 2
 
 
 def test_partitions_outside_the_config_are_counted_and_not_reported(
@@ -204,3 +241,61 @@ def test_the_command_without_dagsters_folder_says_what_to_set(
 
     assert result.exit_code == 1
     assert "Set DAGSTER_HOME to the absolute path of the folder with the dagster.yaml" in result.output
+
+
+def materializations(asset: str, number: int) -> list[dg.AssetMaterialization]:
+    keys = [f"2026-02-{day:02}|NW" for day in range(1, number + 1)]
+    return [
+        dg.AssetMaterialization(asset, partition=key, metadata={"rows": len(key)}, tags=dimension_tags(key))
+        for key in keys
+    ]
+
+
+def stored(instance: dg.DagsterInstance, asset: str) -> list[Any]:
+    """Everything that Dagster has of an asset, without the times and the asset's name."""
+    key = dg.AssetKey(asset)
+    records = instance.fetch_materializations(key, limit=100).records
+    (of_asset,) = instance.get_asset_records([key])
+    newest = of_asset.asset_entry.last_materialization
+    assert newest is not None
+    return [
+        [
+            (entry.run_id, entry.job_name, entry.level, entry.step_key, event.partition, event.metadata, event.tags)
+            for entry in (record.event_log_entry for record in records)
+            if (event := entry.asset_materialization) is not None
+        ],
+        newest.asset_materialization and newest.asset_materialization.partition,
+        of_asset.asset_entry.last_run_id,
+        sorted(instance.get_materialized_partitions(key)),
+        [sorted(tags.items()) for tags in instance.get_event_tags_for_asset(key)],
+    ]
+
+
+def test_materializations_that_are_stored_together_are_those_that_dagster_stores_one_by_one(
+    storage: dg.DagsterInstance,
+) -> None:
+    for event in materializations("single", 5):
+        storage.report_runless_asset_event(event)
+    store_materializations(storage, materializations("together", 5))
+
+    assert stored(storage, "together") == stored(storage, "single")
+    assert len(stored(storage, "together")[0]) == 5
+
+
+def test_many_partitions_take_no_more_statements_than_one(storage: dg.DagsterInstance) -> None:
+    statements: list[str] = []
+
+    def note(*arguments: Any) -> None:
+        statements.append(arguments[2])
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", note)
+    try:
+        numbers = []
+        for number in (1, 1, 20):  # the first one looks for tables
+            statements.clear()
+            store_materializations(storage, materializations("together", number))
+            numbers.append(len(statements))
+    finally:
+        sqlalchemy.event.remove(sqlalchemy.Engine, "before_cursor_execute", note)
+
+    assert numbers[1] == numbers[2] > 0
