@@ -31,13 +31,18 @@ def json_page(schemas: Mapping[str, Schema]) -> str:
     """
     lines = [_INTRODUCTION]
     shown: set[str] = set()
+    commands: dict[str, str] = {}  # by the title of the document
     for command, schema in schemas.items():
         parts = schema.get("$defs", {})
         lines += [f"## {command}", ""]
-        if schema["type"] == "array":
-            lines += [f"An array. Each item is {_type(schema['items'])}.", ""]
-        else:
+        if (first := commands.setdefault(schema.get("title", command), command)) != command:
+            lines += [f"The document of [{first}](#{first}).", ""]
+        elif "properties" in schema:
             lines += _table(schema)
+        elif "anyOf" in schema:
+            lines += [f"One of {', '.join(map(_type, schema['anyOf']))}.", ""]
+        else:
+            lines += [f"An array. Each item is {_type(schema['items'])}.", ""]
         for name, part in parts.items():
             if name not in shown:
                 lines += [f"### {_title(name)}", "", *_table(part)]

@@ -12,6 +12,8 @@ from lake_assets.cli.common import (
     stream_argument,
     stream_named,
 )
+from lake_assets.cli.documents.base import Form, form_option, json_of
+from lake_assets.cli.documents.check import CheckDocument, CheckFinding
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.selecting import selected_or_all, selection_options
 from lake_assets.cli.terminal import echo
@@ -29,8 +31,11 @@ if TYPE_CHECKING:
 @click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this check; repeatable.")
 @selection_options("the whole table")
 @outside_option
+@form_option
 @click.pass_context
-def check(ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple[str, ...], *, outside: bool) -> None:
+def check(
+    ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple[str, ...], *, outside: bool, form: Form
+) -> None:
     """Compare a stream's table with its landing zone, ledger and catalog.
 
     Without a selection this is an audit: it reads the whole table, the whole landing zone and the whole ledger. With
@@ -50,27 +55,37 @@ def check(ctx: click.Context, stream: str | None, wanted: "Wanted", names: tuple
     partitions = None if selection is None else selection.partitions
     if selection is not None and not partitions:
         echo(f"{opened.name}: {selection}", err=True)
+        if form == "json":
+            echo(json_of(CheckDocument.of(opened, (), []), indent=1))
         return
-    failed = False
-    failures = Failures(debug=options.debug, noun="check")
+    failures = Failures(debug=options.debug, noun="check", err=form == "json")
     checked = names or tuple(known)
-    echo(f"{opened.name}: {_kind(len(partitions or ()))}")
+    if form == "text":
+        echo(f"{opened.name}: {_kind(len(partitions or ()))}")
     checkup = Checkup(opened, checked, Scope(None, partitions))
+    findings = []
     for name in counted(checked, f"check {opened.name}", "checks", len(checked)):
         try:
             result = checkup.result(name)
         except LakeAssetsError as error:
             failures.add(name, error)
+            findings.append(CheckFinding.of_error(name, error))
             continue
-        is_error = not result.passed and (result.severity == "error" or name in opened.config.checks.blocking)
-        failed = failed or is_error
-        word = "passed" if result.passed else "failed" if is_error else "warning"
-        echo(f"{word:<8} {name:<18} {result.description}")
-        for line in result.named:
-            echo(f"{'':27} {visible_name(line)}")
+        is_error = result.severity == "error" or name in opened.config.checks.blocking
+        findings.append(CheckFinding.of(result, failed=is_error))
+        if form == "text":
+            _print(findings[-1])
     failures.print_repeated()
-    if failed or failures.count:
+    if form == "json":
+        echo(json_of(CheckDocument.of(opened, partitions, findings), indent=1))
+    if any(finding.status == "failed" for finding in findings):
         ctx.exit(1)
+
+
+def _print(finding: CheckFinding) -> None:
+    echo(f"{finding.status:<8} {finding.name:<18} {finding.description}")
+    for line in finding.named:
+        echo(f"{'':27} {visible_name(line)}")
 
 
 def _kind(partitions: int) -> str:

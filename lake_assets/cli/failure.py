@@ -19,9 +19,11 @@ class Failures:
         debug: print tracebacks too.
         noun: what fails.
         reported: each failure is an event already, which the JSON log has.
+        err: print all on standard error, because standard output has a document.
     """
 
-    def __init__(self, *, debug: bool, noun: str = "partition", reported: bool = False) -> None:
+    def __init__(self, *, debug: bool, noun: str = "partition", reported: bool = False, err: bool = False) -> None:
+        self._err = err
         self._debug = debug
         self._reported = reported
         self._noun = noun
@@ -40,7 +42,7 @@ class Failures:
             if not self._reported:
                 report_error(error, debug=self._debug, name=name)
         elif len(names) == 1:
-            echo(f"{_FAILED}     {name}")
+            echo(f"{_FAILED}     {name}", err=self._err)
             print_error(error, debug=self._debug)
 
     def print_repeated(self) -> None:
@@ -48,7 +50,7 @@ class Failures:
         for first, *others in self._names_by_text.values():
             if others and not is_json():
                 more = count(len(others), f"more {self._noun}")
-                echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}")
+                echo(f"{_FAILED}     {more} by the same error as {first}: {several(others)}", err=self._err)
 
 
 def print_error(error: Exception, *, debug: bool) -> None:

@@ -14,8 +14,16 @@ from lake_assets.cli.common import (
     stream_named,
     user,
 )
-from lake_assets.cli.failure import Failures, print_error
+from lake_assets.cli.documents.base import Form, documented, form_option, json_of
+from lake_assets.cli.documents.index import (
+    IndexCheckDocument,
+    IndexPlanDocument,
+    IndexRepairDocument,
+    IndexRunDocument,
+)
+from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
 from lake_assets.cli.terminal import echo, style
 from lake_assets.cli.words import size
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lake_assets.ingest.index.diff import IndexPlan
-    from lake_assets.ingest.partition_run import IngestResult
     from lake_assets.layout.partition import Partition
     from lake_assets.selection.select import Wanted
     from lake_assets.streams.stream import OpenStream
@@ -45,8 +52,9 @@ NAMED = 3  # objects of a list that are shown
 @click.option("--repair", is_flag=True, help="Update the lake where a registered object vanished or changed.")
 @outside_option
 @yes_option
+@form_option
 @click.pass_context
-def index(
+def index(  # noqa: PLR0913 - the options of the command
     ctx: click.Context,
     stream: str | None,
     wanted: "Wanted",
@@ -56,6 +64,7 @@ def index(
     repair: bool,
     outside: bool,
     yes: bool,
+    form: Form,
 ) -> None:
     """Register landed files in the lake as they are, for a stream with mode: index.
 
@@ -75,24 +84,27 @@ def index(
     if selection is not None and not (check or dry_run):
         if not confirm(opened, selection, "Repair" if repair else "Index", yes=yes):
             ctx.exit(1)
-        if not partitions:
+        if not partitions and form == "text":
             return
     if check:
-        is_success = _check(ctx.obj, opened, partitions)
+        is_success = _check(ctx.obj, opened, partitions, form)
     elif repair:
-        is_success = _repair(ctx.obj, opened, partitions)
+        is_success = _repair(ctx.obj, opened, partitions, form)
     elif dry_run:
-        is_success = _dry_run(opened, partitions, outside=outside)
+        is_success = _dry_run(opened, partitions, form, outside=outside)
     else:
-        is_success = _index(ctx.obj, opened, partitions, outside=outside)
+        is_success = _index(ctx.obj, opened, partitions, form, outside=outside)
     if not is_success:
         ctx.exit(1)
 
 
-def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
+def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool) -> bool:
     from lake_assets.ingest.index.diff import plan_index
 
     plan = plan_index(stream, partitions, outside=outside)
+    if form == "json":
+        echo(json_of(IndexPlanDocument.of(stream, plan), indent=1))
+        return True
     for part in plan.partitions:
         if part.new:
             echo(
@@ -110,18 +122,21 @@ def _dry_run(stream: "OpenStream", partitions: "Sequence[Partition] | None", *, 
     return True
 
 
-def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", *, outside: bool) -> bool:
-    from lake_assets.cli.partitions import print_outcome
+def _index(
+    options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form, *, outside: bool
+) -> bool:
     from lake_assets.ingest.index.diff import plan_index
     from lake_assets.ingest.index.run import index_all
     from lake_assets.telemetry.lineage import lineage
 
     plan = None if partitions is not None else plan_index(stream, outside=outside)
-    results: list[IngestResult] = []
-    failures = Failures(debug=options.debug, reported=True)
+    outcomes, run_id = Outcomes(form, debug=options.debug), str(uuid.uuid4())
+
+    def document(error: BaseException | None) -> IndexRunDocument:
+        return IndexRunDocument.of(stream, run_id, outcomes.ended, plan, error)
+
     total = len(partitions or ()) if plan is None else sum(1 for part in plan.partitions if part.new or part.changed)
-    with counting(stream.name, "partitions", total) as done, lineage(stream) as trace:
-        run_id = str(uuid.uuid4())
+    with documented(form, document), counting(stream.name, "partitions", total) as done, lineage(stream) as trace:
         indexing = index_all(
             stream,
             partitions,
@@ -134,28 +149,33 @@ def _index(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
         for outcome in indexing:
             interrupt.check()
             trace(outcome)
-            print_outcome(outcome, failures)
+            outcomes.add(outcome)
             done.advance()
-            if outcome.result is not None:
-                results.append(outcome.result)
-    failures.print_repeated()
-    files, rows = (sum(getattr(r.row, name) or 0 for r in results) for name in ("files_written", "row_count"))
-    committed = sum(1 for result in results if result.row.status == "committed")
-    if files:
-        echo(f"{count(files, 'file')} registered, {count(rows, 'row')}, in {count(committed, 'partition')}")
+    outcomes.print_repeated()
+    if form == "text":
+        _print_sum(document(None))
+        if plan is not None:
+            _print_outside(plan)
+    if outcomes.failed:
+        echo(f"{count(outcomes.failed, 'partition')} with objects that were not registered.", err=True)
+    return not outcomes.failed
+
+
+def _print_sum(done: IndexRunDocument) -> None:
+    if done.files:
+        in_partitions = f"in {count(done.committed, 'partition')}"
+        echo(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
     else:
-        echo("no file registered" if failures.count else "nothing new")
-    if plan is not None:
-        _print_outside(plan)
-    if failures.count:
-        echo(f"{count(failures.count, 'partition')} with objects that were not registered.", err=True)
-    return not failures.count
+        echo("no file registered" if done.failed else "nothing new")
 
 
-def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
+def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
     from lake_assets.ingest.index.verify import check_indexed
 
     state = check_indexed(stream, partitions)
+    if form == "json":
+        echo(json_of(IndexCheckDocument.of(stream, state), indent=1))
+        return state.is_sound
     for vanished in state.vanished:
         echo(f"{style('vanished', fg='red')}  {vanished.load_partition}  {visible_name(vanished.uri)}")
     for changed in state.changed:
@@ -175,10 +195,15 @@ def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partiti
     return state.is_sound
 
 
-def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None") -> bool:
+def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
     from lake_assets.ingest.index.verify import repair_indexed
 
     repaired = repair_indexed(stream, partitions)
+    if form == "json":
+        for error in repaired.errors:
+            print_error(error, debug=options.debug)
+        echo(json_of(IndexRepairDocument.of(stream, repaired), indent=1))
+        return not repaired.errors
     for row in repaired.rows:
         echo(
             f"{style('repaired', fg='green')}  {row.load_partition}  "

@@ -1,7 +1,6 @@
 """An ingest of the command line whose driver a launcher starts."""
 
 import datetime as dt
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 
 from lake_assets.cli.common import user
@@ -34,6 +33,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
     note: Callable[[Outcome], None],
     announce: Callable[[str | None], None],
     *,
+    run_id: str,
     force: bool,
     outside: bool,
     planned: Mapping[Partition, str] | None = None,
@@ -47,6 +47,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         partitions: each once.
         note: is called with each outcome.
         announce: is called with a text before the driver starts, and with None when it has started.
+        run_id: as of `ingest_all`.
         force: as of `ingest_all`.
         outside: as of `ingest_all`.
         planned: as of `ingest_all`.
@@ -65,7 +66,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         force=force,
         landed_only=False,
         outside=outside,
-        run_id=str(uuid.uuid4()),
+        run_id=run_id,
         run_at=dt.datetime.now(dt.UTC),
         requested_by=user(),
         planned=planned,

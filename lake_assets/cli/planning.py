@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named
-from lake_assets.cli.documents.base import Form, json_of
+from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.plan import PlanDocument
 from lake_assets.cli.output import print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
@@ -120,8 +120,9 @@ def _agrees(made: "StreamPlan") -> bool:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=str))
 @yes_option
 @launcher_option
+@form_option
 @click.pass_context
-def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None) -> None:
+def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, form: Form) -> None:
     """Do exactly what a plan says. FILE is the output of `plan --format json`; - is standard input.
 
     A partition whose landed objects are not those of the plan is refused, and nothing of it is changed. The other
@@ -138,7 +139,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None) -> 
         for entry in document["partitions"]
         if entry["action"] not in ("skip", "leave_out")
     }
-    if not work:
+    if not work and form == "text":
         echo(f"{opened.name}: the plan changes nothing")
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
@@ -151,6 +152,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None) -> 
         force=document["force"],
         outside=document["outside"],
         launcher=launcher,
+        form=form,
         planned=work,
     ):
         ctx.exit(1)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from docs.hooks.json_reference import fields
 from lake_assets.cli import main
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
+from lake_assets.errors import StorageError
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -70,6 +71,140 @@ def test_the_json_of_a_command_fits_its_schema(
             assert (document[-1]["partitions"], document[-1]["objects_in_no_partition"]) == (None, 1)
 
 
+@pytest.mark.usefixtures("spark")
+def test_an_ingest_is_a_document_with_its_failures(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no parquet")
+
+    result = run("ingest", "--partition", NW, "--partition", SW, "--format", "json")
+
+    document = fitting("ingest", result.stdout)
+    good, bad = sorted(document["partitions"], key=lambda partition: str(partition["partition"]))
+    assert result.exit_code == 1
+    assert [document[key] for key in ("stream", "table", "selected", "committed", "skipped", "failed", "error")] == [
+        *("sales", "main.sales", 2, 1, 0, 1, None)
+    ]
+    assert {row.run_id for row in local_world.ledger()} == {document["run"]}
+    (row,) = (row for row in local_world.ledger() if row.status == "committed")
+    assert (good["status"], good["rows"], good["rows_before"], good["rows_after"]) == ("committed", 2, 0, 2)
+    assert (good["snapshot"], good["bytes"], good["error"]) == (row.snapshot_id, row.bytes_written, None)
+    assert {"list", "job", "commit"} <= good["steps"].keys()
+    assert (bad["partition"], bad["status"], bad["snapshot"]) == ("region=SW/date=2026-02-11", "failed", None)
+    assert "cannot be read as Parquet" in bad["error"]["message"]
+    assert bad["error"]["kind"].endswith("Error")
+    assert f"Error: {bad['error']['message']}\n1 of 2 partitions failed.\n" in result.stderr
+    again = run("ingest", "--partition", NW, "--format", "json")
+    assert again.exit_code == 0
+    assert [(p["status"], p["note"]) for p in fitting("ingest", again.stdout)["partitions"]] == [
+        ("skipped", "unchanged")
+    ]
+
+
+def test_a_selection_of_no_partition_is_a_document_without_partitions(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    for command in ("ingest", "check", "plan"):
+        result = run(command, "--waiting", "--format", "json")
+
+        document = fitting(command, result.stdout)
+        assert (result.exit_code, document["partitions"]) == (0, []), command
+    assert document["partitions"] == []
+
+
+def test_what_ends_a_run_is_in_its_document(local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    local_world.land(NW, sales(1))
+
+    def end(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of a test")
+
+    monkeypatch.setattr("lake_assets.ingest.api.ingest_all", end)
+    result = run("ingest", "--partition", NW, "--format", "json")
+
+    document = fitting("ingest", result.stdout)
+    assert (result.exit_code, document["selected"], document["partitions"]) == (1, 1, [])
+    assert document["error"]["kind"] == "ZeroDivisionError"
+    assert f"Error: {document['error']['message']}" in result.stderr
+
+
+def test_a_plan_is_applied_to_a_document(local_world: World, run: Run, tmp_path: Path) -> None:
+    local_world.options["mode"] = "index"  # starts no Spark
+    local_world.land(NW, sales(1))
+    file = tmp_path / "plan.json"
+    file.write_text(run("plan", "--format", "json").stdout)
+
+    applied, again = (run("apply", str(file), "--format", "json") for _ in range(2))
+    file.write_text(run("plan", "--format", "json").stdout)
+    nothing = run("apply", str(file), "--format", "json")
+
+    assert [fitting("apply", result.stdout)["committed"] for result in (applied, again, nothing)] == [1, 0, 0]
+    assert fitting("apply", nothing.stdout)["selected"] == 0
+
+
+def test_checks_are_a_document_with_those_that_fail(local_world: World, run: Run) -> None:
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    local_world.land(SW, sales(3))
+    with local_world.stream.lake.open() as lake:
+        lake.rows("DELETE FROM lake.sales WHERE total = 2")
+
+    result = run("check", "--format", "json")
+    selected = run("check", "--partition", NW, "--only", "row_counts", "--format", "json")
+
+    document = fitting("check", result.stdout)
+    status = {check["name"]: check["status"] for check in document["checks"]}
+    assert result.exit_code == selected.exit_code == 1
+    assert (status["row_counts"], status["landing_zone"], status["schema"]) == ("failed", "warning", "passed")
+    assert (document["partitions"], document["warnings"]) == (None, 1)
+    assert document["failed"] == list(status.values()).count("failed")
+    (check,) = fitting("check", selected.stdout)["checks"]
+    assert check["named"][0].startswith("region=NW/date=2026-02-11")
+
+
+def test_a_check_that_cannot_be_run_has_an_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise StorageError("the landing zone is away:", "wake it.")
+
+    monkeypatch.setattr("lake_assets.checks.run.Checkup.result", fail)
+    result = run("check", "--only", "row_counts", "--format", "json")
+
+    document = fitting("check", result.stdout)
+    assert (result.exit_code, document["failed"]) == (1, 1)
+    assert document["checks"][0]["error"] == {"kind": "StorageError", "message": "the landing zone is away: wake it."}
+    assert result.stderr.splitlines() == ["failed     row_counts", "Error: the landing zone is away: wake it."]
+
+
+def test_each_way_of_an_index_is_a_document(local_world: World, run: Run) -> None:
+    local_world.options["mode"] = "index"
+    gone = local_world.land(NW, sales(1))
+    local_world.land(NW, sales(2), "batch_2.parquet")
+    bad = local_world.land(SW, b"no parquet")
+    Path(local_world.source["path"], "stray.parquet").write_bytes(b"x")
+
+    def index(code: int, *arguments: str) -> Any:
+        result = run("index", *arguments, "--format", "json")
+        assert result.exit_code == code, result.output
+        return fitting("index", result.stdout)
+
+    dry, done = index(0, "--dry-run"), index(1)
+    local_world.unland(NW)
+    changed = local_world.land(NW, sales(4, 5), "batch_2.parquet")
+    checked, repaired, sound = index(1, "--check"), index(0, "--repair"), index(0, "--check")
+    nothing = index(0, "--failed", "--partition", NW)
+
+    assert [len(partition["new"]) for partition in dry["partitions"]] == [2, 1]
+    assert dry["ignored"]["objects_in_no_partition"] == done["ignored"]["objects_in_no_partition"] == 1
+    assert [done[key] for key in ("action", "committed", "failed", "files", "rows")] == ["index", 1, 1, 2, 2]
+    (failed,) = (partition for partition in done["partitions"] if partition["status"] == "failed")
+    assert bad in failed["error"]["message"]
+    assert checked["vanished"] == [{"partition": "region=NW/date=2026-02-11", "uri": gone}]
+    assert [(obj["uri"], obj["repairable"]) for obj in checked["changed"]] == [(changed, True)]
+    assert (repaired["files_removed"], repaired["files_updated"], repaired["errors"]) == (1, 1, [])
+    assert [(p["rows_before"], p["rows_updated"]) for p in repaired["partitions"]] == [(2, 2)]
+    assert (sound["vanished"], sound["changed"], sound["registered"]) == ([], [], 1)
+    assert nothing["partitions"] == []
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
     schema = json.loads(CliRunner().invoke(main, ["schema", command]).stdout)
@@ -77,7 +212,7 @@ def test_schemas_are_valid_and_refuse_other_documents(command: str) -> None:
     assert schema == output_schema(command)
     jsonschema.Draft202012Validator.check_schema(schema)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft202012Validator(schema).validate([{}] if schema["type"] == "array" else {})
+        jsonschema.Draft202012Validator(schema).validate([{}] if "items" in schema else {})
 
 
 def test_every_field_is_kept_with_its_type() -> None:

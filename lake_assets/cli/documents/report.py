@@ -1,6 +1,7 @@
 """The document of `report`: an array of counts, or with `--partitions` of partitions; then the objects in none."""
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +10,7 @@ from lake_assets.cli.documents.base import Documented
 if TYPE_CHECKING:
     from lake_assets.report.state import PartitionState, StreamState
     from lake_assets.report.summary import Summary
+    from lake_assets.streams.landing_zone import UnmatchedObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,13 @@ class ReportFolder(Documented):
     why: str
     """Why they are in no partition, and the fix."""
 
+    @classmethod
+    def list_of(cls, unmatched: "Sequence[UnmatchedObject]") -> "list[ReportFolder]":
+        """The folders of these objects."""
+        from lake_assets.streams.landing_zone import unmatched_folders  # noqa: PLC0415 - `--help` stays quick
+
+        return [cls(folder.path, folder.objects, str(folder.why)) for folder in unmatched_folders(unmatched)]
+
 
 @dataclass(frozen=True, slots=True)
 class ReportUnmatched(Documented):
@@ -129,9 +138,4 @@ class ReportUnmatched(Documented):
     @classmethod
     def of(cls, state: "StreamState") -> "ReportUnmatched":
         """The objects as the document has them."""
-        from lake_assets.streams.landing_zone import unmatched_folders  # noqa: PLC0415 - `--help` stays quick
-
-        folders = [
-            ReportFolder(folder.path, folder.objects, str(folder.why)) for folder in unmatched_folders(state.unmatched)
-        ]
-        return cls(state.stream, None, len(state.unmatched), folders)
+        return cls(state.stream, None, len(state.unmatched), ReportFolder.list_of(state.unmatched))

@@ -4,7 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from lake_assets.cli.documents.check import CheckDocument
 from lake_assets.cli.documents.doctor import DoctorDocument
+from lake_assets.cli.documents.index import (
+    IndexCheckDocument,
+    IndexPlanDocument,
+    IndexRepairDocument,
+    IndexRunDocument,
+)
+from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.documents.maintain import MaintainedLake
 from lake_assets.cli.documents.plan import PlanDocument
 from lake_assets.cli.documents.report import ReportCounts, ReportPartition, ReportUnmatched
@@ -15,7 +23,11 @@ _OUTPUTS: Mapping[str, Any] = MappingProxyType(
         "doctor": DoctorDocument,
         "validate": ValidateDocument,
         "plan": PlanDocument,
+        "ingest": IngestDocument,
+        "apply": IngestDocument,
+        "index": IndexRunDocument | IndexPlanDocument | IndexCheckDocument | IndexRepairDocument,
         "report": list[ReportCounts | ReportPartition | ReportUnmatched],
+        "check": CheckDocument,
         "maintain": list[MaintainedLake],
     }
 )

@@ -1,0 +1,95 @@
+"""The outcomes of a run: a line for each on standard output, or all in a document."""
+
+from typing import TYPE_CHECKING
+
+from lake_assets.cli.documents.base import Form
+from lake_assets.cli.documents.ingest import seconds_of, why_skipped
+from lake_assets.cli.failure import Failures
+from lake_assets.cli.logs import is_json
+from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.words import exported_text, size
+from lake_assets.errors import LakeAssetsError
+from lake_assets.escapes import visible_name
+from lake_assets.layout.texts import count
+
+if TYPE_CHECKING:
+    from lake_assets.ingest.partition_run import IngestResult, Outcome
+
+
+class Outcomes:
+    """The outcomes of a run so far.
+
+    Args:
+        form: of the command's output; `json` collects the results for a document and prints none.
+        debug: print tracebacks too.
+    """
+
+    def __init__(self, form: Form, *, debug: bool) -> None:
+        self.ended: list[Outcome] = []
+        self._prints = form == "text" and not is_json()  # the log has an event of each partition
+        self._failures = Failures(debug=debug, reported=True, err=form == "json")
+
+    @property
+    def failed(self) -> int:
+        """The number of failed partitions so far."""
+        return self._failures.count
+
+    @property
+    def results(self) -> "list[IngestResult]":
+        """Those of the partitions that have one."""
+        return [outcome.result for outcome in self.ended if outcome.result is not None]
+
+    def add(self, outcome: "Outcome") -> None:
+        """Print the result or the error of a partition.
+
+        Raises:
+            Exception: the outcome's error, if it is not a `LakeAssetsError`.
+        """
+        self.ended.append(outcome)
+        if outcome.result is not None and self._prints:
+            echo(_result_line(outcome.result))
+        if isinstance(outcome.error, LakeAssetsError):
+            self._failures.add(str(outcome.partition), outcome.error)
+        elif outcome.error is not None:
+            raise outcome.error
+
+    def print_repeated(self) -> None:
+        """Print the failures whose error was printed for another one; call it when the run ends."""
+        self._failures.print_repeated()
+
+
+def _result_line(result: "IngestResult") -> str:
+    row = result.row
+    if row.status == "skipped":
+        return f"{style('skipped', dim=True)}    {row.load_partition}  {why_skipped(result)}"
+    # Only MotherDuck knows the files that it manages.
+    has_files = row.files_written is not None
+    added = " added" if row.mode == "append" else ""
+    copied = f" ({row.files_copied:,} copied)" if row.files_copied else ""
+    files = f"{count(row.files_written or 0, 'file')}{copied}, {size(row.bytes_written or 0)}, " if has_files else ""
+    return (
+        f"{style('committed', fg='green')}  {row.load_partition}  {count(row.row_count or 0, 'row')}{added} "
+        f"(before: {row.rows_before or 0:,}), {files}snapshot {row.snapshot_id}, {seconds_of(result):.1f} s"
+        + "".join(f"; {visible_name(str(change))}" for change in result.changes)
+        + ("" if result.deltas is None else f"; {exported_text(result.deltas)}")
+        + ("; it was held, and the hold remains until `lake-assets restore --release`" if row.hold else "")
+        + (f"; {style('left out', fg='yellow')} {left_out}" if (left_out := _left_out(result)) else "")
+        + (f"; {style('dead letters', fg='yellow')} {letters}" if (letters := _dead_letters(result)) else "")
+    )
+
+
+def _left_out(result: "IngestResult") -> str:
+    """The first of the objects that were left out, and why; empty if there is none."""
+    if not result.manifest.left_out:
+        return ""
+    key = min(result.manifest.left_out)
+    return f"{count(len(result.manifest.left_out), 'object')}, the first: {result.manifest.left_out[key]}"
+
+
+def _dead_letters(result: "IngestResult") -> str:
+    """The number of rows that were left out, where the first are, and why; empty if there is none."""
+    if not result.letters:
+        return ""
+    first = result.letters[0]
+    rows = count(sum(letter.rows for letter in result.letters), "row")
+    return f"{rows}, in {count(len(result.letters), 'file')}, the first is {first.uri}: {first.reason}"
