@@ -20,7 +20,10 @@ class SensorBase(Model):
         "in a private network, and a queue; else 30.",
     )
     max_runs: int = Field(
-        25, ge=1, le=1000, description="Runs requested by one tick; more changed partitions are requested as ranges."
+        25,
+        ge=1,
+        le=1000,
+        description="Runs requested by one tick; partitions that need more runs are requested as ranges.",
     )
     group_runs: int = Field(
         100,

@@ -14,7 +14,7 @@ from lake_assets.detection.notifications import Event, parse
 from lake_assets.detection.packing import packed, unpacked
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
+from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult, Sharing
 from lake_assets.errors import FuturePartitionError, LakeAssetsError, NotificationError
 from lake_assets.layout.texts import count
 from lake_assets.storage.names import is_data
@@ -71,7 +71,12 @@ class QueueCursor:
 
 
 def sort_out(
-    stream: Stream, messages: Sequence[Message], cursor: QueueCursor, now: dt.datetime | None = None
+    stream: Stream,
+    messages: Sequence[Message],
+    cursor: QueueCursor,
+    *,
+    sharing: Sharing | None = None,
+    now: dt.datetime | None = None,
 ) -> ScanResult:
     """Find the changed partitions in the messages. The order and the repetition of messages make no difference.
 
@@ -83,13 +88,14 @@ def sort_out(
         stream: a stream with a sensor of type `sqs`.
         messages: the messages of the queue.
         cursor: of the tick before, without the receipts that were used.
+        sharing: as of `RunPlan`.
         now: the present, with time zone; the clock's when None.
     """
-    return _Sorting(stream, cursor, now or dt.datetime.now(dt.UTC)).run(messages)
+    return _Sorting(stream, cursor, sharing, now or dt.datetime.now(dt.UTC)).run(messages)
 
 
 class _Sorting:
-    def __init__(self, stream: Stream, cursor: QueueCursor, now: dt.datetime) -> None:
+    def __init__(self, stream: Stream, cursor: QueueCursor, sharing: Sharing | None, now: dt.datetime) -> None:
         assert isinstance(stream.sensor, SqsSensor)  # noqa: S101 - the caller has one
         assert isinstance(stream.source, S3Storage)  # noqa: S101 - the config requires it
         self.stream = stream
@@ -97,7 +103,7 @@ class _Sorting:
         self.cursor = cursor
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
-        self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs)
+        self.run_plan = RunPlan(stream.columns, stream.sensor.max_runs, sharing)
         self.seen = set(cursor.seen)
         self.unmatched: list[UnmatchedKey] = []
         # One event of each folder is enough, because the whole folder is ingested.

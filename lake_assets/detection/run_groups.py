@@ -5,11 +5,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from lake_assets.detection.digests import hash_of
-from lake_assets.detection.run_plan import RunTarget
+from lake_assets.detection.run_plan import MOST_BYTES, RunTarget
 from lake_assets.layout.partition import Partition, PartitionColumn
 from lake_assets.layout.times import TIME_TYPES
-
-MOST_BYTES = 2**30  # of objects in a shared run; as many as one Spark job reads
 
 Position = Callable[[Partition, PartitionColumn], int]
 """The number of a partition's value among the values of a column that is not a time, in Dagster's order."""
@@ -30,11 +28,11 @@ def grouped(
         most: the number of partitions that a group may have.
     """
     boxes = [_box(target, columns, position) for target in targets]
-    # Times first: a group of days for each region, then a group of the regions that have the same days.
+    # Times first: a group of days for each region, then a group of the regions that have the same days. Or the other
+    # way round, if these are fewer: the regions of each day.
     axes = sorted(range(len(columns)), key=lambda axis: columns[axis].type not in TIME_TYPES)
-    for axis in axes:
-        boxes = _joined(boxes, axis, most)
-    return tuple(box.target() for box in boxes)
+    ways = [_joined_by(boxes, order, most) for order in (axes, axes[::-1])]
+    return tuple(box.target() for box in min(ways, key=len))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +71,13 @@ def _box(target: RunTarget, columns: Sequence[PartitionColumn], position: Positi
     ends = zip(columns, target.first.values, target.last.values, strict=True)
     spans = ((number(target.first, c, first), number(target.last, c, last)) for c, first, last in ends)
     return _Box(tuple(spans), (target,))
+
+
+def _joined_by(boxes: Sequence[_Box], axes: Iterable[int], most: int) -> Sequence[_Box]:
+    """The boxes, with neighbours joined on one axis after the other."""
+    for axis in axes:
+        boxes = _joined(boxes, axis, most)
+    return boxes
 
 
 def _joined(boxes: Iterable[_Box], axis: int, most: int) -> list[_Box]:

@@ -1,7 +1,7 @@
 """The changed partitions of one scan, and the runs to request for them."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lake_assets.detection.digests import FolderDigest, hash_of
@@ -11,6 +11,8 @@ from lake_assets.layout.times import TIME_TYPES
 
 # Steps between two partitions of one run, tried in turn. Each partition between them costs one listing.
 _GAPS = (1, 7, 31)
+
+MOST_BYTES = 2**30  # of objects in a shared run; as many as one Spark job reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +46,38 @@ class ChangedFolder:
     size: int = 0  # bytes of its objects, as far as they are known
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Which partitions `run_groups.grouped` joins, so that a scan may have more of them than runs.
+
+    Attributes:
+        axis: the number of a column that is not a time.
+        most: partitions of a shared run.
+        position: the number of a partition's value among those of the column, in Dagster's order.
+    """
+
+    axis: int
+    most: int
+    position: Callable[[Partition], int]
+
+
 class RunPlan:
     """The changed partitions of one scan, as many as fit into `max_runs` runs.
 
     Args:
         columns: of the stream; partitions that differ only in the first time column may share a run.
         max_runs: the number of runs that a scan may request.
+        sharing: of the targets, which are grouped behind the scan; None if they are not.
     """
 
-    def __init__(self, columns: Sequence[PartitionColumn], max_runs: int) -> None:
+    def __init__(self, columns: Sequence[PartitionColumn], max_runs: int, sharing: Sharing | None = None) -> None:
         self._time = next((number for number, column in enumerate(columns) if column.type in TIME_TYPES), None)
         self._max_runs = max_runs
+        self._sharing = sharing
         self._changed: dict[Partition, list[ChangedFolder]] = {}
-        self._steps: dict[tuple[PartitionValue, ...], list[int]] = {}
-        self._runs = 0
+        self._ranges = _Segments(_GAPS[-1])  # of times
+        self._neighbours: _Segments | None = None  # in the column of `sharing`, once there are too many ranges
+        self._bytes = 0  # of the folders, each as no more than `MOST_BYTES`
 
     def __len__(self) -> int:
         return len(self._changed)
@@ -69,30 +89,47 @@ class RunPlan:
         """
         folders = tuple(folders)
         new = {partition for folder in folders for partition in folder.partitions if partition not in self._changed}
-        runs = self._runs
-        for partition in new:
-            self._runs += self._insert(partition)
-        if self._runs > self._max_runs and self._changed:
-            for partition in new:
-                self._steps[self._group(partition)].remove(self._step(partition))
-            self._runs = runs
+        size = sum(min(folder.size, MOST_BYTES) for folder in folders)
+        self._add(new, size)
+        if self._changed and self._ranges.count > self._max_runs and not self._are_shared():
+            self._drop(new, size)
             return False
         for folder in folders:
             for partition in folder.partitions:
                 self._changed.setdefault(partition, []).append(folder)
         return True
 
-    def _insert(self, partition: Partition) -> int:
-        """Insert a partition's time; returns by how many the number of ranges grows."""
-        steps, step = self._steps.setdefault(self._group(partition), []), self._step(partition)
-        at = bisect_left(steps, step)
-        before, behind = steps[at - 1 : at] if at else [], steps[at : at + 1]
-        steps.insert(at, step)
-        if self._time is None:
-            return 1
-        joins = [step - other <= _GAPS[-1] for other in before] + [other - step <= _GAPS[-1] for other in behind]
-        were_joined = bool(before and behind) and behind[0] - before[0] <= _GAPS[-1]
-        return 1 - sum(joins) + were_joined
+    def _add(self, partitions: Iterable[Partition], size: int) -> None:
+        partitions = tuple(partitions)
+        self._bytes += size
+        for partition in partitions:
+            self._ranges.add(self._group(partition), self._step(partition))
+        if self._neighbours is None and self._sharing is not None and self._ranges.count > self._max_runs:
+            self._neighbours = _Segments(1)
+            partitions = (*self._changed, *partitions)
+        if self._neighbours is not None:
+            for partition in partitions:
+                self._neighbours.add(*self._place(partition))
+
+    def _drop(self, partitions: Iterable[Partition], size: int) -> None:
+        self._bytes -= size
+        for partition in partitions:
+            self._ranges.remove(self._group(partition), self._step(partition))
+            if self._neighbours is not None:
+                self._neighbours.remove(*self._place(partition))
+
+    def _are_shared(self) -> bool:
+        """Whether `grouped` makes few enough runs of the partitions: each limit splits a run of neighbours."""
+        if self._sharing is None or self._neighbours is None:
+            return False
+        runs = self._neighbours.count
+        splits = (self._neighbours.size - runs) // self._sharing.most + 2 * self._bytes // MOST_BYTES
+        return runs + splits <= self._max_runs
+
+    def _place(self, partition: Partition) -> tuple[tuple[PartitionValue, ...], int]:
+        assert self._sharing is not None  # noqa: S101 - only its neighbours have places
+        axis = self._sharing.axis
+        return partition.values[:axis] + partition.values[axis + 1 :], self._sharing.position(partition)
 
     def targets(self, scan: int) -> tuple[RunTarget, ...]:
         """The runs: one for each partition, or, if these are too many, one for each range of times in a group.
@@ -101,11 +138,11 @@ class RunPlan:
             scan: the number of the scan, which is part of `RunTarget.state`. Dagster ignores a run key that it has
                 seen, and a folder may return to an earlier state. A repeated scan has the same number.
         """
-        if len(self._changed) <= self._max_runs or self._time is None:
+        if len(self._changed) <= self._max_runs or self._time is None or self._are_shared():
             return tuple(self._target([partition], scan) for partition in self._changed)
         ranges: list[list[Partition]] = []
         for gap in _GAPS:
-            ranges = self._ranges(gap)
+            ranges = self._split(gap)
             if len(ranges) <= self._max_runs:
                 break
         return tuple(self._target(partitions, scan) for partitions in ranges)
@@ -122,7 +159,7 @@ class RunPlan:
     def _group(self, partition: Partition) -> tuple[PartitionValue, ...]:
         return tuple(value for number, value in enumerate(partition.values) if number != self._time)
 
-    def _ranges(self, gap: int) -> list[list[Partition]]:
+    def _split(self, gap: int) -> list[list[Partition]]:
         """The partitions by group and time, split between two that are more than `gap` steps apart."""
         ranges: list[list[Partition]] = []
         for partition in sorted(self._changed, key=lambda p: (str(self._group(p)), self._step(p))):
@@ -142,3 +179,38 @@ class RunPlan:
             return 0
         kind = TIME_TYPES[partition.columns[self._time].type]
         return kind.number(kind.start(partition.values[self._time]))
+
+
+class _Segments:
+    """Numbers on several lines, each once, in segments: of numbers that are at most `gap` apart on a line.
+
+    Attributes:
+        count: of the segments.
+        size: of the numbers.
+    """
+
+    def __init__(self, gap: int) -> None:
+        self.count = self.size = 0
+        self._gap = gap
+        self._lines: dict[Hashable, list[int]] = {}
+
+    def add(self, line: Hashable, number: int) -> None:
+        """Add a number, which the line does not have."""
+        self.count += self._adds(line, number)
+        self.size += 1
+        insort(self._lines.setdefault(line, []), number)
+
+    def remove(self, line: Hashable, number: int) -> None:
+        """Remove a number, which the line has."""
+        self._lines[line].remove(number)
+        self.size -= 1
+        self.count -= self._adds(line, number)
+
+    def _adds(self, line: Hashable, number: int) -> int:
+        """By how many a number that is not there adds to the segments: 1, 0, or -1 if it joins two."""
+        numbers = self._lines.get(line, [])
+        at = bisect_left(numbers, number)
+        before, behind = numbers[at - 1 : at] if at else [], numbers[at : at + 1]
+        joins = [number - other <= self._gap for other in before] + [other - number <= self._gap for other in behind]
+        were_joined = bool(before and behind) and behind[0] - before[0] <= self._gap
+        return 1 - sum(joins) + were_joined

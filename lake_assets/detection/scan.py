@@ -18,7 +18,7 @@ from lake_assets.detection.digests import NOTHING
 from lake_assets.detection.older import changed_folder, reconcile
 from lake_assets.detection.prefixes import TimePrefix
 from lake_assets.detection.reading import Folder, Listing, Reader, Reading, ScanPosition, UnmatchedKey
-from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult
+from lake_assets.detection.run_plan import ChangedFolder, RunPlan, ScanResult, Sharing
 from lake_assets.errors import KeyOrderError, LakeAssetsError
 from lake_assets.layout.texts import count
 from lake_assets.storage.walk import position
@@ -36,6 +36,7 @@ def scan(
     cursor: str | None,
     *,
     scanned_at: float | None = None,
+    sharing: Sharing | None = None,
     now: dt.datetime | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> ScanResult:
@@ -47,6 +48,7 @@ def scan(
         cursor: of the scan before; None at first, and after a reset.
         scanned_at: Unix time in seconds at which the scan before was recorded. It makes run keys after a reset differ
             from those before, and the keys of a repeated scan the same.
+        sharing: as of `RunPlan`.
         now: the present, with time zone; the clock's when None.
         clock: seconds of a clock, for the time budget.
 
@@ -56,14 +58,20 @@ def scan(
     now = now or dt.datetime.now(dt.UTC)
     scans = int(scanned_at or 0)
     try:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), now, clock).run()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans), sharing, now, clock).run()
     except KeyOrderError:
-        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), now, clock).run()
+        return _Scan(stream, listing, Cursor.load(cursor, stream, scans).in_tree_order(), sharing, now, clock).run()
 
 
 class _Scan:
     def __init__(
-        self, stream: Stream, listing: Listing, cursor: Cursor, now: dt.datetime, clock: Callable[[], float]
+        self,
+        stream: Stream,
+        listing: Listing,
+        cursor: Cursor,
+        sharing: Sharing | None,
+        now: dt.datetime,
+        clock: Callable[[], float],
     ) -> None:
         assert isinstance(stream.sensor, ObjectSensor)  # noqa: S101 - the caller has one
         self.sensor = stream.sensor
@@ -72,7 +80,7 @@ class _Scan:
         self.now = now
         self.time_prefix = TimePrefix.of(stream, now)
         self.locator = PartitionLocator(stream, Calendar(stream, now))
-        self.run_plan = RunPlan(stream.columns, self.sensor.max_runs)
+        self.run_plan = RunPlan(stream.columns, self.sensor.max_runs, sharing)
         self.reader = Reader(
             listing,
             stream.files,

@@ -10,7 +10,7 @@ from lake_assets.config.sensors import ObjectSensor, SensorBase, SqsSensor
 from lake_assets.config.storages import AnyStorage, LocalStorage, S3Storage
 from lake_assets.detection.reading import UnmatchedKey
 from lake_assets.detection.run_groups import grouped
-from lake_assets.detection.run_plan import RunTarget
+from lake_assets.detection.run_plan import RunTarget, Sharing
 from lake_assets.detection.scan import scan
 from lake_assets.errors import LakeAssetsError
 from lake_assets.layout.partition import Partition, PartitionColumn
@@ -49,7 +49,13 @@ def object_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDe
     )
     def objects(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         try:
-            scanned = scan(stream.config, stream.source, context.cursor, scanned_at=context.last_tick_completion_time)
+            scanned = scan(
+                stream.config,
+                stream.source,
+                context.cursor,
+                scanned_at=context.last_tick_completion_time,
+                sharing=sharing(stream, context.instance),
+            )
         except LakeAssetsError as error:
             raise without_traceback(error) from None
         log_unmatched(context, stream, scanned.unmatched)
@@ -124,9 +130,7 @@ def _runs(
     new_keys: Mapping[str, Sequence[str]],
 ) -> Sequence[RunTarget]:
     """The targets, those of neighbouring partitions as one where the config permits it."""
-    config = stream.config
-    assert config.sensor is not None  # noqa: S101 - its tick calls this
-    most = min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
+    most = _most(stream)
     if most == 1 or len(targets) == 1:
         return targets
     positions = {
@@ -138,10 +142,34 @@ def _runs(
     def position(partition: Partition, column: PartitionColumn) -> int:
         return positions[column.name][dimension_key(partition.texts()[column.name])]
 
-    return grouped(targets, config.columns, position, most)
+    return grouped(targets, stream.config.columns, position, most)
 
 
-def _positions(keys: Sequence[str]) -> Mapping[str, int]:
+def sharing(stream: OpenStream, instance: dg.DagsterInstance) -> Sharing | None:
+    """Which partitions of a tick will share runs, in the last column that is not a time; None if none do."""
+    columns, most = stream.config.columns, _most(stream)
+    axis = next((number for number, column in reversed([*enumerate(columns)]) if column.type not in TIME_TYPES), None)
+    if most == 1 or axis is None:
+        return None
+    name = columns[axis].name
+    positions: dict[str, int] = {}
+
+    def position(partition: Partition) -> int:
+        if not positions:  # read where a tick has many changes only
+            positions.update(_positions(keys_of(dimensions(stream)[name], instance)))
+        return positions.setdefault(dimension_key(partition.texts()[name]), len(positions))  # a new value is the last
+
+    return Sharing(axis, most, position)
+
+
+def _most(stream: OpenStream) -> int:
+    """The number of partitions that may share a run."""
+    config = stream.config
+    assert config.sensor is not None  # noqa: S101 - its tick calls this
+    return min(config.sensor.group_runs, config.max_partitions_per_run or config.sensor.group_runs)
+
+
+def _positions(keys: Sequence[str]) -> dict[str, int]:
     return {key: number for number, key in enumerate(keys)}
 
 

@@ -12,6 +12,7 @@ from lake_assets.orchestration.sensors import (
     log_unmatched,
     result,
     sensor_name,
+    sharing,
     without_traceback,
 )
 from lake_assets.streams.stream import OpenStream
@@ -42,7 +43,7 @@ def sqs_sensor(stream: OpenStream, asset: dg.AssetsDefinition) -> dg.SensorDefin
             cursor.receipts = []
             # Messages that are kept count against those that may be received.
             messages = queue.receive() if len(cursor.waiting) < MOST_WAITING else ()
-            delivered = sort_out(stream.config, messages, cursor)
+            delivered = sort_out(stream.config, messages, cursor, sharing=sharing(stream, context.instance))
         except LakeAssetsError as error:
             raise without_traceback(error) from None
         log_unmatched(context, stream, delivered.unmatched)

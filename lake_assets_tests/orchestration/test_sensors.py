@@ -137,6 +137,23 @@ def test_regions_that_land_together_are_one_run_with_events_of_their_own(ticks: 
     assert local_world.totals() == [1] * 8
 
 
+@pytest.mark.parametrize("group_runs", [100, 3])
+def test_regions_that_share_runs_count_as_these_runs(ticks: Ticks, local_world: World, group_runs: int) -> None:
+    """More regions than `max_runs` land at once, one of them new: one tick requests the runs of all."""
+    local_world.options["sensor"] |= {"max_runs": 3, "group_runs": group_runs}
+    ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), list("GFEDCB"))
+    for region in "ABCDEFG":
+        local_world.land(day(region), sales(1))
+
+    requests = ticks.tick()
+
+    found = [(r.tags.get("dagster/asset_partition_range_start"), r.partition_key) for r in requests]
+    assert found == (
+        [(key("G"), None)] if group_runs == 100 else [(key("G"), None), (key("D"), None), (None, key("A"))]
+    )
+    assert ticks.tick() == []
+
+
 def test_a_run_takes_no_unchanged_partition_between_two_regions(ticks: Ticks, local_world: World) -> None:
     ticks.instance.add_dynamic_partitions(dynamic_name("sales", "region"), ["A", "B", "C"])
     for region in ("A", "C", "D"):
