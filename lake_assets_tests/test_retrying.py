@@ -10,6 +10,7 @@ from tenacity import RetryCallState, Retrying
 from lake_assets.retrying import Limit, Pause, pause_around, pause_between, pause_from, pause_up_to, poll, retry
 
 NONE = pause_between(0, 0)
+HANGS = 3600  # seconds: longer than a test may take
 
 
 class Busy:
@@ -49,7 +50,8 @@ def test_seconds_limit_a_call_too() -> None:
     busy, began = Busy(*[OSError("away")] * 10**4), time.monotonic()
     with pytest.raises(OSError, match="away"):
         retry(busy, passes=OSError, limit=Limit(seconds=0.1), pause=pause_between(0.01, 0.02))
-    assert 0.1 <= time.monotonic() - began < 2
+    assert time.monotonic() - began >= 0.1
+    assert busy.calls <= 1 + 0.1 / 0.01
 
 
 def test_the_limit_may_depend_on_the_error() -> None:
@@ -76,9 +78,7 @@ def test_a_stopped_pause_ends_at_once_and_nothing_is_called_any_more() -> None:
         threading.Timer(0.05, stopped.set).start()
         return False
 
-    began = time.monotonic()
-    assert not poll(is_done, pause=pause_between(60, 60), stopped=stopped)
-    assert time.monotonic() - began < 10
+    assert not poll(is_done, pause=pause_between(HANGS, HANGS), stopped=stopped)
     assert calls == [1]
 
 

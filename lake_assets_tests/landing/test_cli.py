@@ -1,13 +1,14 @@
 """`lake-assets land` and `generate` as a user types them."""
 
+import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.dataset as ds
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters
+from lake_assets_tests.until import until
 
 PROGRAM = str(Path(sys.executable).with_name("lake-assets"))
 RECORD = {"region": "NW", "date": "2026-02-11", "id": 1, "total": 1.5}
@@ -129,16 +131,16 @@ def test_a_live_edge_that_is_stopped_lands_what_it_has_read(
 ) -> None:
     file = config(batch={"age": 3600}, columns=COLUMNS)
     command = [PROGRAM, "--config", str(file), "land", "sales"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(lines(*range(1500)).encode())
-    process.stdin.flush()
-    deadline = time.monotonic() + 30
-    while not files(tmp_path / "landing") and time.monotonic() < deadline:  # a thousand are a batch
-        time.sleep(0.05)
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 2**18)
+    os.write(writer, lines(*range(1500)).encode())  # before the process begins, so that it reads all of them at once
+    process = subprocess.Popen(command, stdin=reader, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    os.close(reader)
+    until(lambda: bool(files(tmp_path / "landing")), "a thousand records are a batch")
 
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
+    os.close(writer)
 
     assert process.returncode == 128 + number, err
     assert b"landed  1,500 records in 2 files" in out, out + err
@@ -180,12 +182,15 @@ def test_generate_is_the_same_for_a_seed(config: Callable[..., Path]) -> None:
     assert len([json.loads(line) for line in first.stdout.splitlines()]) == 6
 
 
-def test_a_rate_is_kept(config: Callable[..., Path]) -> None:
-    start = time.monotonic()
+def test_a_rate_is_kept(config: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=lambda: sum(pauses), sleep=pauses.append)
+    monkeypatch.setattr("lake_assets.cli.generate.time", clock)
+
     done = run(config(), "generate", "retail", "--stores", "1", "--per-store", "30", "--rate", "50/s")
 
     assert len(done.stdout.splitlines()) == 30
-    assert 0.5 < time.monotonic() - start < 5
+    assert pauses == pytest.approx([0.1] * 6)
 
 
 @pytest.mark.parametrize("rate", ["fast", "0", "-5/s", "inf"])

@@ -24,7 +24,7 @@ def test_threads_that_flush_at_the_same_time_do_not_wait_for_each_other(tmp_path
         thread.start()
     gate.set()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
 
     assert not any(thread.is_alive() for thread in threads)
     assert delivery.files == 16

@@ -13,9 +13,10 @@ from lake_assets.errors import StorageError, StorageUnreachableError
 from lake_assets.landing.drain import Uploader, drain
 from lake_assets.landing.writer import LandingWriter
 from lake_assets.storage.store import Store
-from lake_assets_tests.landing.streams import COLUMNS, rows, stream_of
+from lake_assets_tests.landing.streams import COLUMNS, files, rows, stream_of
 from lake_assets_tests.servers.proxy import Fault, Request, Rule, S3Proxy
 from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.until import until
 from lake_assets_tests.world import World
 from lake_assets_tests.world_fixtures import bucket_on
 
@@ -99,11 +100,9 @@ def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
         away = time.monotonic()
         batches = 0
         with LandingWriter("sales", stream) as writer:
-            while time.monotonic() - away < AWAY:
-                start = time.monotonic()
+            while time.monotonic() - away < AWAY or batches <= 20:
                 writer.write(rows(100 + 10 * batches, 10))
                 writer.flush()
-                assert time.monotonic() - start < 1, "landing waited for a server that is away"
                 batches += 1
                 time.sleep(AWAY / 100)
         assert (writer.landed().pending, writer.landed().lost) == (batches, 0)
@@ -112,7 +111,7 @@ def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
         assert "cannot be reached" in drained.errors[0]
 
     s3_proxy.forget()
-    assert drain("sales", stream).uploaded == batches > 20
+    assert drain("sales", stream).uploaded == batches
     assert drain("sales", stream).uploaded == 0
 
     order = [request.key.rpartition("/")[2] for request in s3_proxy.requests("PUT")]
@@ -124,6 +123,24 @@ def test_a_server_that_is_away_for_a_while_loses_and_doubles_nothing(
 
 
 @pytest.mark.usefixtures("impatient")
+def test_a_flush_ends_while_a_server_answers_nothing(s3_proxy: S3Proxy, tmp_path: Path) -> None:
+    bucket = bucket_on(s3_proxy.s3)
+    s3_proxy.inject(Rule("hang", when=is_upload, times=1000))
+    stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
+    with LandingWriter("sales", stream) as writer:
+        writer.write(rows(0, 50))
+        writer.flush()
+        until(lambda: bool(s3_proxy.requests("PUT")), "an upload begins")
+
+        assert (writer.landed().pending, keys(bucket)) == (5, [])
+
+        s3_proxy.heal()
+        with s3_proxy.down():
+            pass  # the uploads that hang have failed
+    assert len(keys(bucket)) == 5
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy, tmp_path: Path) -> None:
     bucket = bucket_on(s3_proxy.s3)
     stream = stream_of(bucket, batch={"records": 10}, buffer={"path": str(tmp_path / "buffer")})
@@ -131,13 +148,8 @@ def test_a_writer_uploads_what_waited_when_the_server_is_back(s3_proxy: S3Proxy,
         with s3_proxy.down():
             writer.write(rows(0, 50))
             writer.flush()
-            while uploader_of(writer).error is None:
-                time.sleep(0.05)
-        deadline = time.monotonic() + 30
-        while len(keys(bucket)) < 5 and time.monotonic() < deadline:
-            time.sleep(0.1)
-
-        assert len(keys(bucket)) == 5
+            until(lambda: uploader_of(writer).error is not None, "an upload fails")
+        until(lambda: len(keys(bucket)) == 5, "all batches arrive")
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -211,26 +223,23 @@ def test_an_output_that_is_away_does_not_hold_up_the_other(s3_proxy: S3Proxy, tm
     with s3_proxy.down(), LandingWriter("sales", stream) as writer:
         writer.write(rows(0, 100))
         writer.flush()
-        deadline = time.monotonic() + 10
-        while len(list((tmp_path / "copy").rglob("*.parquet"))) < 10 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert len(list((tmp_path / "copy").rglob("*.parquet"))) == 10
+        until(lambda: len(files(tmp_path / "copy")) == 10, "all batches are at the other output")
     assert writer.landed().pending == 10
 
     assert drain("sales", stream).pending == 0
     assert len(keys(bucket)) == 10
 
 
-def test_a_refusal_is_not_tried_again(s3: S3Server) -> None:
-    stream = stream_of(bucket_on(s3) | {"secret": "wrong"}, retries=100)
-    start = time.monotonic()
+def test_a_refusal_is_not_tried_again(s3_proxy: S3Proxy) -> None:
+    stream = stream_of(bucket_on(s3_proxy.s3) | {"secret": "wrong"}, retries=100)
 
     with pytest.raises(StorageError, match="refuses access"), LandingWriter("sales", stream) as writer:
         writer.write(rows(0, 1))
 
-    assert time.monotonic() - start < 5
+    assert [request.status for request in s3_proxy.requests() if request.key] == [403]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_is_not_there_is_an_error_without_a_buffer(s3: S3Server) -> None:
     stream = stream_of(bucket_on(s3) | {"endpoint": "http://127.0.0.1:9"}, retries=0)
 

@@ -3,7 +3,6 @@
 import datetime as dt
 import itertools
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from lake_assets.landing.drain import drain
 from lake_assets.landing.validate import Rows
 from lake_assets.landing.writer import LandingWriter
 from lake_assets_tests.landing.streams import COLUMNS, files, landed_ids, letters, rows, stream_of
+from lake_assets_tests.until import until
 
 
 def test_records_are_split_by_the_layout_and_batched_by_count(tmp_path: Path) -> None:
@@ -114,10 +114,7 @@ def test_a_batch_lands_by_age_while_no_records_come(tmp_path: Path) -> None:
     with LandingWriter("sales", stream_of(tmp_path, batch={"age": 0.2})) as writer:
         writer.write(rows(0, 3).set_column(0, "region", pa.array(["NW", "NW", None])))
         writer.write(rows(3, 1, date="2020-01-01"))
-        deadline = time.monotonic() + 10
-        while (len(files(tmp_path)) < 2 or not letters(tmp_path)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-
+        until(lambda: len(files(tmp_path)) == 2 and bool(letters(tmp_path)), "two batches and the dead letters land")
         assert landed_ids(tmp_path) == [0, 1, 2]
         assert len(letters(tmp_path)) == 1
     assert (tmp_path / "region=__HIVE_DEFAULT_PARTITION__").is_dir()

@@ -223,12 +223,12 @@ def test_a_date_in_the_future_is_reported_once_and_stays_in_the_queue_until_its_
     ticks: Ticks, moto: Moto, queue: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
-    yesterday = dt.datetime.now(dt.UTC) - dt.timedelta(1)
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(2)  # of which TODAY is the future after midnight too
     with monkeypatch.context() as patch:
         patch.setattr(
             "lake_assets.orchestration.sqs.sort_out",
             lambda stream, messages, cursor, sharing: sort_out(
-                stream, messages, cursor, sharing=sharing, now=yesterday
+                stream, messages, cursor, sharing=sharing, now=before
             ),
         )
         for _ in range(3):
@@ -248,7 +248,7 @@ def test_dates_in_the_future_keep_no_other_message_waiting(
     many = MOST_FUTURE + 20
     for begin in range(0, many, 100):
         numbers = range(begin, min(begin + 100, many))
-        records = [notification(ticks, path_of(f"R{n}", -1), "01")["Records"][0] for n in numbers]
+        records = [notification(ticks, path_of(f"R{n}", -2), "01")["Records"][0] for n in numbers]
         moto.send(queue, {"Records": records})
     ticks.tick()
     moto.send(queue, notification(ticks, path_of("NW"), "01"))
