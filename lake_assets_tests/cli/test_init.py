@@ -189,7 +189,7 @@ def test_dagster_starts_as_the_readme_says(tmp_path: Path, environment: dict[str
         finally:
             os.killpg(dagster.pid, signal.SIGINT)
             try:
-                dagster.wait(30)
+                dagster.wait(120)
             finally:
                 if dagster.poll() is None:
                     os.killpg(dagster.pid, signal.SIGKILL)

@@ -14,40 +14,51 @@ import pytest
 from lake_assets_tests.world import World, sales
 
 PARTITIONS = [f"region={region},date=2026-02-{day:02}" for region in ("NE", "NW") for day in range(1, 29)]
+# The program, which says so when a signal would interrupt its command.
+PROGRAM = """
+import click
+
+from lake_assets.cli import main
+
+invoke = click.Group.invoke
+
+def told(group, context):
+    print("begun", flush=True)
+    return invoke(group, context)
+
+click.Group.invoke = told
+main()
+"""
 PIPE_BYTES = 4096  # fewer than the lines of all partitions, so that a run cannot end before its reader has read
 
 pytestmark = pytest.mark.kill
 
 
 def start(world: World, folder: Path) -> "subprocess.Popen[str]":
-    """An ingest of many partitions, in a process group of its own, as a shell would start it."""
+    """An ingest of many partitions that has begun, in a process group of its own, as a shell would start it."""
     file = world.config_file(folder)
-    command = [
-        sys.executable,
-        "-c",
-        "from lake_assets.cli import main; main()",
-        "--config",
-        str(file),
-        "ingest",
-        "sales",
-    ]
+    command = [sys.executable, "-c", PROGRAM, "--config", str(file), "ingest", "sales"]
     partitions = [argument for text in PARTITIONS for argument in ("--partition", text)]
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [*command, *partitions], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
+    assert process.stdout
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    assert process.stdout.readline() == "begun\n"
+    return process
 
 
 def terminate(process: "subprocess.Popen[str]") -> str:
     """As `press_ctrl_c`, for what `kill` and a container's stop send: SIGTERM, to the process alone."""
     process.terminate()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     return errors
 
 
 def press_ctrl_c(process: "subprocess.Popen[str]") -> str:
     """What is printed on standard error by the time that nobody holds the pipes any more, the JVM neither."""
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     return errors
 
 
@@ -67,7 +78,6 @@ def test_between_and_within_partitions(
 
     process = start(local_world, tmp_path)
     assert process.stdout
-    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     assert process.stdout.readline().startswith("committed")
     errors = stop(process)
 
@@ -81,7 +91,7 @@ def test_between_and_within_partitions(
     assert len(local_world.totals()) == committed + 1
 
 
-@pytest.mark.parametrize("seconds", [1.0, pytest.param(2.0, marks=pytest.mark.kill_all), 3.0])
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(1.3, marks=pytest.mark.kill_all), 2.3])
 def test_while_spark_starts(local_world: World, tmp_path: Path, seconds: float) -> None:
     for text in PARTITIONS:
         local_world.land(text, sales(1))

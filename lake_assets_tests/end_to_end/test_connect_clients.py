@@ -18,6 +18,7 @@ from lake_assets_tests.ingest.lettering import BIG, letters, made, wide
 from lake_assets_tests.servers.connect import TOKEN, connect_server
 from lake_assets_tests.servers.process import free_ports
 from lake_assets_tests.spark.processes import run_python
+from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, SW, World, sales
 
 LAKE_ASSETS = str(Path(sys.executable).with_name("lake-assets"))
@@ -75,13 +76,6 @@ def with_functions(world: World, folder: Path, name: str) -> World:
     return replace(world, options=world.options | {"transform": {"function": f"mine:{name}"}}, _opened=None)
 
 
-def until(is_so: Any, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def at_rest(file: Path) -> bool:
     """Whether nothing is written to the file for two seconds, twenty times as long as a beat."""
     size = file.stat().st_size
@@ -114,14 +108,14 @@ def test_an_interrupt_ends_the_servers_job_and_no_other_clients(
     for each, folder in ((world, tmp_path), (other, tmp_path / "other")):
         runs.append(started(each.config_file(folder, spark={"remote": spark_connect}), folder, NW))
     for folder in (tmp_path, tmp_path / "other"):
-        until((folder / "beats").exists)
+        until((folder / "beats").exists, "the job of a client begins")
     mine, others = runs
 
     mine.send_signal(signal.SIGINT)
-    _, stderr = mine.communicate(timeout=60)
-    until(lambda: at_rest(tmp_path / "beats"))  # the server ends a task a moment after it was told to
+    _, stderr = mine.communicate(timeout=120)
+    until(lambda: at_rest(tmp_path / "beats"), "the job ends")  # the server ends a task a moment after it was told to
     (tmp_path / "other" / "beats").unlink()
-    until((tmp_path / "other" / "beats").exists)  # that of the other client goes on
+    until((tmp_path / "other" / "beats").exists, "the other job beats")  # that of the other client goes on
 
     assert mine.returncode == 130, stderr
     assert "Traceback" not in stderr
@@ -129,7 +123,7 @@ def test_an_interrupt_ends_the_servers_job_and_no_other_clients(
     assert [row.status for row in world.ledger(NW)] == ["cancelled"]
     assert world.data_files() == set()
     others.send_signal(signal.SIGTERM)
-    others.communicate(timeout=60)
+    others.communicate(timeout=120)
 
 
 LOST = """
@@ -173,7 +167,7 @@ def test_a_server_that_is_started_again_in_a_job_runs_the_job_again(local_world:
 
     with connect_server(port=port) as url:
         run = started(world.config_file(tmp_path, spark={"remote": url}), tmp_path, NW, SW)
-        until((tmp_path / "slept").exists, 120)
+        until((tmp_path / "slept").exists, "the job begins")
     with connect_server(port=port):
         stdout, stderr = run.communicate(timeout=240)
 

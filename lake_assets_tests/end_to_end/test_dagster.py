@@ -213,8 +213,8 @@ def test_runs_of_every_kind_at_once_end_as_if_one_came_after_the_other(shop: Sit
         site.failures(backfill) for backfill in launched
     ]
     by_itself = [
-        site.dagster.wait_for_run(200, dagster__sensor_name="crowded_sensor"),
-        site.dagster.wait_for_run(200, dagster__schedule_name="refresh_crowded_schedule"),
+        site.dagster.wait_for_run(600, dagster__sensor_name="crowded_sensor"),
+        site.dagster.wait_for_run(600, dagster__schedule_name="refresh_crowded_schedule"),
     ]
     assert [run.status for run in by_itself] == ["SUCCESS"] * 2, [site.dagster.failures(run) for run in by_itself]
     assert site.totals() == [(day, total) for day in DAYS for total in (1, 2, 3)]

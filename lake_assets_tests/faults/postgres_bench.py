@@ -116,7 +116,7 @@ def _refusing(proxy: PostgresProxy, when: Callable[[Statement], bool], seconds: 
 
     def begin() -> None:
         threading.Thread(target=away, daemon=True).start()
-        assert begun.wait(10)
+        assert begun.wait(60)
 
     rule = proxy.inject(StatementRule("call", when, call=begin))
 

@@ -76,11 +76,16 @@ class Template:
     def _copy_database(self, source: str, target: str) -> None:
         assert self.postgres is not None
         with self.postgres.connect() as connection:
-            drop = partial(connection.execute, f"DROP DATABASE IF EXISTS {target} WITH (FORCE)".encode())
-            # The user of the tests may not end an autovacuum.
-            passes = psycopg.errors.InsufficientPrivilege
-            retry(drop, passes=passes, limit=Limit(seconds=60), pause=pause_between(0.05, 0.5))
-            connection.execute(f"CREATE DATABASE {target} TEMPLATE {source}".encode())
+            for statement in (
+                f"DROP DATABASE IF EXISTS {target} WITH (FORCE)",
+                f"CREATE DATABASE {target} TEMPLATE {source}",
+            ):
+                retry(
+                    partial(connection.execute, statement.encode()),
+                    passes=_is_in_use,
+                    limit=Limit(seconds=60),
+                    pause=pause_between(0.05, 0.5),
+                )
 
     def _stored(self, bucket: str) -> dict[str, bytes]:
         assert self.s3 is not None
@@ -99,3 +104,8 @@ class Template:
             self.s3.client().delete_object(Bucket=bucket, Key=key)
         for key in objects.keys() - present.keys():
             self.s3.put(bucket, key, objects[key])
+
+
+def _is_in_use(error: BaseException) -> bool:
+    """Whether a database has sessions that end soon: the user of the tests may not end an autovacuum."""
+    return isinstance(error, psycopg.errors.InsufficientPrivilege | psycopg.errors.ObjectInUse)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from lake_assets.lake.locks import commit_lock
 from lake_assets_tests.faults.modules import start
 from lake_assets_tests.faults.writer import ROWS, make_table, write
+from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, World, sales
 
 pytestmark = pytest.mark.kill
@@ -127,13 +129,12 @@ def test_death_of_a_whole_ingest_leaves_the_old_partition_and_the_next_run_succe
     script = Path(sys.executable).with_name("lake-assets")
     command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     orphans = local_world.data_files()
-    deadline = time.monotonic() + 60
-    while local_world.data_files() == orphans and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    child.kill()
-    child.wait(timeout=60)
+    with commit_lock(local_world.config.lakes["test"]):  # the kill comes before the commit, however late it comes
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        until(lambda: local_world.data_files() != orphans or child.poll() is not None, "the run writes a file")
+        child.kill()
+        child.wait()
 
     assert child.returncode == -signal.SIGKILL
     assert local_world.totals() == [1, 2]

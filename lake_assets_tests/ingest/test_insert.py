@@ -8,7 +8,6 @@ import secrets
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from lake_assets.errors import CatalogError, SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.commit.replacement import Staged
+from lake_assets.lake.locks import commit_lock
 from lake_assets.maintenance.run import maintain
 from lake_assets.parquet import job as job_module
 from lake_assets.parquet.job import Job, StagingKey
@@ -33,6 +33,7 @@ from lake_assets_tests.ingest.encrypted import (
     stored,
     telling,
 )
+from lake_assets_tests.until import until
 from lake_assets_tests.world import NW, SW, World, sales
 
 # Each catalog and each storage; what is told apart by catalog does not depend on the storage.
@@ -139,8 +140,8 @@ def test_a_failing_commit_leaves_the_old_partition_and_nothing_staged(local_encr
 @pytest.mark.kill
 def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World, tmp_path: Path) -> None:
     table = telling(200_000)
-    local_encrypted.land(NW, sales(1, 2))
-    local_encrypted.options = {"schema_policy": "evolve", "compression": "none"}
+    local_encrypted.land(NW, sales(1, 2).append_column("text", pa.array(["", ""])))
+    local_encrypted.options = {"compression": "none"}
     local_encrypted.ingest(NW)
     local_encrypted.land(NW, table)
     scratch = tmp_path / "scratch"
@@ -149,19 +150,18 @@ def test_a_kill_leaves_the_old_partition_and_no_plaintext(local_encrypted: World
     script = Path(sys.executable).with_name("lake-assets")
     command = [str(script), "--config", str(config), "ingest", "sales", "--partition", NW]
 
-    child = subprocess.Popen(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        env=os.environ | {"TMPDIR": str(scratch)},
-    )
     storage = Path(local_encrypted.storage["path"])
-    deadline = time.monotonic() + 120
-    while not is_staged(storage) and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    child.kill()
-    child.wait(timeout=60)
+    with commit_lock(local_encrypted.config.lakes["test"]):  # the kill comes before the commit, however late it comes
+        child = subprocess.Popen(
+            command,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env=os.environ | {"TMPDIR": str(scratch)},
+        )
+        until(lambda: is_staged(storage) or child.poll() is not None, "the run stages rows")
+        child.kill()
+        child.wait()
 
     assert child.returncode == -signal.SIGKILL
     assert local_encrypted.totals() == [1, 2]

@@ -53,7 +53,7 @@ def locked_server(server: PostgresServer, database: str, statement: str) -> Iter
     other = threading.Thread(target=until_waited)
     other.start()
     try:
-        assert held.wait(10)
+        assert held.wait(60)
         yield waited
     finally:
         ended.set()
@@ -99,7 +99,7 @@ def test_writes_to_a_locked_postgres_are_retried(
     with locked_server(postgres, database, statement) as waited:
         check_ways(on_postgres, way)
 
-    assert waited == ["advisory" if lock == "commits" else "relation"]
+    assert set(waited) == {"advisory" if lock == "commits" else "relation"}
     assert [row.status for row in on_postgres.ledger()] == [way, "committed"]
     assert on_postgres.totals() == [1]
 

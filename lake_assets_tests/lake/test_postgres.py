@@ -171,10 +171,14 @@ def test_a_server_that_accepts_connections_and_never_answers_is_unreachable(
 ) -> None:
     """DuckDB itself connects first to an encrypted lake."""
     with postgres_proxy(postgres) as proxy:
-        catalog = database_on(proxy.server) | {"connect_timeout": 2}
+        catalog = database_on(proxy.server)
         options = {"attach_options": {"encrypted": True}} if encrypted else {}
-        lake = DuckLake(Lake.model_validate({"catalog": catalog, "storage": local_world.storage} | options))
-        opened(lake)
+
+        def lake_of(catalog: dict[str, Any]) -> DuckLake:
+            return DuckLake(Lake.model_validate({"catalog": catalog, "storage": local_world.storage} | options))
+
+        opened(lake_of(catalog))
+        lake = lake_of(catalog | {"connect_timeout": 2})
         proxy.inject(Rule("hang", lambda statement: statement.text == CONNECT, times=100))
 
         with pytest.raises(CatalogUnreachableError, match="timeout expired"), lake.open():

@@ -182,7 +182,7 @@ class Postgres:
             one.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
             one.execute("INSERT INTO t VALUES (1), (2)")
             for connection in (one, other):
-                connection.execute("SET lock_timeout = '10s'")
+                connection.execute("SET lock_timeout = '60s'")
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
                 connection.execute("SELECT * FROM t")
             return then(one, other)

@@ -44,7 +44,7 @@ def instance(local_world: World, tmp_path: Path) -> Iterator[dg.DagsterInstance]
 def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) -> list[dg.DagsterRun]:
     """The runs that there are when the lake holds these totals and no run is under way."""
     for attempt in Retrying(
-        stop=stop_after_delay(200), wait=wait_fixed(1), retry=retry_if_exception_type(AssertionError), reraise=True
+        stop=stop_after_delay(400), wait=wait_fixed(1), retry=retry_if_exception_type(AssertionError), reraise=True
     ):
         with attempt:
             runs = list(instance.get_runs())
@@ -55,7 +55,7 @@ def runs_until(instance: dg.DagsterInstance, world: World, totals: list[float]) 
 
 
 @pytest.mark.dagster
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_what_lands_is_ingested_by_the_daemon(instance: dg.DagsterInstance, local_world: World) -> None:
     local_world.land(f"region=NW,date={TODAY}", sales(1))
     (run,) = runs_until(instance, local_world, [1.0])

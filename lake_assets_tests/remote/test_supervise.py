@@ -5,14 +5,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lake_assets.remote import supervise
 from lake_assets.remote.supervise import DRIVER_FILE, SUPERVISOR, is_running
+from lake_assets_tests.until import until
 
 pytestmark = pytest.mark.kill
 
@@ -30,9 +29,9 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 open(os.environ["LAKE_ASSETS_DRIVER_FILE"], "w").write(str(os.getpid()))
 print("driver", os.getpid(), os.getppid(), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
-SLEEP = "import os, time; print('driver', os.getpid(), os.getppid(), flush=True); time.sleep(60)"
+SLEEP = "import os, time; print('driver', os.getpid(), os.getppid(), flush=True); time.sleep(600)"
 
 
 def start(driver: str) -> "tuple[subprocess.Popen[str], int, int]":
@@ -44,18 +43,11 @@ def start(driver: str) -> "tuple[subprocess.Popen[str], int, int]":
     return process, int(number), int(parent)
 
 
-def until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < limit
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_cancellation_reaches_the_driver_alone(number: signal.Signals) -> None:
     process, driver, _ = start(DRIVER)
     process.send_signal(number)
-    printed, _ = process.communicate(timeout=30)
+    printed, _ = process.communicate(timeout=120)
     assert printed == "cancelled\n"
     assert process.returncode == 3
     assert not is_running(driver)
@@ -64,18 +56,19 @@ def test_a_cancellation_reaches_the_driver_alone(number: signal.Signals) -> None
 def test_without_a_driver_yet_everything_ends() -> None:
     process, driver, _ = start(SLEEP)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
-    until(lambda: not is_running(driver))
+    process.communicate(timeout=120)
+    until(lambda: not is_running(driver), "the driver ends")
 
 
 def test_a_killed_launcher_cancels_the_driver(tmp_path: Path) -> None:
     command = shlex.join([sys.executable, "-m", supervise.__name__, sys.executable, "-c", SUBMIT, DRIVER])
     shell = f"{command} > {tmp_path}/out & wait"
     launcher = subprocess.Popen(["bash", "-c", shell])
-    until(lambda: (tmp_path / "out").exists() and "driver" in (tmp_path / "out").read_text())
+    out = tmp_path / "out"
+    until(lambda: out.exists() and "\n" in out.read_text(), "the driver begins")
     launcher.kill()
     launcher.wait()
-    until(lambda: "cancelled" in (tmp_path / "out").read_text())
+    until(lambda: "cancelled" in out.read_text(), "the driver is cancelled")
 
 
 def test_the_exit_code_is_that_of_the_command() -> None:

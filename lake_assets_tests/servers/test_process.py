@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from lake_assets_tests.servers.process import ServerStartError, free_ports, running, start_with_retry
+from lake_assets_tests.until import until
 
 pytestmark = pytest.mark.kill
 
@@ -33,10 +33,7 @@ with running([sys.executable, "-c", {server!r}], folder=Path({str(folder)!r}), r
         assert process.stdout.readline() == b"up\n"
         pid = int(pid_file.readlink().name)
         process.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while folder.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not folder.exists(), "the server's folder goes")
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

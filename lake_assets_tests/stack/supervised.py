@@ -87,7 +87,7 @@ class Supervisor:
         )
         if done.returncode:
             raise StackError(f"supervisord does not start: {done.stdout[-1000:]}{done.stderr[-1000:]}")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not self.is_up():
             if time.monotonic() > deadline:
                 raise StackError(f"supervisord does not answer: see {self.log}")
@@ -209,7 +209,7 @@ def end_leftovers(site: Site) -> list[str]:
     for process in left:
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(left, timeout=10)
+    psutil.wait_procs(left, timeout=60)
     return [str(process.pid) for process in left]
 
 

@@ -113,7 +113,7 @@ def test_what_a_killed_supervisor_left_behind_is_ended_by_the_next_start(folder:
     supervisor = psutil.Process(int((folder / "supervisord.pid").read_text()))
     (left,) = supervisor.children()
     supervisor.kill()
-    supervisor.wait(10)
+    supervisor.wait(60)
 
     again = stack("up", "postgres", "--detach", folder=folder)
 

@@ -131,10 +131,10 @@ def test_a_request_without_an_answer_counts_as_failed_after_the_timeout(
 ) -> None:
     for name in ("list", "delete unchanged"):
         operation, when = OPERATIONS[name]
-        rule = s3_proxy.inject(Rule("slow", when, seconds=2))
-        with pytest.raises(StorageUnreachableError, match=r"cannot be reached"):
-            operation(storage_of(retries=0, timeout=0.3))
-        assert rule.times == 0
+        rule = s3_proxy.inject(Rule("hang", when, times=100))
+        while rule.times == 100:  # on a busy machine the time may be over before the request is sent
+            with pytest.raises(StorageUnreachableError, match=r"cannot be reached"):
+                operation(storage_of(retries=0, timeout=0.3))
 
 
 def test_parts_of_a_copy_are_retried(
