@@ -1,5 +1,6 @@
-"""A fixture of several files of this room."""
+"""Fixtures of several files of this room."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
@@ -9,6 +10,13 @@ from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize
 from lake_assets_tests.world import World
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    """An instance in files of its own, without a daemon."""
+    with dg.DagsterInstance.local_temp() as instance:
+        yield instance
 
 
 @pytest.fixture

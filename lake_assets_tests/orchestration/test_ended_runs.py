@@ -1,7 +1,6 @@
 """Checks that a run did not make, because it was cancelled in the queue or killed, or had nothing to do."""
 
 import datetime as dt
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import dagster as dg
@@ -22,12 +21,6 @@ DATES = {"date": {"type": "date", "start": "2026-02-11", "end": "2026-02-12"}}
 POSITIVE = {"positive": "SELECT * FROM refreshed WHERE total <= 0", "some": "SELECT 1 WHERE false"}
 POSITIVE_KEY = dg.AssetCheckKey(dg.AssetKey("sales"), "positive")
 KEYS = ("2026-02-11|NW", "2026-02-11|SW")
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp() as instance:
-        yield instance
 
 
 @pytest.fixture

@@ -4,20 +4,16 @@ import base64
 import io
 
 import dagster as dg
-import pytest
 from PIL import Image
 
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.report import IMAGE_BYTES, report_asset
-from lake_assets_tests.world import NW, SW, World, sales
+from lake_assets_tests.report.states import commit_one_and_fail_one
+from lake_assets_tests.world import NW, World, sales
 
 
 def test_a_report_shows_counts_that_plot_and_a_picture(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no *parquet*")
-    local_world.ingest(NW)
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
-        local_world.ingest(SW)
+    commit_one_and_fail_one(local_world)
 
     result = dg.materialize([report_asset(local_world.stream)])
 

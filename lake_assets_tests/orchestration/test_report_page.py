@@ -1,6 +1,5 @@
 """The page of the report, which Dagster makes again after each run of the stream."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
@@ -15,12 +14,6 @@ from lake_assets_tests.world_fixtures import bucket_on
 SALES, REPORT = dg.AssetKey("sales"), dg.AssetKey("sales_report")
 PARTITIONS = {"region": {"values": ["NW", "SW"]}, "date": {"type": "date", "start": "2026-02-11", "end": "2026-02-11"}}
 NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as instance:
-        yield instance
 
 
 @pytest.fixture

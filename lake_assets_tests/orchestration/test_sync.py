@@ -28,12 +28,6 @@ KEY = dg.AssetKey("sales")
 NW_KEY, SW_KEY = "2026-02-11|NW", "2026-02-11|SW"
 
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp() as instance:
-        yield instance
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def storage(request: pytest.FixtureRequest) -> Iterator[dg.DagsterInstance]:
     """An instance of Dagster with each storage that it has."""

@@ -1,10 +1,14 @@
-"""Made-up states of streams, for the tests that need no lake."""
+"""States of streams: made-up ones, for the tests that need no lake, and a real one."""
 
 import datetime as dt
 from collections.abc import Iterable
 
+import pytest
+
+from lake_assets.errors import SourceError
 from lake_assets.layout.partition import Partition, PartitionColumn, PartitionType, PartitionValue
 from lake_assets.report.state import PartitionState, State, StreamState
+from lake_assets_tests.world import NW, SW, World, sales
 
 READ_AT = dt.datetime(2026, 2, 12, 9, tzinfo=dt.UTC)
 
@@ -20,3 +24,12 @@ def stream_state(
     named = tuple(PartitionColumn(name, kind) for name, kind in columns.items())
     partitions = tuple(PartitionState(Partition(named, values), state, rows=rows) for values, state, rows in cells)
     return StreamState("sales", "main.sales", named, READ_AT, partitions)
+
+
+def commit_one_and_fail_one(world: World) -> None:
+    """The partition NW has two rows, and the object of SW is damaged."""
+    world.land(NW, sales(1, 2))
+    world.land(SW, b"no Parquet")
+    world.ingest(NW)
+    with pytest.raises(SourceError, match="cannot be read as Parquet"):
+        world.ingest(SW)

@@ -15,7 +15,7 @@ from lake_assets.report.state import PartitionState, StreamState, read_state
 from lake_assets.report.summary import summarize, total
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.landing_zone import UnmatchedObject
-from lake_assets_tests.report.states import days, stream_state
+from lake_assets_tests.report.states import commit_one_and_fail_one, days, stream_state
 from lake_assets_tests.world import NW, SW, World, sales
 
 MADE = dt.datetime(2026, 2, 12, tzinfo=dt.UTC)
@@ -39,11 +39,7 @@ def page_of(state: StreamState, description: str = "") -> str:
 
 
 def test_the_page_says_what_is_there(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no parquet")
-    local_world.ingest(NW)
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
-        local_world.ingest(SW)
+    commit_one_and_fail_one(local_world)
 
     text = page([section(local_world.stream, read_state(local_world.stream, MADE))], "Partitions of sales", MADE)
 
@@ -95,11 +91,7 @@ def test_long_lists_are_cut_and_say_so() -> None:
 
 
 def test_each_partition_has_its_state_rows_age_error_and_first_rows(local_world: World) -> None:
-    local_world.land(NW, sales(1, 2))
-    local_world.land(SW, b"no parquet")
-    local_world.ingest(NW)
-    with pytest.raises(Exception, match="cannot be read as Parquet"):
-        local_world.ingest(SW)
+    commit_one_and_fail_one(local_world)
     local_world.land("region=NE,date=2026-02-11", sales(3))
     two_hours_later = dt.datetime.now(dt.UTC) + dt.timedelta(hours=2, minutes=1)
 
