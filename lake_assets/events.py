@@ -29,7 +29,7 @@ _LOG.addHandler(logging.NullHandler())  # otherwise Python prints warnings of a 
 class Event:
     """One thing that happened. Fields that do not apply are None."""
 
-    event: str  # run_started, task, step, retry, partition, run, maintenance, restore, error, message
+    event: str  # run_started, task, step, retry, partition, run, maintenance, restore, command, error, message
     time: dt.datetime = dataclasses.field(default_factory=lambda: dt.datetime.now(dt.UTC))
     level: int = logging.INFO  # of Python's logging
     run: str | None = None

@@ -12,7 +12,7 @@ from lake_assets_tests.deploy.commands import PROGRAMS, parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-GLOBAL = re.compile(r"^(--config \S+|--debug|--log-format \S+) ")
+GLOBAL = re.compile(r"^(--config \S+|--debug|--log-format \S+|-q|-v) ")
 VARIABLE = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
 NO_VARIABLES = {"FAILED_READ_FILE"}  # a class of Spark's errors
 

@@ -2,6 +2,7 @@
 
 import errno
 import signal
+import time
 from typing import Any
 
 import click
@@ -33,6 +34,7 @@ from lake_assets.cli.progress import progress_bar
 from lake_assets.cli.report import report_
 from lake_assets.cli.sync_dagster import sync_dagster
 from lake_assets.cli.terminal import echo, is_plain
+from lake_assets.cli.verbosity import accept_verbosity, end_verbosity, quiet_option, set_verbosity, verbose_option
 from lake_assets.logs import LogFormat
 from lake_assets.telemetry.process import telemetry
 
@@ -77,14 +79,24 @@ class Application(click.Group):
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and Spark's error log.")
 @log_format_option
+@quiet_option
+@verbose_option
 @click.version_option(package_name="lake-assets", message="%(prog)s %(version)s")
 @click.pass_context
-def main(ctx: click.Context, config: str | None, *, debug: bool, log_format: LogFormat) -> None:
-    """Keep a DuckLake in sync with its landing zone, one partition at a time."""
+def main(
+    ctx: click.Context, config: str | None, *, debug: bool, log_format: LogFormat, quiet: bool, verbose: int
+) -> None:
+    """Keep a DuckLake in sync with its landing zone, one partition at a time.
+
+    -q and -v may be given after the command too.
+    """
     if is_plain():
         ctx.color = False
     set_log_format(log_format)
     ctx.call_on_close(lambda: set_log_format("text"))
+    start = time.perf_counter()
+    ctx.call_on_close(lambda: end_verbosity(ctx, start))
+    set_verbosity(ctx, quiet=quiet, verbose=verbose)
     ctx.with_resource(telemetry())
     ctx.obj = Options(config, debug)
 
@@ -118,5 +130,6 @@ COMMANDS = (
     completion,
 )
 for command in COMMANDS:
+    accept_verbosity(command)
     main.add_command(command)
 require_unicode(main)

@@ -16,7 +16,7 @@ from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.check import CheckDocument, CheckFinding
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, tell
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
@@ -54,7 +54,7 @@ def check(
     selection = selected_or_all(opened, wanted, outside=outside)
     partitions = None if selection is None else selection.partitions
     if selection is not None and not partitions:
-        echo(f"{opened.name}: {selection}", err=True)
+        tell(f"{opened.name}: {selection}", err=True)
         if form == "json":
             echo(json_of(CheckDocument.of(opened, (), []), indent=1))
         return

@@ -11,7 +11,7 @@ import click
 
 from lake_assets.cli.completing import lakes, selections, streams
 from lake_assets.cli.output import Command
-from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
+from lake_assets.errors import LayoutError, PartitionError
 from lake_assets.layout.texts import is_unicode, shown
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def stream_named(config: "LakeConfig", name: str | None) -> "OpenStream":
     from lake_assets.streams.stream import open_stream
 
     if name is None and len(config.streams) > 1:
-        raise _usage_error(f"the config has several streams: name one of {', '.join(config.streams)}.")
+        raise usage_error(f"the config has several streams: name one of {', '.join(config.streams)}.")
     name = name or next(iter(config.streams))
     _require_known(config.streams, "stream", name)
     return open_stream(config, name)
@@ -113,7 +113,7 @@ def lake_named(config: "LakeConfig", name: str | None, stream: str | None = None
         name = name or config.lake_name(stream)
     lakes = lakes_named(config, name)
     if len(lakes) > 1:
-        raise _usage_error(f"the config has several lakes: choose one with --lake ({', '.join(lakes)}).")
+        raise usage_error(f"the config has several lakes: choose one with --lake ({', '.join(lakes)}).")
     return DuckLake(config.lakes[lakes[0]])
 
 
@@ -128,49 +128,43 @@ def partition_of(stream: "Stream", text: str) -> "Partition":
     try:
         return stream.partition(text)
     except (PartitionError, LayoutError) as error:
-        raise _usage_error(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
+        raise usage_error(f"{error} {NO_WILDCARDS}" if has_wildcard(text) else str(error)) from error
 
 
-def partitions_of(stream: "Stream", texts: Iterable[str], *, outside: bool = True) -> "list[Partition]":
-    """The partitions that the texts name, each once.
+def partitions_of(stream: "Stream", texts: Iterable[str]) -> "list[Partition]":
+    """The partitions that the texts name, each once; also those outside the config.
 
     Args:
         stream: the stream.
         texts: such as `region=NW,date=2026-02-11`.
-        outside: accept partitions outside the config.
 
     Raises:
-        click.UsageError: a text does not fit the stream's partition columns, or a partition is not accepted.
+        click.UsageError: a text does not fit the stream's partition columns.
     """
-    partitions = [partition_of(stream, text) for text in dict.fromkeys(texts)]
-    if not outside:
-        _refuse_outside(stream, partitions)
-    return partitions
+    return [partition_of(stream, text) for text in dict.fromkeys(texts)]
 
 
-def partitions_or_only(stream: "Stream", texts: Sequence[str], *, outside: bool) -> "list[Partition]":
+def partitions_or_only(stream: "Stream", texts: Sequence[str]) -> "list[Partition]":
     """The partitions that the texts name, or, without texts, the stream's only partition; see `partitions_of`."""
-    if texts:
-        return partitions_of(stream, texts, outside=outside)
+    return partitions_of(stream, texts) if texts else [the_only_partition(stream)]
+
+
+def the_only_partition(stream: "Stream", otherwise: str = "") -> "Partition":
+    """The stream's only partition.
+
+    Args:
+        stream: the stream.
+        otherwise: ends the error's sentence by what else can be done.
+
+    Raises:
+        click.UsageError: the stream has several partitions.
+    """
     from lake_assets.selection.select import only_partition
 
     if (only := only_partition(stream)) is None:
         form = ",".join(f"{column.name}=…" for column in stream.columns)
-        raise _usage_error(f"the stream has several partitions: name one or more by --partition {form}.")
-    return [only]
-
-
-def _refuse_outside(stream: "Stream", partitions: "Sequence[Partition]") -> None:
-    from lake_assets.streams import calendar
-    from lake_assets.streams.nearest import has_wildcard
-
-    try:
-        calendar.refuse_outside(stream, partitions)
-    except OutsidePartitionError as error:
-        wild = any(isinstance(value, str) and has_wildcard(value) for p in partitions for value in p.values)
-        hint = NO_WILDCARDS if wild else "To accept these partitions, add --outside."
-        text = str(error)
-        raise _usage_error(text + ("\n" if "\n" in text else " ") + hint) from error
+        raise usage_error(f"the stream has several partitions: name one or more by --partition {form}{otherwise}.")
+    return only
 
 
 def require_unicode(command: click.Command) -> None:
@@ -195,8 +189,9 @@ def _checking(callback: Callable[..., Any] | None) -> Callable[..., Any]:
 
 def _require_known(known: Iterable[str], kind: str, name: str) -> None:
     if name not in known:
-        raise _usage_error(f"there is no {kind} {name!r}: the config has {', '.join(known)}.")
+        raise usage_error(f"there is no {kind} {name!r}: the config has {', '.join(known)}.")
 
 
-def _usage_error(text: str) -> click.UsageError:
+def usage_error(text: str) -> click.UsageError:
+    """The error of a command that was called in a wrong way; click prints the command's usage above it."""
     return click.UsageError(text, click.get_current_context())

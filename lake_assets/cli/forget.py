@@ -15,7 +15,7 @@ from lake_assets.cli.common import (
     stream_named,
 )
 from lake_assets.cli.output import write_json
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, tell
 from lake_assets.layout.texts import count
 
 
@@ -40,4 +40,4 @@ def forget(options: Options, stream: str | None, texts: tuple[str, ...], *, dry_
         return
     would = "would be " if dry_run else ""
     for entry in forgotten:
-        echo(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")
+        (echo if dry_run else tell)(f"{would}forgotten  {entry.partition}  {count(entry.ledger_rows, 'ledger row')}")

@@ -21,7 +21,7 @@ from lake_assets.cli.common import (
 from lake_assets.cli.failure import Failures
 from lake_assets.cli.output import Format, format_option, output_format, print_table, table_of, write_csv, write_json
 from lake_assets.cli.selecting import selected_or_all, selection_options
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import exported_text
 from lake_assets.errors import LakeAssetsError
 from lake_assets.escapes import visible_name
@@ -117,7 +117,7 @@ def restore(
         raise click.UsageError("give --snapshot, whose rows come back; `lake-assets history` lists them.", ctx)
     options: Options = ctx.obj
     opened = stream_named(options.load(), stream)
-    partitions = partitions_or_only(opened.config, texts, outside=True)
+    partitions = partitions_or_only(opened.config, texts)
     failures = Failures(debug=options.debug)
     found: list[dict[str, object]] = []
     for partition in counted(partitions, f"restore {opened.name}", "partitions", len(partitions)):
@@ -126,7 +126,7 @@ def restore(
                 row = release_partition(opened, partition, requested_by=user())
                 found.append({"partition": partition.path, "released": True, "commit": row.snapshot_id})
                 if not as_json:
-                    echo(f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
+                    tell(f"{style('released', fg='green')}   {partition}  snapshot {row.snapshot_id}")
                 continue
             restored = restore_partition(opened, partition, snapshot, hold=hold, dry_run=dry_run, requested_by=user())
         except LakeAssetsError as error:
@@ -134,7 +134,7 @@ def restore(
             continue
         found.append(_json(restored))
         if not as_json:
-            echo("\n".join(_lines(restored, is_dry=dry_run)))
+            (echo if dry_run else tell)("\n".join(_lines(restored, is_dry=dry_run)))
     if as_json:
         write_json(json.dumps(entry) for entry in found)
     failures.print_repeated()
@@ -203,7 +203,7 @@ def diff(
     from lake_assets.history.diff import diff as difference_of
 
     opened = stream_named(options.load(), stream)
-    partitions = partitions_or_only(opened.config, texts, outside=True)
+    partitions = partitions_or_only(opened.config, texts)
     if len(partitions) > 1:
         raise click.UsageError("diff compares one partition: give --partition once.")
     found = difference_of(opened, partitions[0], first, second, keys, sample)

@@ -23,9 +23,10 @@ from lake_assets.cli.documents.index import (
 )
 from lake_assets.cli.failure import print_error
 from lake_assets.cli.interrupt import interrupt
+from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.outcomes import Outcomes
 from lake_assets.cli.selecting import confirm, selected_or_all, selection_options, yes_option
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count
@@ -154,7 +155,7 @@ def _index(
     outcomes.print_repeated()
     if form == "text":
         _print_sum(document(None))
-        if plan is not None:
+        if plan is not None and not is_quiet():
             _print_outside(plan)
     if outcomes.failed:
         echo(f"{count(outcomes.failed, 'partition')} with objects that were not registered.", err=True)
@@ -164,9 +165,9 @@ def _index(
 def _print_sum(done: IndexRunDocument) -> None:
     if done.files:
         in_partitions = f"in {count(done.committed, 'partition')}"
-        echo(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
+        tell(f"{count(done.files, 'file')} registered, {count(done.rows, 'row')}, {in_partitions}")
     else:
-        echo("no file registered" if done.failed else "nothing new")
+        tell("no file registered" if done.failed else "nothing new")
 
 
 def _check(options: Options, stream: "OpenStream", partitions: "Sequence[Partition] | None", form: Form) -> bool:
@@ -205,7 +206,7 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
         echo(json_of(IndexRepairDocument.of(stream, repaired), indent=1))
         return not repaired.errors
     for row in repaired.rows:
-        echo(
+        tell(
             f"{style('repaired', fg='green')}  {row.load_partition}  "
             f"(before: {count(row.rows_before or 0, 'row')}), snapshot {row.snapshot_id}"
         )
@@ -213,12 +214,12 @@ def _repair(options: Options, stream: "OpenStream", partitions: "Sequence[Partit
         print_error(error, debug=options.debug)
     if repaired.rows:
         rows = count(sum(row.row_count or 0 for row in repaired.rows), "row")
-        echo(
+        tell(
             f"{count(repaired.ended, 'file')} removed from the table, "
             f"{count(repaired.renewed, 'changed file')} with {rows} updated"
         )
     elif not repaired.errors:
-        echo("nothing to repair")
+        tell("nothing to repair")
     return not repaired.errors
 
 

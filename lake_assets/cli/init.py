@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import style, tell
 from lake_assets.progress import counting
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def init(folder: Path, place: str | None, start: dt.datetime | None) -> None:
     day = day or first_day()
     _show_written(folder, write(folder, day))
     enter = _enter(folder)
-    echo(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
-    echo(f"  lake-assets ingest sales --partition region=NW,date={day}")
+    tell(f"Next, read README.md or run:\n  {enter}lake-assets doctor")
+    tell(f"  lake-assets ingest sales --partition region=NW,date={day}")
 
 
 def _propose(folder: Path, place: str, day: dt.date | None) -> None:
@@ -78,7 +78,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
         raise click.UsageError(
             f"--from {place!r}: there are no objects in {look.storage.root}: correct it, or land files first."
         )
-    echo(f"{style('looked', fg='green')}  {looked(look)}")
+    tell(f"{style('looked', fg='green')}  {looked(look)}")
     for proposal in proposals:
         _show(proposal, look.storage.root)
     streams = [proposal for proposal in proposals if proposal.config]
@@ -88,7 +88,7 @@ def _propose(folder: Path, place: str, day: dt.date | None) -> None:
             "partitions, or write lake.yaml yourself; nothing was written."
         )
     _show_written(folder, start_with(folder, config_text(look, proposals)))
-    echo(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
+    tell(f"Next, read lake.yaml or run:\n  {_enter(folder)}lake-assets doctor")
     _show_ingest(streams)
 
 
@@ -100,22 +100,22 @@ def _show(proposal: "Proposal", root: str) -> None:
     if proposal.config:
         fields = proposal.config["partitions"].items()
         partitions = ", ".join(f"{name} ({field.get('type', 'string')})" for name, field in fields)
-        echo(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
+        tell(f"{style('stream', fg='green')}  {proposal.name}: {visible(place)}, by {partitions}")
     else:
-        echo(f"{style('none', fg='yellow')}    {visible(place)}")
+        tell(f"{style('none', fg='yellow')}    {visible(place)}")
     for note in proposal.notes:
-        echo(f"  unsure: {visible(note)}.")
+        tell(f"  unsure: {visible(note)}.")
 
 
 def _show_ingest(streams: "Sequence[Proposal]") -> None:
     example = next((proposal for proposal in streams if proposal.example), None)
     if example is not None:
-        echo(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
+        tell(f"  lake-assets ingest {example.name} --partition {shlex.quote(example.example)}")
 
 
 def _show_written(folder: Path, paths: Sequence[Path]) -> None:
     for path in paths:
-        echo(f"{style('wrote', fg='green')}  {folder / path}")
+        tell(f"{style('wrote', fg='green')}  {folder / path}")
 
 
 def _enter(folder: Path) -> str:

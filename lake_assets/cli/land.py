@@ -13,7 +13,7 @@ import click
 
 from lake_assets.cli.common import Options, stream_named
 from lake_assets.cli.interrupt import interrupt
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.layout.texts import count
 
@@ -93,7 +93,7 @@ def _land(writer: "LandingWriter", path: str, form: "Form | None") -> None:
 
 
 def _print_landed(landed: "Landed") -> None:
-    echo(
+    tell(
         f"{style('landed', fg='green')}  {count(landed.records, 'record')} in {count(landed.files, 'file')}, "
         f"{size(landed.bytes)}"
     )
@@ -111,7 +111,7 @@ def _print_landed(landed: "Landed") -> None:
 
 
 def _print_drained(drained: "Drained") -> None:
-    echo(
+    tell(
         f"{style('drained', fg='green')}  {count(drained.uploaded, 'upload')}, {drained.pending:,} pending, "
         f"{drained.deleted:,} deleted after their retention"
     )

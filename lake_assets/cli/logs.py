@@ -1,4 +1,4 @@
-"""The format of a command's log: lines for people, or JSON lines on standard error."""
+"""The state of a command's log: lines for people or JSON lines on standard error, and whether it is quiet."""
 
 import logging
 
@@ -15,6 +15,7 @@ log_format_option = click.option(
 )
 
 _handlers: list[logging.Handler] = []
+_is_quiet = False
 
 
 def set_log_format(form: LogFormat) -> None:
@@ -28,3 +29,14 @@ def set_log_format(form: LogFormat) -> None:
 def is_json() -> bool:
     """Whether the log of this process is JSON lines."""
     return bool(_handlers)
+
+
+def set_quiet(*, quiet: bool) -> None:
+    """Print only errors and results from now on, or all."""
+    global _is_quiet  # noqa: PLW0603 - the state of the process
+    _is_quiet = quiet
+
+
+def is_quiet() -> bool:
+    """Whether this process prints only errors and results."""
+    return _is_quiet

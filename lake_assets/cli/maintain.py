@@ -11,7 +11,7 @@ from lake_assets.cli.documents.base import Form, form_option, json_of
 from lake_assets.cli.documents.maintain import CompactedPartition, KeptFile, MaintainedLake
 from lake_assets.cli.interrupt import interrupt
 from lake_assets.cli.output import write_json
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.layout.texts import count, first_lines, several
 
@@ -52,7 +52,9 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
             if form == "json":
                 objects.append(json_of(_document(result, dry_run=dry_run)))
             else:
-                echo("\n".join(_lines(result, dry_run=dry_run)))
+                (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
+                if result.left:
+                    echo("\n".join(_left_lines(result)))
             failed |= bool(result.left)
     if form == "json":
         write_json(objects)
@@ -93,10 +95,15 @@ def _lines(result: "Maintained", *, dry_run: bool) -> list[str]:
         ("pending", (f"{uri}: in no storage of the config" for uri in cleaned.unreachable)),
     ):
         lines += first_lines([f"    {word:<9}  {text}" for text in texts], SHOWN, "    and {more:,} more")
+    return lines
+
+
+def _left_lines(result: "Maintained") -> list[str]:
+    """The partitions that could not be compacted, with the reasons."""
     left: dict[str, list[str]] = {}  # by the reason
     for partition in result.left:
         left.setdefault(partition.why or "", []).append(f"{partition.stream} {partition.partition}")
-    return lines + [f"    left       {several(names)}: {why}" for why, names in left.items()]
+    return [f"    left       {several(names)}: {why}" for why, names in left.items()]
 
 
 def _document(result: "Maintained", *, dry_run: bool) -> MaintainedLake:

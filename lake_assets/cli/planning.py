@@ -15,7 +15,7 @@ from lake_assets.cli.documents.plan import PlanDocument
 from lake_assets.cli.output import print_table, table_of
 from lake_assets.cli.partitions import force_option, launcher_option, run_ingest
 from lake_assets.cli.selecting import confirm, selected, selection_options, yes_option
-from lake_assets.cli.terminal import echo, style
+from lake_assets.cli.terminal import echo, style, tell
 from lake_assets.cli.words import size
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
@@ -140,7 +140,7 @@ def apply(ctx: click.Context, file: str, *, yes: bool, launcher: str | None, for
         if entry["action"] not in ("skip", "leave_out")
     }
     if not work and form == "text":
-        echo(f"{opened.name}: the plan changes nothing")
+        tell(f"{opened.name}: the plan changes nothing")
         return
     if not confirm(opened, Selection(tuple(work), len(work), is_named=False), "Ingest", yes=yes or file == "-"):
         ctx.exit(1)

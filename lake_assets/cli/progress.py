@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
+from lake_assets.cli.logs import is_quiet
 from lake_assets.cli.terminal import console, is_plain
 from lake_assets.progress import Count, watching
 
@@ -21,8 +22,8 @@ SECONDS = 2.0  # a quicker operation has no bar
 def progress_bar(*, is_off: bool = False) -> Iterator[None]:
     """Show what the block counts as one bar, which is removed after it; lines can be printed above it.
 
-    The bar appears when an operation has taken two seconds. There is none if standard error is no terminal, and none if
-    `NO_COLOR` is set, because a bar moves the cursor by escape codes.
+    The bar appears when an operation has taken two seconds. There is none if standard error is no terminal or the
+    command is quiet, and none if `NO_COLOR` is set, because a bar moves the cursor by escape codes.
 
     Args:
         is_off: show none.
@@ -52,7 +53,7 @@ class _Bar:
         with self._lock:
             if self._progress is None:
                 self._progress = _progress()
-                self._timer = Timer(SECONDS, self._progress.start)
+                self._timer = Timer(SECONDS, _start, [self._progress])
                 self._timer.daemon = True
                 self._timer.start()
             progress = self._progress
@@ -101,6 +102,11 @@ class _Count:
     def describe(self, doing: str | None, /) -> None:
         if self._task in self._progress.task_ids:
             self._progress.update(self._task, description=doing or self._title)
+
+
+def _start(progress: "Progress") -> None:
+    if not is_quiet():  # an option after the command's name says so when the block has begun
+        progress.start()
 
 
 def _progress() -> "Progress":

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lake_assets.cli.common import the_only_partition, usage_error
 from lake_assets.cli.completing import selections
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, tell
 from lake_assets.errors import LayoutError, OutsidePartitionError, PartitionError
 from lake_assets.layout.texts import count
 
@@ -48,7 +49,7 @@ def selection_options(default: str) -> Callable[[Command], Command]:
             try:
                 wanted = Wanted(texts, waiting=waiting, failed=failed, every=every, most=most)
             except PartitionError as error:
-                raise _usage_error(str(error)) from error
+                raise usage_error(str(error)) from error
             return command(*arguments, wanted=wanted, **others)
 
         for option in reversed(
@@ -87,13 +88,13 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
         selection = select(stream, wanted, outside=outside)
     except OutsidePartitionError as error:
         text = str(error)
-        raise _usage_error(
+        raise usage_error(
             f"{text}{chr(10) if chr(10) in text else ' '}To accept these partitions, add --outside."
         ) from error
     except (PartitionError, LayoutError) as error:
-        raise _usage_error(str(error)) from error
+        raise usage_error(str(error)) from error
     if not selection.partitions and wanted.texts and not (wanted.waiting or wanted.failed):
-        raise _usage_error(
+        raise usage_error(
             f"--partition {' '.join(wanted.texts)} selects no partition that has landed or is in the lake; "
             f"`lake-assets report {stream.name} --partitions` lists all."
         )
@@ -102,16 +103,11 @@ def selected(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selec
 
 def selected_or_only(stream: "OpenStream", wanted: "Wanted", *, outside: bool) -> "Selection":
     """The partitions that the options select; without options, the stream's only partition; see `selected`."""
-    from lake_assets.selection.select import Selection, only_partition
+    from lake_assets.selection.select import Selection
 
     if not wanted.is_empty:
         return selected(stream, wanted, outside=outside)
-    if (only := only_partition(stream.config)) is None:
-        form = ",".join(f"{column.name}=…" for column in stream.config.columns)
-        raise _usage_error(
-            f"the stream has several partitions: name one or more by --partition {form}, or choose them by --waiting, "
-            "--failed or --all."
-        )
+    only = the_only_partition(stream.config, ", or choose them by --waiting, --failed or --all")
     return Selection((only,), 1, is_named=True)
 
 
@@ -134,12 +130,9 @@ def confirm(stream: "OpenStream", selection: "Selection", verb: str, *, yes: boo
         yes: whether the answer is known.
     """
     number = len(selection.partitions)
+    asks = not yes and number >= ASKED_FROM and sys.stdin.isatty()
     if not selection.is_named or number >= ASKED_FROM:
-        echo(f"{stream.name}: {selection}", err=True)
-    if yes or number < ASKED_FROM or not sys.stdin.isatty():
+        (echo if asks else tell)(f"{stream.name}: {selection}", err=True)
+    if not asks:
         return True
     return click.confirm(f"{verb} {count(number, 'partition')}?", err=True)
-
-
-def _usage_error(text: str) -> click.UsageError:
-    return click.UsageError(text, click.get_current_context())

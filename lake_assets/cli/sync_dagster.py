@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lake_assets.cli.common import Options, stream_argument, stream_named
-from lake_assets.cli.terminal import echo
+from lake_assets.cli.terminal import echo, tell
 from lake_assets.errors import ConfigError
 from lake_assets.escapes import visible_name
 from lake_assets.layout.texts import count, first_lines
@@ -67,6 +67,7 @@ def _print(stream: str, synced: "Synced", *, dry_run: bool) -> None:
         f"{synced.outside:,} outside the config" if synced.outside else "",
         f"{synced.under_way:,} of runs under way" if synced.under_way else "",
     ]
-    echo(f"{stream}: {', '.join([reported, *filter(None, others)])}")
+    show = echo if dry_run else tell
+    show(f"{stream}: {', '.join([reported, *filter(None, others)])}")
     for line in first_lines([f"  {visible_name(key)}" for key in synced.reported], NAMED, "  and {more:,} more"):
-        echo(line)
+        show(line)

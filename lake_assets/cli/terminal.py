@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.logs import is_json
+from lake_assets.cli.logs import is_json, is_quiet
 from lake_assets.escapes import visible
 from lake_assets.events import report
 
@@ -42,6 +42,12 @@ def echo(text: object = "", *, err: bool = False) -> None:
     above_a_bar = stream if hasattr(stream, "rich_proxied_file") else None
     text = "".join(visible(part) + code for part, code in zip(parts[::2], codes, strict=True))
     click.echo(text, file=above_a_bar, err=err)
+
+
+def tell(text: object = "", *, err: bool = False) -> None:
+    """Print lines about what a command has done or is about to do, as `echo` does; nothing if it is quiet."""
+    if not is_quiet():
+        echo(text, err=err)
 
 
 def is_plain() -> bool:

@@ -130,8 +130,8 @@ def test_an_error_is_below_what_the_bar_was_above(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "seconds", "environment"),
-    [((), 60, {}), (("--log-format", "json"), 0, {}), ((), 0, {"NO_COLOR": "1"})],
-    ids=["a quick command", "a JSON log", "NO_COLOR"],
+    [((), 60, {}), (("--log-format", "json"), 0, {}), (("-q",), 0, {}), ((), 0, {"NO_COLOR": "1"})],
+    ids=["a quick command", "a JSON log", "quiet", "NO_COLOR"],
 )
 def test_there_is_no_bar(folder: Path, options: tuple[str, ...], seconds: float, environment: dict[str, str]) -> None:
     (folder / "go").touch()
