@@ -238,7 +238,7 @@ def test_no_file_that_a_run_leaves_holds_one(file: Path) -> None:
 
 
 def test_dagster_is_told_none(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0.1)  # of a store that stays unreachable
     stream = open_stream(load_config(file), "sales")
     asset = stream_asset(stream)
     instance = dg.DagsterInstance.ephemeral()

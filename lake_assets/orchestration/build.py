@@ -10,6 +10,7 @@ from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.audit import audits
 from lake_assets.orchestration.checks import stream_checks
 from lake_assets.orchestration.ended_runs import ended_runs_sensor
+from lake_assets.orchestration.ingest_job import ingest_job
 from lake_assets.orchestration.landing import drain_schedule
 from lake_assets.orchestration.landing_zone import automation_sensor, landing_asset, observe_schedule
 from lake_assets.orchestration.maintenance import maintenance
@@ -82,7 +83,7 @@ def _of_stream(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg
     return dg.Definitions(
         assets=[landing, asset, report],
         asset_checks=[checks] if checks else [],
-        jobs=[restore_job(stream, specs.table.key)],
+        jobs=[ingest_job(stream, specs, config), restore_job(stream, specs.table.key)],
         schedules=[schedule for schedule in schedules if schedule is not None],
         sensors=[sensor for sensor in sensors if sensor is not None],
     )

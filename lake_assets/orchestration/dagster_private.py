@@ -41,6 +41,9 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 OWN_JOB = "__ASSET_JOB"  # the name of the job that Dagster makes of all assets
 
+StepContext = dg.AssetExecutionContext | dg.OpExecutionContext
+"""The context of a step: of an asset, or of an op."""
+
 OUTPUT_WITHOUT_EVENT: Mapping[str, bool] = {SYSTEM_METADATA_KEY_SOURCE_ASSET_OBSERVATION: True}
 """Metadata of a step's output with which Dagster makes no materialization of it; Dagster sets it for observations."""
 
@@ -130,7 +133,7 @@ def keys_of_run(context: dg.AssetCheckExecutionContext) -> Sequence[str] | None:
     return context.op_execution_context.partition_keys if of_partitions else None
 
 
-def allow_no_output(context: dg.AssetExecutionContext) -> None:
+def allow_no_output(context: StepContext) -> None:
     """Let a step end without its output also after a session of Pipes, which forbids it."""
     context.get_step_execution_context()._requires_typed_event_stream = False  # noqa: SLF001
 

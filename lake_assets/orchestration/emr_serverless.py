@@ -4,7 +4,6 @@ import gzip
 import sys
 from typing import Any
 
-import dagster as dg
 from botocore.exceptions import BotoCoreError, ClientError
 from dagster_aws.pipes import PipesEMRServerlessClient
 
@@ -12,6 +11,7 @@ from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.uris import bucket_and_key
 from lake_assets.errors import LauncherError
+from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.pipes_messages import BucketReader, PassingReader
 from lake_assets.remote.bucket import bucket_client, unreachable
 from lake_assets.remote.emr_serverless import Job, start_parameters
@@ -20,7 +20,7 @@ from lake_assets.remote.request import Request
 
 
 def run_job(
-    context: dg.AssetExecutionContext, config: LakeConfig, runs: EmrServerless, request: Request, received: Received
+    context: StepContext, config: LakeConfig, runs: EmrServerless, request: Request, received: Received
 ) -> Ended:
     """Start a driver, and wait for its end.
 
@@ -44,7 +44,7 @@ def run_job(
     return job.ended()
 
 
-def _print_logs(context: dg.AssetExecutionContext, folder: str) -> None:
+def _print_logs(context: StepContext, folder: str) -> None:
     """Copy the driver's output from a bucket to that of this process, which Dagster keeps with the run."""
     client, (bucket, prefix) = bucket_client(), bucket_and_key(folder)
     for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):

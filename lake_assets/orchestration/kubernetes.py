@@ -8,6 +8,7 @@ import dagster as dg
 
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.errors import LauncherError, is_interrupt
+from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.pipes_messages import BucketReader, PassingHandler, PassingReader
 from lake_assets.remote import pods
 from lake_assets.remote.pod import check_size, pod_metadata, pod_spec
@@ -18,7 +19,7 @@ from lake_assets.remote.request import Request
 _LENGTH = 500  # of an error of dagster-k8s, which repeats the pod's log
 
 
-def run_pod(context: dg.AssetExecutionContext, runs: Kubernetes, request: Request, received: Received) -> Ended:
+def run_pod(context: StepContext, runs: Kubernetes, request: Request, received: Received) -> Ended:
     """Start a driver, and wait for its end. Its pod is removed.
 
     Raises:

@@ -9,11 +9,11 @@ import dagster as dg
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.kubernetes import Kubernetes
 from lake_assets.config.models import LakeConfig
-from lake_assets.config.runs import RemoteRuns
+from lake_assets.config.runs import InProcess, RemoteRuns
 from lake_assets.config.spark_submit import SparkSubmit
 from lake_assets.errors import LakeAssetsError, LauncherError
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.dagster_private import DagsterPipesExecutionError, allow_no_output
+from lake_assets.orchestration.dagster_private import DagsterPipesExecutionError, StepContext, allow_no_output
 from lake_assets.orchestration.emr_serverless import run_job
 from lake_assets.orchestration.kubernetes import run_pod
 from lake_assets.orchestration.pipes_messages import PassingReader
@@ -42,7 +42,7 @@ class RemoteRun:
 
     def ingest(
         self,
-        context: dg.AssetExecutionContext,
+        context: StepContext,
         partitions: Sequence[Partition],
         note: Callable[[Reported], None],
         **options: Unpack[RunOptions],
@@ -73,7 +73,7 @@ class RemoteRun:
             allow_no_output(context)
         received.finish(ended)
 
-    def _launch(self, context: dg.AssetExecutionContext, request: Request, received: Received) -> Ended:
+    def _launch(self, context: StepContext, request: Request, received: Received) -> Ended:
         if isinstance(self._runs, EmrServerless):
             return run_job(context, self._config, self._runs, request, received)
         if isinstance(self._runs, Kubernetes):
@@ -82,9 +82,7 @@ class RemoteRun:
             return run_on_cluster(context, self._config, self._runs, request, received)
         return self._submit(context, self._runs, request, received)
 
-    def _submit(
-        self, context: dg.AssetExecutionContext, runs: SparkSubmit, request: Request, received: Received
-    ) -> Ended:
+    def _submit(self, context: StepContext, runs: SparkSubmit, request: Request, received: Received) -> Ended:
         driver = submission(self._config, runs, transforms=self._stream.config.transform is not None)
         client = dg.PipesSubprocessClient(
             message_reader=PassingReader(dg.PipesTempFileMessageReader(), received),
@@ -97,3 +95,8 @@ class RemoteRun:
         except DagsterPipesExecutionError as error:
             return Ended(str(error))
         return Ended("it was terminated")
+
+
+def remote_run(stream: OpenStream, config: LakeConfig | None) -> RemoteRun | None:
+    """What launches the drivers of a stream's runs; None if they execute in the runs' process, as without a config."""
+    return None if config is None or isinstance(config.runs, InProcess) else RemoteRun(config, config.runs, stream)

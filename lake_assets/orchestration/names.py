@@ -65,6 +65,8 @@ def _names(
 
 def _beside(name: str, stream: Stream) -> Iterator[tuple[str, str]]:
     yield step_of_checks(name), f"the checks of streams.{name}"
+    yield f"ingest_{name}", f"the ingest of selected partitions of streams.{name}"
+    yield f"ingest_partitions_of_{name}", f"its step of streams.{name}"
     yield f"restore_{name}", f"the restore of streams.{name}"
     yield f"restore_partition_of_{name}", f"the restore's step of streams.{name}"
     if stream.schedule:

@@ -5,6 +5,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.orchestration.dagster_private import StepContext
 from lake_assets.orchestration.pipes_messages import BucketReader, PassingReader
 from lake_assets.remote.attended import attend
 from lake_assets.remote.bucket import unreachable
@@ -14,7 +15,7 @@ from lake_assets.remote.request import Request
 
 
 def run_on_cluster(
-    context: dg.AssetExecutionContext, config: LakeConfig, runs: SparkSubmit, request: Request, received: Received
+    context: StepContext, config: LakeConfig, runs: SparkSubmit, request: Request, received: Received
 ) -> Ended:
     """Start a driver, and wait for its end.
 

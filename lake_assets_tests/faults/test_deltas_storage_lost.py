@@ -8,7 +8,7 @@ import pytest
 
 from lake_assets.errors import StorageUnreachableError, WholeStorageError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.orchestration.assets import PASSING
+from lake_assets.orchestration.stream_run import PASSING
 from lake_assets_tests.faults.outage import HURRIED, Outage, noise, outage, small_disk
 from lake_assets_tests.lake.commit.test_deltas import committed, exported, exporting, history, rows, stored, visible
 from lake_assets_tests.servers.proxy import Request, S3Proxy

@@ -4,7 +4,7 @@ import pytest
 
 from lake_assets.errors import StorageUnreachableError
 from lake_assets.ingest.api import ingest_all
-from lake_assets.orchestration.assets import PASSING
+from lake_assets.orchestration.stream_run import PASSING
 from lake_assets.storage.store import Store
 from lake_assets_tests.faults.outage import is_looked_at
 from lake_assets_tests.ingest.index.indexing import land_numbers

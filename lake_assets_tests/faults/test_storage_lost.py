@@ -14,7 +14,7 @@ from lake_assets.errors import LakeAssetsError, LakeUnreachableError, StorageErr
 from lake_assets.ingest.api import ingest_all
 from lake_assets.lake.failures import translated
 from lake_assets.layout.partition import Partition
-from lake_assets.orchestration.assets import PASSING
+from lake_assets.orchestration.stream_run import PASSING
 from lake_assets.storage.manifest import Manifest
 from lake_assets.storage.store import Store
 from lake_assets.streams.stream import OpenStream

@@ -35,8 +35,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
         begun.add(options["run_id"])
         return ingest_all(*arguments, **options)
 
-    monkeypatch.setattr("lake_assets.orchestration.assets.ingest_all", counted)
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.ingest_all", counted)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     return left
 
 

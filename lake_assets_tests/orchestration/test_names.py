@@ -45,6 +45,7 @@ def config(streams: dict[str, dict[str, Any]], lakes: tuple[str, ...] = ("retail
         ("sales_landing", "the landing zone of streams.sales"),
         ("retail_ledger", "the ledger of lakes.retail"),
         ("check_sales", "the checks of streams.sales"),
+        ("ingest_sales", "the ingest of selected partitions of streams.sales"),
         ("restore_sales", "the restore of streams.sales"),
         ("restore_partition_of_sales", "the restore's step of streams.sales"),
         ("refresh_sales", "the schedule's job of streams.sales"),

@@ -5,8 +5,9 @@ import pytest
 
 from lake_assets.config.spark import Spark
 from lake_assets.errors import CommitConflictError
-from lake_assets.orchestration.assets import RETRIES, stream_asset
+from lake_assets.orchestration.assets import stream_asset
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets.orchestration.stream_run import RETRIES
 from lake_assets_tests.orchestration.in_process import REGIONS, Materialize, failing_once, failure_of
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -16,7 +17,7 @@ CONFLICT = CommitConflictError("other writers were faster:", "run it again.")
 def test_a_run_whose_errors_pass_is_tried_again(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     local_world.land(NW, sales(1))
     local_world.land(SW, sales(2))
     failing_once(CONFLICT, monkeypatch)
@@ -31,7 +32,7 @@ def test_a_run_whose_errors_pass_is_tried_again(
 def test_a_run_is_not_tried_again_for_ever(
     materialize: Materialize, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     local_world.land(NW, sales(1))
     commits = failing_once(CONFLICT, monkeypatch, times=100)
 
@@ -57,7 +58,7 @@ def test_a_run_in_which_something_else_failed_too_is_not_tried_again(
 def test_a_run_without_its_spark_connect_server_is_tried_again(
     local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     local_world.options |= REGIONS
     local_world.land(NW, sales(1))
     spark = pyspark_resource(Spark.model_validate({"remote": "sc://127.0.0.1:1"}))

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from lake_assets.cli import main
 from lake_assets.cli.common import user
+from lake_assets.orchestration.build import build_definitions
 from lake_assets.remote.spark_submit import ENTRY
 from lake_assets_tests.orchestration.check_runs import PARTITIONS
 from lake_assets_tests.orchestration.in_process import failure_of
@@ -90,7 +91,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(local_world:
 def test_a_run_whose_driver_is_killed_is_tried_again(
     local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     land_many(local_world)
     file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
 
@@ -104,6 +105,20 @@ def test_a_run_whose_driver_is_killed_is_tried_again(
     assert result.success
     assert len(retries(result)) == 1
     assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
+
+
+def test_a_driver_ingests_what_the_launchpad_selects(local_world: World, tmp_path: Path) -> None:
+    local_world.options |= {"partitions": PARTITIONS}
+    local_world.land(NW, sales(1, 2))
+    local_world.land(SW, b"no Parquet")
+    file = local_world.config_file(tmp_path, runs="spark_submit", spark=SPARK)
+
+    result = build_definitions(file).resolve_job_def("ingest_sales").execute_in_process(raise_on_error=False)
+
+    assert local_world.totals() == [1, 2]
+    assert failure_of(result).startswith("1 of 2 partitions failed, 1 are done.")
+    (event,) = result.get_asset_materialization_events()
+    assert event.partition == "2026-02-11|NW"
 
 
 def test_a_driver_that_cannot_start_fails_the_run_once(local_world: World, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
 def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     cluster: Cluster, local_world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lake_assets.orchestration.assets.RETRY_SECONDS", 0)
+    monkeypatch.setattr("lake_assets.orchestration.stream_run.RETRY_SECONDS", 0)
     land_many(local_world)
     uri = cluster.config(local_world)
 

@@ -1,0 +1,116 @@
+"""A Dagster job for each stream, `ingest_<stream>`: it ingests the partitions that its run config selects."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import dagster as dg
+from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.errors import LakeAssetsError, is_interrupt
+from lake_assets.layout.partition import Partition
+from lake_assets.orchestration.launchers import remote_run
+from lake_assets.orchestration.metadata import Metadata
+from lake_assets.orchestration.partitions import new_dynamic_keys, partition_key
+from lake_assets.orchestration.resources import sessions
+from lake_assets.orchestration.stream_run import StreamRun
+from lake_assets.orchestration.translator import StreamSpecs
+from lake_assets.selection.select import Selection, Wanted, select
+from lake_assets.streams.stream import OpenStream
+
+Events = Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.Output[None]]
+
+
+class SelectionConfig(dg.Config):
+    """The options of a run in the launchpad."""
+
+    partitions: list[str] = Field(
+        default=[],
+        description="Partitions of these selections, such as region=NW|NE, date=2026-02, date=last:7 or "
+        "date=2026-02-01..2026-02-28. With nothing selected, those with landed objects that are not in the lake.",
+    )
+    waiting: bool = Field(False, description="Of these, or of all: partitions with landed objects not in the lake.")
+    failed: bool = Field(False, description="Of these, or of all: partitions whose newest run failed.")
+    all: bool = Field(False, description="Every partition that has landed or is in the lake.")
+    max: int | None = Field(None, ge=1, description="At most so many of the partitions.")
+    force: bool = Field(False, description="Read a partition even if its objects are those of the last commit.")
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is selected; the waiting partitions if nothing else is.
+
+        Raises:
+            PartitionError: `all` and something else.
+        """
+        is_open = not (self.partitions or self.failed or self.all)
+        waiting = self.waiting or is_open
+        return Wanted(tuple(self.partitions), waiting=waiting, failed=self.failed, every=self.all, most=self.max)
+
+
+def ingest_job(stream: OpenStream, specs: StreamSpecs, config: LakeConfig) -> dg.JobDefinition:
+    """The job of one stream, whose run needs no partition of Dagster's.
+
+    Each partition has an event of its own, as in a run of the asset: a materialization, or an observation with the
+    error. The run makes no checks, which Dagster ties to a run of the asset.
+
+    Args:
+        stream: of the partitions.
+        specs: of the stream's assets.
+        config: says where the driver of a run executes.
+    """
+    remote = remote_run(stream, config)
+
+    @dg.op(
+        name=f"ingest_partitions_of_{stream.name}",
+        description=f"Ingests the selected partitions of {stream.name}.",
+    )
+    def run_ingest(context: dg.OpExecutionContext, config: SelectionConfig, pyspark: LazyPySparkResource) -> Events:
+        spark = sessions(pyspark, stream.spark)
+        run = StreamRun(stream, specs, context, spark, remote, force=config.force, landed_only=False)
+        try:
+            selection = select(stream, config.wanted)
+        except LakeAssetsError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+        run.log.info(f"{stream.name}: {selection}")
+        yield from _ingest(context, run, selection.partitions)
+        yield dg.Output(None, metadata=_figures(run, selection))
+
+    @dg.job(
+        name=f"ingest_{stream.name}",
+        description=f"Ingest partitions of {stream.name} that the run config selects, such as those of a month.",
+    )
+    def job() -> None:
+        run_ingest()
+
+    return job
+
+
+def _ingest(context: dg.OpExecutionContext, run: StreamRun, partitions: Sequence[Partition]) -> Events:
+    """Ingest partitions; each that has ended has an event, also if the run breaks off."""
+    for name, keys in new_dynamic_keys(run.stream, context.instance, partitions).items():
+        context.instance.add_dynamic_partitions(name, keys)
+    run.number = len(partitions)
+    with run.open():
+        try:
+            run.refresh({partition: partition_key(partition) for partition in partitions})
+        except BaseException as error:
+            yield from run.events_by_partition()
+            if is_interrupt(error):
+                raise dg.DagsterExecutionInterruptedError from error
+            raise
+        yield from run.events_by_partition()
+    if run.failed:
+        failure = run.failure()
+        if (retry := run.retry()) is not None:
+            raise retry from failure
+        raise failure from run.unforeseen
+
+
+def _figures(run: StreamRun, selection: Selection) -> Metadata:
+    statuses = Counter(result.row.status for result in run.results.values())
+    return {
+        "selection": dg.MetadataValue.text(str(selection)),
+        "committed": dg.MetadataValue.int(statuses["committed"]),
+        "skipped": dg.MetadataValue.int(statuses["skipped"]),
+    }

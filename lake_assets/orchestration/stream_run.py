@@ -1,0 +1,253 @@
+"""One run over partitions of a stream: their ingest, its log, and an event of each partition."""
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import dagster as dg
+
+from lake_assets.checks.result import Scope
+from lake_assets.errors import (
+    CatalogUnreachableError,
+    CommitConflictError,
+    DriverLostError,
+    LakeAssetsError,
+    SparkUnreachableError,
+    StorageUnreachableError,
+    is_interrupt,
+)
+from lake_assets.escapes import visible_name
+from lake_assets.ingest.api import ingest_all
+from lake_assets.ingest.partition_run import IngestResult
+from lake_assets.ingest.partition_runs import passing_on_interrupts
+from lake_assets.ingest.reported import reported_run
+from lake_assets.ingest.view import Viewer
+from lake_assets.layout.partition import Partition
+from lake_assets.layout.texts import count
+from lake_assets.orchestration.dagster_private import StepContext, requester
+from lake_assets.orchestration.event_log import EventLog
+from lake_assets.orchestration.failures import facts_of, lines_by_text, text_of
+from lake_assets.orchestration.launchers import RemoteRun
+from lake_assets.orchestration.metadata import Metadata, materialization_metadata
+from lake_assets.orchestration.partitions import dimension_tags
+from lake_assets.orchestration.translator import StreamSpecs
+from lake_assets.orchestration.unmatched import newest_landing_scan
+from lake_assets.remote.messages import Reported
+from lake_assets.remote.request import RunOptions
+from lake_assets.remote.told import report_outcome
+from lake_assets.spark.session import Sessions
+from lake_assets.streams.stream import OpenStream
+from lake_assets.telemetry.lineage import lineage
+
+LOG_SECONDS = 1.0  # between two messages of progress: Dagster stores one in more time than a small commit takes
+NAMED_FAILURES = 20  # errors of a range in the text of its failure; the log and the ledger have them all
+
+# Errors after which a retry may succeed.
+PASSING = (
+    StorageUnreachableError,
+    CatalogUnreachableError,
+    CommitConflictError,
+    DriverLostError,
+    SparkUnreachableError,
+)
+RETRIES = 2  # of a run without other errors
+RETRY_SECONDS = 30  # before the first retry; twice as many before the second
+
+
+class StreamRun:
+    """One run over partitions of a stream.
+
+    Args:
+        stream: of the partitions.
+        specs: of the stream's assets.
+        context: of the run's step.
+        force: whether unchanged partitions are read too.
+        landed_only: whether partitions of which nothing has landed are passed over.
+        spark: gives the Spark session.
+        remote: launches a driver; None for a driver in this process.
+
+    Attributes:
+        done: the metadata of each partition that is committed or unchanged, by its key.
+        failed: the error of each other partition, by its key.
+        passed_over: the number of partitions without an event.
+        number: of all partitions of the run; set by the caller.
+    """
+
+    def __init__(
+        self,
+        stream: OpenStream,
+        specs: StreamSpecs,
+        context: StepContext,
+        spark: Sessions,
+        remote: RemoteRun | None,
+        *,
+        force: bool,
+        landed_only: bool,
+    ) -> None:
+        self.stream = stream
+        self.asset, self.landing = specs.table.key, specs.landing.key
+        self._context = context
+        self.log = EventLog(context.log, context.run.run_id)
+        self._options: RunOptions = {
+            "force": force,
+            "landed_only": landed_only,
+            "outside": False,
+            "run_id": context.run.run_id,
+            "run_at": dt.datetime.now(dt.UTC),
+            "requested_by": requester(context.run.tags),
+        }
+        self.spark = spark
+        self.remote = remote
+        self.done: dict[str, Metadata] = {}
+        self.results: dict[Partition, IngestResult] = {}
+        self.has_listings = True  # in all results
+        self.failed: dict[str, Exception] = {}
+        self.first_keys: dict[str, str] = {}  # the first key with an error, by the error's text
+        self.passed_over = 0
+        self.number = 0
+        self.progress: list[str] = []  # a line a partition, not logged yet
+        self.logged_at = 0.0  # by the monotonic clock
+        self.unmatched = newest_landing_scan(context.instance, specs.landing.key, specs.report.key)
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Collect the run's events for its log, and send its lineage, within the block."""
+        run = self._context.run
+        with self.log.open(), lineage(self.stream, (run.run_id, run.job_name)) as self.trace:
+            yield
+
+    def refresh(self, partitions: Mapping[Partition, str]) -> None:
+        """Ingest partitions, each with its key, and note their outcomes.
+
+        Raises:
+            BaseException: what ended the run; partitions that have ended are noted.
+        """
+        if not partitions:
+            return  # no driver is needed
+
+        def note(reported: Reported) -> None:
+            key = partitions[reported.outcome.partition]
+            position = len(self.done) + len(self.failed) + self.passed_over + 1
+            self._note(key, f"{visible_name(key)} ({position} of {self.number})", reported)
+
+        try:
+            if self.remote is None:
+                self._ingest(list(partitions), note)
+            else:
+                self._ingest_by_driver(self.remote, list(partitions), note)
+        finally:
+            self._log_progress()
+
+    def _ingest(self, partitions: Sequence[Partition], note: Callable[[Reported], None]) -> None:
+        """Refresh the partitions in this process."""
+        viewer = Viewer(self.stream, self._context.log.warning)
+        outcomes = ingest_all(self.stream, partitions, self.spark, **self._options)
+        with passing_on_interrupts(outcomes):
+            for outcome in outcomes:
+                result = outcome.result
+                note(Reported(outcome, None if result is None else viewer.view(result, outcome.partition)))
+
+    def _ingest_by_driver(
+        self, remote: RemoteRun, partitions: Sequence[Partition], note: Callable[[Reported], None]
+    ) -> None:
+        """Refresh the partitions in a driver's process."""
+        run_id, stream = self._context.run.run_id, self.stream
+
+        def tell(reported: Reported) -> None:
+            report_outcome(run_id, stream.name, reported.outcome)
+            note(reported)
+
+        with reported_run(run_id, stream.name, stream.config.mode, len(partitions)):
+            remote.ingest(self._context, partitions, tell, **self._options)
+
+    def scope(self, failed: tuple[Partition, ...] = ()) -> Scope:
+        """The scope of the run's checks, which list again if a driver did not send its listings."""
+        scope = Scope.of_results(self._context.run.run_id, self.results, failed)
+        return scope if self.has_listings else replace(scope, results={})
+
+    def _note(self, key: str, label: str, reported: Reported) -> None:
+        outcome, error = reported.outcome, reported.outcome.error
+        self.trace(outcome)
+        if outcome.result is not None:
+            self.results[outcome.partition] = outcome.result
+            self.has_listings = self.has_listings and reported.has_listing
+            landing = None if self.stream.config.transform else self.landing
+            metadata = materialization_metadata(outcome.result, reported.view, outcome.partition, landing)
+            self.done[key] = metadata | self.unmatched
+            self._log(f"{label} {_figures(outcome.result)}")
+        elif error is not None:
+            if is_interrupt(error):
+                raise error
+            first = self.first_keys.setdefault(text_of(error), key)
+            self.failed[key] = error
+            if first != key:
+                self._log(f"{label} failed by the same error as {visible_name(first)}")
+            elif isinstance(error, LakeAssetsError):
+                self.log.error(f"{label} failed: {error}")
+            else:
+                # A bug, but the next partitions may succeed.
+                self.log.error(f"{label} failed unexpectedly", exc_info=error)
+        else:
+            self.passed_over += 1
+            self._log(f"{label} left out: nothing has landed yet")
+
+    def _log(self, line: str) -> None:
+        self.progress.append(line)
+        if time.monotonic() > self.logged_at + LOG_SECONDS:
+            self._log_progress()
+
+    def _log_progress(self) -> None:
+        if self.progress:
+            self.log.info("\n".join(self.progress))
+        self.progress = []
+        self.logged_at = time.monotonic()
+
+    def events_by_partition(self) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+        """An event of each partition that is done or failed."""
+        for key, metadata in self.done.items():
+            yield dg.AssetMaterialization(self.asset, partition=key, metadata=metadata, tags=dimension_tags(key))
+        for key, error in self.failed.items():
+            yield dg.AssetObservation(self.asset, partition=key, metadata=facts_of(error), tags=dimension_tags(key))
+
+    def retry(self) -> dg.RetryRequested | None:
+        """The retry that may succeed; None if an error is not a passing one, or after the last retry.
+
+        It is no retry policy: with one, Dagster would also retry a run that somebody has cancelled.
+        """
+        retry = self._context.retry_number
+        if retry < RETRIES and all(isinstance(error, PASSING) for error in self.failed.values()):
+            return dg.RetryRequested(RETRIES, RETRY_SECONDS * 2**retry)
+        return None
+
+    def failure(self) -> dg.Failure:
+        """The failure of the run, with the errors of its partitions."""
+        texts = {key: text_of(error) for key, error in self.failed.items()}
+        if self.number == 1:
+            (text,) = texts.values()
+            return dg.Failure(text, allow_retries=False)
+        lines = lines_by_text(texts, NAMED_FAILURES, "the log and the ledger name them all.")
+        summary = f"{len(texts)} of {self.number} partitions failed, {len(self.done)} are done."
+        return dg.Failure("\n".join([summary, *lines]), allow_retries=False)
+
+    @property
+    def unforeseen(self) -> Exception | None:
+        """The first error that is not one of this package's; as the failure's cause, the UI shows its traceback."""
+        return next((error for error in self.failed.values() if not isinstance(error, LakeAssetsError)), None)
+
+
+def _figures(result: IngestResult) -> str:
+    row = result.row
+    if row.status == "skipped" and row.hold:
+        return f"skipped: {result.note}"
+    if row.status == "skipped":
+        unchanged = "no new objects" if row.mode == "append" else "its objects are those of the last commit"
+        return f"skipped: {unchanged}" if not row.on_empty else "skipped: no rows landed"
+    added = " added" if row.mode == "append" else ""
+    return (
+        f"{row.status}: {count(row.row_count or 0, 'row')}{added} (before: {row.rows_before:,}) of "
+        f"{count(row.source_files or 0, 'object')}, snapshot {row.snapshot_id}, {sum(result.seconds.values()):.2f} s"
+        + "".join(f"; {change}" for change in result.changes)
+        + ("; it was held, and the hold remains until it is released" if row.hold else "")
+    )
