@@ -1,5 +1,6 @@
 """The page of all documents of `--format json`, from their JSON Schemas."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+
+_REF = re.compile(r'"#/\$defs/(\w+)"')
 
 _INTRODUCTION = """# JSON reference
 
@@ -33,7 +36,7 @@ def json_page(schemas: Mapping[str, Schema]) -> str:
     shown: set[str] = set()
     commands: dict[str, str] = {}  # by the title of the document
     for command, schema in schemas.items():
-        parts = schema.get("$defs", {})
+        parts = {name: schema["$defs"][name] for name in _parts(schema)}
         lines += [f"## {command}", ""]
         if (first := commands.setdefault(schema.get("title", command), command)) != command:
             lines += [f"The document of [{first}](#{first}).", ""]
@@ -48,6 +51,14 @@ def json_page(schemas: Mapping[str, Schema]) -> str:
                 lines += [f"### {_title(name)}", "", *_table(part)]
         shown.update(parts)
     return "\n".join(lines)
+
+
+def _parts(schema: Schema) -> list[str]:
+    """The names of the document's parts in the order in which its fields have them; each once."""
+    found = _REF.findall(json.dumps({**schema, "$defs": None}))
+    for name in found:  # which grows
+        found += [other for other in _REF.findall(json.dumps(schema["$defs"][name])) if other not in found]
+    return list(dict.fromkeys(found))
 
 
 def fields(schemas: Mapping[str, Schema]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """The JSON of commands fits the schema that `lake-assets schema` prints, and keeps its fields."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from docs.hooks.json_reference import fields
 from lake_assets.cli import main
 from lake_assets.cli.documents.schemas import COMMANDS, output_schema
 from lake_assets.errors import StorageError
+from lake_assets.ingest.index.run import index_all
+from lake_assets.ingest.partition_run import Outcome
+from lake_assets.streams.stream import OpenStream
 from lake_assets_tests.faults.without_spark import sessions
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -125,6 +128,26 @@ def test_what_ends_a_run_is_in_its_document(local_world: World, run: Run, monkey
     assert (result.exit_code, document["selected"], document["partitions"]) == (1, 1, [])
     assert document["error"]["kind"] == "ZeroDivisionError"
     assert f"Error: {document['error']['message']}" in result.stderr
+
+
+def test_an_interrupted_run_has_a_document_of_what_has_ended(
+    local_world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local_world.options["mode"] = "index"  # starts no Spark
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+
+    def interrupted(stream: OpenStream, *_: object, **options: Any) -> Iterator[Outcome]:
+        yield from index_all(stream, [stream.config.partition(NW)], run_id=options["run_id"])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lake_assets.ingest.api.index_all", interrupted)
+    result = run("ingest", "--partition", NW, "--partition", SW, "--format", "json")
+
+    document = fitting("ingest", result.stdout)
+    assert (result.exit_code, document["selected"], document["committed"]) == (130, 2, 1)
+    assert document["partitions"][0]["partition"] == "region=NW/date=2026-02-11"
+    assert document["error"] == {"kind": "KeyboardInterrupt", "message": "The command was interrupted."}
 
 
 def test_a_plan_is_applied_to_a_document(local_world: World, run: Run, tmp_path: Path) -> None:
