@@ -84,7 +84,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         elif isinstance(runs, Kubernetes):
             launch_pod(runs, request, received, lambda line: echo(line, err=True))
         elif runs.is_in_cluster:
-            launch_on_cluster(config, runs, request, received)
+            launch_on_cluster(config, runs, request, received, lambda line: echo(line, err=True))
         else:
             launch(submission(config, runs, transforms=stream.config.transform is not None), request, received)
 

@@ -95,21 +95,22 @@ def _values(value: object) -> int:
 def schema_with_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a config whose streams need not have what `defaults` may have.
 
-    Without `defaults` it is as strict as the given one. With it, a stream has no required key at any depth, and any may
-    be null.
+    Without `defaults`, or with null there, it is as strict as the given one. With it, a stream has no required key at
+    any depth, and any may be null.
     """
     definitions = schema["$defs"]
     shared = {_relaxed_name(name): _relaxed(definitions[name]) for name in _below("Stream", definitions)}
     properties, streams = schema["properties"], schema["properties"]["streams"]
     key, stream = next(iter(streams["patternProperties"].items()))
-    partial = {"patternProperties": {key: {"anyOf": [_relaxed(stream), {"type": "null"}]}}}
+    partial_stream = {"anyOf": [_relaxed(stream), {"type": "null"}]}
+    partial = {"patternProperties": {key: partial_stream}}
     return {
         **schema,
         "$defs": definitions | shared,
         "properties": properties
         | {"streams": {name: value for name, value in streams.items() if name != "patternProperties"}}
-        | {"defaults": _relaxed(stream) | {"description": properties["defaults"]["description"]}},
-        "if": {"required": ["defaults"]},
+        | {"defaults": partial_stream | {"description": properties["defaults"]["description"]}},
+        "if": {"required": ["defaults"], "properties": {"defaults": {"type": "object"}}},
         "then": {"properties": {"streams": partial}},
         "else": {"properties": {"streams": {"patternProperties": {key: stream}}}},
     }

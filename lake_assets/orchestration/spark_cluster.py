@@ -1,5 +1,7 @@
 """The driver of a run on a worker of a cluster: `spark-submit` in a session of Dagster Pipes."""
 
+import sys
+
 import dagster as dg
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -24,7 +26,7 @@ def run_on_cluster(
         SparkUnavailableError: there is no usable Java for `spark-submit`.
         DagsterExecutionInterruptedError: the run was cancelled; the driver has ended.
     """
-    driver = ClusterDriver(config, runs, received)
+    driver = ClusterDriver(config, runs, received, _print)
     try:
         messages = BucketReader(driver.messages)
         with dg.open_pipes_session(
@@ -38,3 +40,8 @@ def run_on_cluster(
     except (ClientError, BotoCoreError) as error:  # of Pipes' own requests
         raise unreachable(driver.messages, error) from error
     return driver.ended()
+
+
+def _print(line: str) -> None:
+    """Print a line to the output of this process, which Dagster keeps with the run."""
+    sys.stderr.write(f"{line}\n")

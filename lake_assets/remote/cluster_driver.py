@@ -2,10 +2,11 @@
 
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
@@ -18,6 +19,7 @@ from lake_assets.remote.supervise import GRACE_SECONDS, SETTLE_SECONDS
 
 POLL_SECONDS = 0.5
 SUBMIT_SECONDS = 30.0  # for `spark-submit` to print the id of a driver that is cancelled at once
+CLOSE_SECONDS = 10.0  # for `spark-submit` to end
 _KILL_SECONDS = 60.0
 
 _ID = re.compile(r"Driver successfully submitted as (\S+)|Submitted application (\S+)")
@@ -34,16 +36,21 @@ class ClusterDriver:
         config: with the Spark settings.
         runs: the launcher, in cluster mode.
         received: what the driver has reported.
+        output: takes the lines of `spark-submit`, in the thread that waits for the driver.
 
     Raises:
         LauncherError: the settings do not fit the launcher.
     """
 
-    def __init__(self, config: LakeConfig, runs: SparkSubmit, received: Received) -> None:
+    def __init__(
+        self, config: LakeConfig, runs: SparkSubmit, received: Received, output: Callable[[str], None]
+    ) -> None:
         check_fit(config, runs)
         self._config = config
         self._runs = runs
         self._received = received
+        self._output = output
+        self._lines: SimpleQueue[str] = SimpleQueue()
         self._told = _Told()
         self._ended_at: float | None = None
 
@@ -89,17 +96,18 @@ class ClusterDriver:
         self._reader.start()
 
     def has_ended(self) -> bool:
-        """Whether it has reported all that it will, or the cluster has ended it.
+        """Whether it has done its work, or the cluster has ended it.
 
         A driver whose JVM was ended notices that, and records what it had begun: it is given some seconds.
         """
-        if self._received.has_all:
-            self._close()
+        self._print()
+        if self._received.is_complete:
             return True
         if self._process.poll() is None:
             return False
         self._ended_at = self._ended_at or time.monotonic()
-        return not self._received.has_started or time.monotonic() > self._ended_at + SETTLE_SECONDS
+        is_late = time.monotonic() > self._ended_at + SETTLE_SECONDS
+        return not self._received.has_started or self._received.has_all or is_late
 
     def cancel(self, look: Callable[[], None]) -> None:
         """End it, after it has recorded what it had begun.
@@ -113,17 +121,23 @@ class ClusterDriver:
         try:
             self._mark.put()
             if self._received.has_started:
-                self._await(self.has_ended, GRACE_SECONDS, look)
+                self._await(self._is_over, GRACE_SECONDS, look)
         finally:
             try:
-                if not self.has_ended():
+                if not self._is_over():
                     self._kill()
             finally:
                 self._close()
 
     def ended(self) -> Ended:
-        """How it ended, for the errors of partitions without an outcome."""
+        """How it ended, for the errors of partitions without an outcome.
+
+        If `spark-submit` has lost the cluster, the driver may go on there: it is cancelled.
+        """
         self._close()
+        if not self._received.has_all and (self._told.id or self._received.has_started):
+            with self._received.warning(f"The {self.name} may go on"):
+                self._mark.put()
         if self._told.id is None:
             reason = f"spark-submit ended with code {self._process.returncode}"
             hint = "correct `runs` and `spark` of the config; the output of spark-submit, on stderr, says more."
@@ -135,6 +149,10 @@ class ClusterDriver:
             "its own output, on its worker, says why; the page of the cluster's master shows it.",
         )
 
+    def _is_over(self) -> bool:
+        """Whether there is nothing to end: the driver has reported its end, or `spark-submit` that of the driver."""
+        return self._received.has_all or self.has_ended()
+
     def _kill(self) -> None:
         """End a driver that does not end by itself.
 
@@ -142,7 +160,7 @@ class ClusterDriver:
             LauncherError: the cluster does not end it.
         """
         if not self._submission.is_standalone:
-            raise LauncherError("it is not at work yet, or does not end:", "end it by the cluster's own command.")
+            raise LauncherError("it has not begun, or does not end:", "end it by the cluster's own command.")
         self._await(lambda: self._told.id is not None or self._process.poll() is not None, SUBMIT_SECONDS)
         if self._told.id is None:
             return
@@ -170,14 +188,24 @@ class ClusterDriver:
         """End `spark-submit`, which only looks at the driver's state every ten seconds."""
         if self._process.poll() is None:
             self._process.terminate()
-        self._process.wait()
+        try:
+            self._process.wait(CLOSE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
         self._reader.join()
+        self._print()
 
     def _read(self) -> None:
         assert self._process.stdout is not None  # noqa: S101 - a pipe
         for line in self._process.stdout:
-            sys.stderr.write(line)
             self._told.take(line)
+            self._lines.put(line.rstrip("\n"))
+
+    def _print(self) -> None:
+        with suppress(Empty):
+            while True:
+                self._output(self._lines.get_nowait())
 
 
 class _Told:

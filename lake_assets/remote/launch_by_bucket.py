@@ -1,5 +1,7 @@
 """Launches a driver whose messages are in a bucket, without Dagster."""
 
+from collections.abc import Callable
+
 from lake_assets.config.emr_serverless import EmrServerless
 from lake_assets.config.models import LakeConfig
 from lake_assets.config.spark_submit import SparkSubmit
@@ -22,8 +24,17 @@ def launch_job(config: LakeConfig, runs: EmrServerless, request: Request, receiv
     _launch(JobDriver(config, runs, request.stream), runs.messages, request, received)
 
 
-def launch_on_cluster(config: LakeConfig, runs: SparkSubmit, request: Request, received: Received) -> None:
+def launch_on_cluster(
+    config: LakeConfig, runs: SparkSubmit, request: Request, received: Received, output: Callable[[str], None]
+) -> None:
     """Start a driver on a worker by `spark-submit`, take its messages while it runs, and wait for its end.
+
+    Args:
+        config: with the Spark settings.
+        runs: the launcher.
+        request: for the driver.
+        received: takes the messages.
+        output: takes the output of `spark-submit`, line by line.
 
     Raises:
         LauncherError: the settings do not fit, or the bucket of the messages refuses. After an interrupt it is a
@@ -31,7 +42,7 @@ def launch_on_cluster(config: LakeConfig, runs: SparkSubmit, request: Request, r
         SparkUnavailableError: there is no usable Java for `spark-submit`.
         BaseException: an interrupt, after the driver has ended and its last messages are taken; or as `finish`.
     """
-    driver = ClusterDriver(config, runs, received)
+    driver = ClusterDriver(config, runs, received, output)
     _launch(driver, driver.messages, request, received)
 
 

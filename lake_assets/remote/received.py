@@ -64,6 +64,11 @@ class Received:
         """Whether the driver has reported all that it will."""
         return self._end is not None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has done so at the end of its work, and not because it was ended."""
+        return self._end is not None and not self._end.is_cancelled
+
     def open(self) -> None:
         """Note that the driver has started."""
         self._has_started = True

@@ -163,3 +163,11 @@ def test_the_schema_still_asks_for_what_a_stream_needs_where_there_are_no_defaul
 
     assert "'source' is a required property" in found
     jsonschema.Draft202012Validator.check_schema(schema_of())
+
+
+def test_defaults_that_are_null_are_none_for_the_schema_too() -> None:
+    whole = "streams:\n  sales: {source: landing, partitions: {region: {}}, destination: {table: sales}}\n"
+    assert parsed(whole, "defaults: ~\n").defaults is None
+
+    document = yaml.safe_load(LAKES + "defaults: ~\nstreams: {sales: {source: landing}}")
+    assert not SCHEMA.is_valid(document)

@@ -115,8 +115,9 @@ streams:
     partitions: {year: {type: year, start: 2020-01-01}, kind: {values: [a], in: rows}}
     destination: {table: rows}
 key_prefix: [retail, eu-1]
-spark: {master: "local[2]", spark.task.cpus: 3, spark.ui.enabled: false}
-runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit}
+spark: {master: "spark://host:7077", spark.task.cpus: 3, spark.ui.enabled: false}
+runs: {launcher: spark_submit, command: /opt/spark/bin/spark-submit, deploy_mode: cluster, messages: "s3://runs/messages",
+       config: "s3://runs/lake.yaml", environment: {AWS_REGION: eu}}
 """
 
 # What may be written for a value, as YAML has it.

@@ -1,7 +1,10 @@
 """Runs whose driver executes on a worker of a real standalone cluster, with its messages in a real bucket."""
 
+import contextlib
+import dataclasses
 import os
 import re
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +29,7 @@ from lake_assets_tests.orchestration.launched_runs import (
     statuses,
 )
 from lake_assets_tests.servers.s3 import S3Server
+from lake_assets_tests.servers.standalone import standalone_cluster
 from lake_assets_tests.world import NW, SW, World, sales
 
 
@@ -73,6 +77,20 @@ def cluster(standalone: str, s3: S3Server, tmp_path: Path, monkeypatch: pytest.M
     for name, value in (shared | {name.upper(): value for name, value in keys.items()}).items():
         monkeypatch.setenv(name, value)
     return Cluster(standalone, s3, s3.new_bucket(), shared | {"AWS_SHARED_CREDENTIALS_FILE": os.fspath(file)})
+
+
+DRIVER, WORKER = (f"org.apache.spark.deploy.worker.{name}" for name in ("DriverWrapper", "Worker"))
+
+
+def jvms(name: str, master: str) -> list[psutil.Process]:
+    """The processes of a class of Spark's that have the master's URL among their arguments."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if process.name() == "java" and name in command and any(argument.endswith(master) for argument in command):
+                found.append(process)
+    return found
 
 
 DRIVERS = re.compile(r"submitted as (driver-\S+)")
@@ -130,7 +148,11 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
     land_many(local_world)
     uri = cluster.config(local_world)
 
+    before: list[psutil.Process] = []
+
     def terminate() -> None:
+        (driver,) = jvms(DRIVER, cluster.master)
+        before.extend([driver, *driver.children()])
         interrupt(local_world, lambda: bool(cluster.keys("/cancel")), seconds=3)
 
     with at_first_commit(local_world, terminate):
@@ -138,7 +160,9 @@ def test_a_cancelled_run_ends_its_driver_and_records_what_had_begun(
 
     assert not result.success
     assert not retries(result)
-    assert DRIVERS.search(capfd.readouterr().err)
+    assert len(DRIVERS.findall(capfd.readouterr().err)) == 1
+    psutil.wait_procs(before, timeout=30)
+    assert [process for process in before if process.is_running()] == []
     found = statuses(local_world)
     assert set(found) == {"committed", "cancelled"}
     assert 1 <= len(local_world.totals()) == found["committed"] < len(DAYS) * 4
@@ -153,13 +177,7 @@ def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     uri = cluster.config(local_world)
 
     def kill() -> None:
-        for process in psutil.process_iter(["cmdline"]):
-            command = process.info["cmdline"] or []
-            if (
-                "org.apache.spark.deploy.worker.DriverWrapper" in command
-                and f"-Dspark.master={cluster.master}" in command
-            ):
-                process.kill()
+        jvms(DRIVER, cluster.master)[0].kill()
 
     with at_first_commit(local_world, kill):
         result = run(uri, f"{DAYS[0]}|NE", f"{DAYS[-1]}|SW")
@@ -167,3 +185,30 @@ def test_a_run_whose_driver_is_killed_on_its_worker_is_tried_again(
     assert result.success
     assert len(retries(result)) == 1
     assert len(local_world.totals()) == committed(local_world) == len(DAYS) * 4
+
+
+@pytest.mark.kill_all
+def test_a_worker_that_dies_is_the_error_of_the_partitions_of_its_driver(cluster: Cluster, local_world: World) -> None:
+    land_many(local_world)
+    with standalone_cluster() as master:
+        cluster = dataclasses.replace(cluster, master=master)
+
+        def kill() -> None:
+            (driver,), (worker,) = jvms(DRIVER, master), jvms(WORKER, master)
+            with sqlite3.connect(local_world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+                catalog.execute("BEGIN IMMEDIATE")  # no commit ends before the driver has noticed
+                of_driver = [driver, *driver.children()]
+                worker.kill()
+                psutil.wait_procs(of_driver, timeout=20)
+                catalog.execute("ROLLBACK")
+
+        with at_first_commit(local_world, kill):
+            command = ["--config", cluster.config(local_world), "ingest", "--all", "--yes"]
+            result = CliRunner().invoke(main, command)
+
+    assert result.exit_code == 1, result.output
+    error = (
+        r"the driver of the run ended before the partition did \(driver-\S+ on 127\.0\.0\.1:\d+ is (ERROR|FAILED)\): "
+    )
+    assert re.search(error, result.output), result.output
+    assert local_world.totals()

@@ -1,0 +1,228 @@
+"""A driver on a worker as its launcher sees it: `spark-submit` is a script here, and the bucket is moto's.
+
+`stack/test_cluster_mode.py` has a real cluster.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lake_assets.config.models import LakeConfig
+from lake_assets.config.spark_submit import SparkSubmit
+from lake_assets.errors import DriverLostError, LauncherError
+from lake_assets.layout.partition import Partition, PartitionColumn
+from lake_assets.remote.attended import attend
+from lake_assets.remote.cancel_mark import CancelMark
+from lake_assets.remote.cluster_driver import ClusterDriver
+from lake_assets.remote.messages import End, Reported, message_of
+from lake_assets.remote.pipes import variables
+from lake_assets.remote.received import Received
+from lake_assets_tests.remote.test_request import CONFIG
+from lake_assets_tests.servers.moto import REGION, Moto, moto
+
+__all__ = ["moto"]
+
+NW = Partition.at((PartitionColumn("region", "string"),), "region=NW")
+PIPES = variables({"bucket": "bucket", "key": "m/context.json"}, {"bucket": "bucket", "key_prefix": "m"})
+SUBMITTED = "26/11/23 18:27:11 INFO ClientEndpoint: Driver successfully submitted as driver-1"
+RUNNING = "26/11/23 18:27:16 INFO ClientEndpoint: Driver running on node-7:33389 (worker-1)"
+
+Submit = Callable[..., ClusterDriver]
+
+
+@pytest.fixture
+def received() -> Received:
+    return Received([NW], note=lambda _: None)
+
+
+@pytest.fixture
+def printed_lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def submit(
+    tmp_path: Path, moto: Moto, received: Received, printed_lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Submit:
+    """Starts a driver by a script, which prints lines and then waits for its end, or ends with a code."""
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    moto.client("s3").create_bucket(Bucket="bucket")
+    monkeypatch.setattr("lake_assets.remote.cluster_driver.POLL_SECONDS", 0.01)
+
+    def start(*lines: str, code: int | None = None, master: str = "spark://host:7077") -> ClusterDriver:
+        end = "exec sleep 60" if code is None else f"exit {code}"
+        printed = "\n".join(f"echo '{line}'" for line in lines)
+        program = tmp_path / "spark-submit"
+        program.write_text(
+            f'#!/bin/sh\ncase "$*" in *" kill "*) echo "$@" > {tmp_path}/killed; exit 0;; esac\n{printed}\n{end}\n'
+        )
+        program.chmod(0o755)
+        runs = {
+            "launcher": "spark_submit",
+            "deploy_mode": "cluster",
+            "messages": "s3://bucket/m",
+            "config": "/etc/lake.yaml",
+            "command": str(program),
+        }
+        lakes = {"shop": {"catalog": {"type": "sqlite", "path": "c"}, "storage": "data"}}
+        sections = {"lakes": lakes, "spark": {"master": master}, "runs": runs}
+        config = LakeConfig.model_validate(CONFIG | sections)
+        assert isinstance(config.runs, SparkSubmit)
+        driver = ClusterDriver(config, config.runs, received, printed_lines.append)
+        driver.start(PIPES)
+        if lines:
+            wait_until(lambda: driver.name != "driver of the run" or code is not None)
+        return driver
+
+    return start
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_marked() -> bool:
+    mark = CancelMark.of(PIPES)
+    assert mark is not None
+    return mark.is_there()
+
+
+def report(received: Received, *, is_cancelled: bool) -> None:
+    received.open()
+    received.receive(message_of(End(is_cancelled=is_cancelled)))
+
+
+@pytest.mark.parametrize(
+    ("lines", "code", "reason", "hint"),
+    [
+        (
+            [SUBMITTED, RUNNING, "INFO ClientEndpoint: State of driver driver-1 is FAILED, exiting spark-submit JVM."],
+            255,
+            "driver-1 on node-7:33389 is FAILED",
+            "its own output, on its worker",
+        ),
+        (
+            [
+                "Exception in thread main org.apache.spark.SparkException: Exception thrown in awaitResult:",
+                "Caused by: java.io.IOException: Failed to connect to /127.0.0.1:9",
+                "Caused by: java.net.ConnectException: finishConnect(..) failed",
+            ],
+            1,
+            "spark-submit ended with code 1: Failed to connect to /127.0.0.1:9",
+            "correct `runs` and `spark`",
+        ),
+        (
+            [SUBMITTED, "26/11/23 ERROR ClientEndpoint: Exception from cluster was: NoSuchFileException: /x.jar"],
+            255,
+            "driver-1 is gone: Exception from cluster was: NoSuchFileException: /x.jar",
+            "its own output",
+        ),
+        ([], 7, "spark-submit ended with code 7", "correct `runs` and `spark`"),
+    ],
+)
+def test_the_output_of_spark_submit_says_how_a_driver_ended(
+    submit: Submit, printed_lines: list[str], lines: list[str], code: int, reason: str, hint: str
+) -> None:
+    driver = submit(*lines, code=code)
+    wait_until(driver.has_ended)
+    ended = driver.ended()
+    assert (ended.reason, ended.hint[: len(hint)], ended.may_pass) == (reason, hint, True)
+    assert printed_lines == lines
+
+
+def test_a_driver_that_has_reported_its_end_is_not_waited_for(submit: Submit, received: Received) -> None:
+    driver = submit(SUBMITTED)
+    assert not driver.has_ended()
+    report(received, is_cancelled=False)
+    assert driver.has_ended()
+    driver.ended()
+    assert not is_marked()
+
+
+def test_a_driver_that_was_ended_from_outside_has_the_state_that_the_cluster_tells(
+    submit: Submit, received: Received
+) -> None:
+    driver = submit(SUBMITTED)
+    report(received, is_cancelled=True)
+    assert not driver.has_ended()  # spark-submit looks every ten seconds
+
+
+def test_a_driver_that_says_nothing_is_lost_after_some_seconds_and_told_to_end(
+    submit: Submit, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    received.open()
+    driver = submit(SUBMITTED, code=1)
+    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 3600)
+    time.sleep(0.1)
+    assert not driver.has_ended()
+    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 0)
+    assert driver.has_ended()
+
+    lost: list[Reported] = []
+    answered = Received([NW], lost.append)
+    answered.open()
+    answered.finish(driver.ended())
+
+    assert isinstance(lost[0].outcome.error, DriverLostError)
+    assert is_marked()
+
+
+def test_a_driver_that_has_not_begun_is_killed(submit: Submit, tmp_path: Path) -> None:
+    driver = submit(SUBMITTED)
+    driver.cancel(lambda: None)
+    assert (tmp_path / "killed").read_text().endswith(" kill spark://host:7077 driver-1\n")
+    assert driver.has_ended()
+
+
+def test_a_driver_that_has_begun_ends_by_itself(submit: Submit, tmp_path: Path, received: Received) -> None:
+    driver = submit(SUBMITTED)
+    received.open()
+    driver.cancel(lambda: report(received, is_cancelled=is_marked()))
+    assert is_marked()
+    assert not (tmp_path / "killed").exists()
+    assert driver.has_ended()
+
+
+def test_a_driver_that_does_not_end_is_killed(
+    submit: Submit, tmp_path: Path, received: Received, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lake_assets.remote.cluster_driver.GRACE_SECONDS", 0.05)
+    monkeypatch.setattr("lake_assets.remote.cluster_driver.SETTLE_SECONDS", 0)
+    driver = submit(SUBMITTED)
+    received.open()
+    driver.cancel(lambda: None)
+    assert (tmp_path / "killed").exists()
+    assert driver.has_ended()
+
+
+def test_a_bucket_that_is_gone_lets_the_driver_be_killed_all_the_same(
+    submit: Submit, tmp_path: Path, moto: Moto
+) -> None:
+    driver = submit(SUBMITTED)
+    moto.client("s3").delete_bucket(Bucket="bucket")
+    with pytest.raises(LauncherError, match=r"runs\.messages, s3://bucket, cannot be used"):
+        driver.cancel(lambda: None)
+    assert (tmp_path / "killed").exists()
+
+
+def test_a_driver_on_yarn_that_does_not_end_is_a_warning(submit: Submit, tmp_path: Path) -> None:
+    warnings: list[str] = []
+    received = Received([NW], note=lambda _: None, warn=warnings.append)
+    driver = submit("INFO YarnClientImpl: Submitted application application_1_2", master="yarn")
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        attend(driver, received, interrupt)
+
+    assert warnings == [
+        "The driver application_1_2 goes on: it has not begun, or does not end: end it by the cluster's own command."
+    ]
+    assert is_marked()
+    assert not (tmp_path / "killed").exists()
