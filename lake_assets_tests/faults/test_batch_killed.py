@@ -2,8 +2,8 @@
 
 import random
 import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -136,21 +136,14 @@ def test_batches_that_overlap_are_as_if_one_had_come_after_the_other(
 def test_a_reader_never_sees_a_part_of_a_batch(world: World, tmp_path: Path) -> None:
     make_table(world)
     write_together(world, NW, SW)
-    child = start(world, tmp_path, "--partition", NW, "--with", SW, "--times", "30")
-    ended = threading.Event()
-
-    def watch() -> None:
-        child.communicate(timeout=240)
-        ended.set()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-
     seen = set()
-    with world.reader() as client:
-        while not ended.is_set():
+    with world.reader() as client, ThreadPoolExecutor(1) as pool:
+        child = start(world, tmp_path, "--partition", NW, "--with", SW, "--times", "30")
+        ended = pool.submit(child.communicate, timeout=240)
+        is_last = False
+        while not is_last:
+            is_last = ended.done()
             seen |= set(client.execute("SELECT count(*), count(DISTINCT total) FROM lake.sales").fetchall())
-    watcher.join()
 
-    assert child.returncode == 0
+    assert child.returncode == 0, ended.result()
     assert seen == {(2 * ROWS, 1)}

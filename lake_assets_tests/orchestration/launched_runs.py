@@ -19,6 +19,7 @@ import duckdb
 from lake_assets.config.load import load_config
 from lake_assets.orchestration.build import build_definitions
 from lake_assets.orchestration.resources import pyspark_resource
+from lake_assets_tests.until import until
 from lake_assets_tests.world import World, sales
 
 SALES = dg.AssetSelection.assets("sales")
@@ -104,12 +105,10 @@ def interrupt(world: World, ended: Callable[[], bool], seconds: float) -> None:
         ended: whether the launcher has ended the driver's job.
         seconds: from then to the driver's signal.
     """
-    with sqlite3.connect(world.catalog["path"], timeout=30, isolation_level=None) as catalog:
+    with sqlite3.connect(world.catalog["path"], timeout=120, isolation_level=None) as catalog:
         catalog.execute("BEGIN IMMEDIATE")
         os.kill(os.getpid(), signal.SIGINT)  # Dagster raises its own error of an interrupt
-        deadline = time.monotonic() + 30
-        while not ended() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(ended, "the launcher ends the driver's job")
         time.sleep(seconds)
         catalog.execute("ROLLBACK")
 
@@ -149,7 +148,7 @@ def at_first_commit(world: World, act: Callable[[], None]) -> Iterator[None]:
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     yield
-    watcher.join(30)
+    watcher.join(120)
 
 
 def retries(result: dg.ExecuteInProcessResult) -> list[Any]:

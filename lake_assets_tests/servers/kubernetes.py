@@ -178,7 +178,7 @@ class Cluster:
     def settle(self) -> None:
         """Wait until the pods that were deleted are gone."""
         for thread in self.deletions:
-            thread.join(30)
+            thread.join(120)
 
     def _end(self, name: str, pod: Pod) -> None:
         if pod.process is not None:
@@ -189,7 +189,7 @@ class Cluster:
             with suppress(ProcessLookupError):
                 os.killpg(pod.process.pid, signal.SIGKILL)
             for reader in pod.readers:
-                reader.join(30)
+                reader.join(60)
         self.ended.append(self.pods.pop(name))
 
 
