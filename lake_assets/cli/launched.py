@@ -27,7 +27,6 @@ from lake_assets.streams.stream import OpenStream
 
 def ingest_by_driver(  # noqa: PLR0913 - the options of a run
     config: LakeConfig,
-    launcher: str | None,
     stream: OpenStream,
     partitions: Sequence[Partition],
     note: Callable[[Outcome], None],
@@ -37,12 +36,12 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
     force: bool,
     outside: bool,
     planned: Mapping[Partition, str] | None = None,
+    launcher: str | None = None,
 ) -> None:
     """Refresh partitions by a driver.
 
     Args:
         config: of the stream.
-        launcher: its name; that of the config when None.
         stream: of the partitions.
         partitions: each once.
         note: is called with each outcome.
@@ -51,6 +50,7 @@ def ingest_by_driver(  # noqa: PLR0913 - the options of a run
         force: as of `ingest_all`.
         outside: as of `ingest_all`.
         planned: as of `ingest_all`.
+        launcher: its name; that of the config when None.
 
     Raises:
         Exception: what ended the run in the driver.

@@ -3,17 +3,12 @@
 # ruff: noqa: PLC0415 - imports inside functions keep `--help` quick
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from lake_assets.cli.common import (
-    Options,
-    outside_option,
-    stream_argument,
-    stream_named,
-    user,
-)
+from lake_assets.cli.common import Options, outside_option, stream_argument, stream_named, user
 from lake_assets.cli.documents.base import Form, documented, form_option
 from lake_assets.cli.documents.ingest import IngestDocument
 from lake_assets.cli.interrupt import interrupt
@@ -62,7 +57,7 @@ def ingest(
     """Refresh partitions of the lake from the landing zone.
 
     A partition whose objects have not changed is skipped. A partition that fails keeps its rows and does not stop the
-    others; the exit code is 1. Before a run of more than ten partitions, a terminal is asked.
+    others; the exit code is 1. On a terminal, the command asks before a run of more than ten partitions.
     """
     config = ctx.obj.load()
     opened = stream_named(config, stream)
@@ -149,37 +144,25 @@ def _run(  # noqa: PLR0913 - the options of a run
             done.advance()
 
         if (launcher or config.runs.launcher) == "in_process":
-            _ingest_here(
-                options,
-                config,
-                opened,
-                partitions,
-                note,
-                done.describe,
-                run_id=run_id,
-                force=force,
-                outside=outside,
-                planned=planned,
-            )
+            ingest = partial(_ingest_here, debug=options.debug)
         else:
             from lake_assets.cli.launched import ingest_by_driver
 
-            ingest_by_driver(
-                config,
-                launcher,
-                opened,
-                partitions,
-                note,
-                done.describe,
-                run_id=run_id,
-                force=force,
-                outside=outside,
-                planned=planned,
-            )
+            ingest = partial(ingest_by_driver, launcher=launcher)
+        ingest(
+            config,
+            opened,
+            partitions,
+            note,
+            done.describe,
+            run_id=run_id,
+            force=force,
+            outside=outside,
+            planned=planned,
+        )
 
 
 def _ingest_here(  # noqa: PLR0913 - the options of a run
-    options: Options,
     config: "LakeConfig",
     opened: "OpenStream",
     partitions: "Sequence[Partition]",
@@ -190,13 +173,14 @@ def _ingest_here(  # noqa: PLR0913 - the options of a run
     force: bool,
     outside: bool,
     planned: "Mapping[Partition, str] | None",
+    debug: bool,
 ) -> None:
     """Refresh the partitions in this process."""
     from lake_assets.cli.sessions import Session
     from lake_assets.ingest.api import ingest_all
     from lake_assets.ingest.partition_runs import passing_on_interrupts
 
-    session = Session(config.spark.settings, debug=options.debug, transforms=opened.config.transform is not None)
+    session = Session(config.spark.settings, debug=debug, transforms=opened.config.transform is not None)
     session.announce = announce
     with session.stopped():
         outcomes = ingest_all(

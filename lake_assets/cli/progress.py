@@ -72,7 +72,7 @@ class _Bar:
                         self.close()
 
     def close(self) -> None:
-        """Remove the bar, whatever is under way."""
+        """Remove the bar, with all counts that are under way."""
         with self._lock:
             progress, timer = self._progress, self._timer
             self._progress = self._timer = None

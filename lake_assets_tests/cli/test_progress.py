@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal, where an operation takes long, and gone at its end, whatever that is."""
+"""The progress bar: on a terminal, where an operation takes long, and gone at its end, also after an error."""
 
 import sys
 from collections.abc import Iterator, Mapping
