@@ -1,0 +1,87 @@
+"""A backfill by Dagster on the stack whose driver executes on a worker: its secrets are in the worker's environment."""
+
+import io
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from lake_assets.config.load import load_config
+from lake_assets_tests.plain_client import plain_client
+from lake_assets_tests.servers.dagster import DagsterServer
+from lake_assets_tests.servers.process import running
+from lake_assets_tests.stack.configs import lake_document
+from lake_assets_tests.stack.probes import server_of
+from lake_assets_tests.stack.site import HOST, Ports, Site
+from lake_assets_tests.stack.test_stack import STOPPER, stack
+
+pytestmark = [
+    pytest.mark.servers,
+    pytest.mark.dagster,
+    pytest.mark.kill_all,
+    pytest.mark.timeout(600),
+]
+
+# Without the Connect server, which has all cores of the workers. Each has one: for the driver, and for its executor.
+COMPONENTS = (
+    "postgres",
+    "s3",
+    "spark-master",
+    "spark-worker-1",
+    "spark-worker-2",
+    "code-server",
+    "webserver",
+    "daemon",
+)
+DAYS = ("2026-01-01", "2026-01-02")
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    folder = Path(tempfile.mkdtemp(prefix="lake-assets-stack-"))
+    with running([sys.executable, "-c", STOPPER, str(folder)], folder=folder, ready=lambda: True, grace=240):
+        result = Site.at(folder, Ports.free())
+        document = lake_document(result)
+        del document["streams"]["transactions"]["sensor"]
+        document["spark"] = {
+            "master": f"spark://{HOST}:{result.ports.spark_master}",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+        }
+        document["runs"] = {
+            "launcher": "spark_submit",
+            "deploy_mode": "cluster",
+            "messages": "s3://logs/messages",
+            "config": os.fspath(result.lake_config),
+        }
+        result.lake_config.write_text(yaml.safe_dump(document, sort_keys=False), "utf-8")
+        done = stack("up", *COMPONENTS, "--detach", folder=folder)
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield result
+
+
+def test_a_backfill_has_its_driver_on_a_worker_of_the_stack(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in site.environment.items():
+        monkeypatch.setenv(name, value)
+    for number, day in enumerate(DAYS):
+        buffer = io.BytesIO()
+        pq.write_table(pa.table({"id": pa.array([number], pa.int64())}), buffer)
+        key = f"transactions/region=NW/date={day}/part-0.parquet"
+        server_of(site).client().put_object(Bucket="landing", Key=key, Body=buffer.getvalue())
+    dagster = DagsterServer(site.url, site.dagster_home)
+
+    launched = dagster.backfill("transactions", [f"{day}|NW" for day in DAYS])
+    status = dagster.wait(launched, 240)
+
+    runs = dagster.runs(dagster__backfill=launched)
+    assert status == "COMPLETED_SUCCESS", [dagster.failures(run) for run in runs]
+    assert len(list(site.folder.glob("spark-worker-*/driver-*"))) == len(runs)
+    assert {item["partition"] for item in dagster.materialized("transactions")} == {f"{day}|NW" for day in DAYS}
+    with plain_client(load_config(site.lake_config).lakes["retail"]) as client:
+        assert client.execute("SELECT id FROM lake.transactions ORDER BY id").fetchall() == [(0,), (1,)]
