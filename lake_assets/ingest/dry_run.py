@@ -1,15 +1,18 @@
 """The dry run: what an ingest of a partition would do now."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
-from lake_assets.ingest.decide import Decider, Decision, Facts
+from lake_assets.ingest.decide import Action, Decider, Decision, Facts
 from lake_assets.ingest.index.diff import PartitionPlan, plan_index
 from lake_assets.ingest.known import Comparison, compare, refuse_empty
+from lake_assets.ingest.landed_footers import Footers
 from lake_assets.ingest.replace.copy_rules import copy_rules
 from lake_assets.ingest.replace.staging import FOLDER
-from lake_assets.ingest.row_counts import rows_of_footers
+from lake_assets.lake.catalog.database import NotDirectError, catalog_reading
+from lake_assets.lake.catalog.scoped_files import scoped_files
 from lake_assets.lake.commit.insert import insert_statement
 from lake_assets.lake.commit.replacement import Statement, add_files_statement, count_partition, delete_statement
 from lake_assets.lake.ledger.last_runs import LastCommit
@@ -22,6 +25,8 @@ from lake_assets.parquet.job import shares
 from lake_assets.storage.manifest import Manifest
 from lake_assets.streams.landing_zone import list_landed_in
 from lake_assets.streams.stream import OpenStream
+
+ADDING: frozenset[Action] = frozenset({"replace", "append", "register"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,20 @@ class Plan:
         """The decision and its reason, in one sentence."""
         return str(self.decision)
 
+    @property
+    def adds_rows(self) -> bool:
+        """Whether the ingest reads or registers objects."""
+        return self.decision.action in ADDING
+
+    def with_rows(self, footers: Footers) -> "Plan":
+        """The plan with the rows after the ingest, by the footers of the objects that it reads."""
+        if not self.adds_rows:
+            return self
+        added = footers.rows(self.reads)
+        if isinstance(added, int) and self.decision.action != "replace":
+            added += self.rows_before
+        return replace(self, rows_after=added)
+
 
 def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Plan:
     """What `ingest` would do with the partition now. Nothing is written, and no Spark session is started.
@@ -61,7 +80,8 @@ def plan(stream: OpenStream, partition: Partition, *, force: bool = False) -> Pl
     """
     (listed,) = landed_in(stream, [partition])
     with stream.lake.open_if_exists() as lake:
-        return plan_in(lake, stream, listed, Decider(stream, force=force))
+        planned = plan_in(stream, listed, Decider(stream, force=force), InLake.of(lake, stream, [partition]))
+    return planned.with_rows(Footers(stream, [planned.reads] if planned.adds_rows else []))
 
 
 def landed_in(stream: OpenStream, partitions: Sequence[Partition]) -> list[PartitionPlan]:
@@ -76,26 +96,57 @@ def landed_in(stream: OpenStream, partitions: Sequence[Partition]) -> list[Parti
     return [PartitionPlan(partition, manifest.objects, ()) for partition, manifest in listed.items()]
 
 
-def plan_in(lake: LakeSession | None, stream: OpenStream, landed: PartitionPlan, decider: Decider) -> Plan:
-    """What `ingest` would do with a partition, for several in one open lake; see `plan`.
+@dataclass(frozen=True)
+class InLake:
+    """What a lake has of several partitions.
+
+    Attributes:
+        lake: None if there is none yet.
+        has_table: whether it has the stream's table.
+        rows: the rows of each partition.
+        last: the last commit of each partition, by its path.
+    """
+
+    lake: LakeSession | None
+    has_table: bool = False
+    rows: Mapping[Partition, int] = field(default_factory=dict)
+    last: Mapping[str, LastCommit] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lake: LakeSession | None, stream: OpenStream, partitions: Sequence[Partition]) -> "InLake":
+        """Read what the lake has, of all partitions together.
+
+        Raises:
+            CatalogError: the catalog or the ledger cannot be read.
+        """
+        if lake is None or not lake.exists(stream.table):
+            return cls(lake)
+        has_ledger = lake.exists(ledger_table(lake.config))
+        appends = stream.config.mode == "append"
+        last = last_states(lake, stream.table, partitions, newest=appends) if has_ledger else {}
+        return cls(lake, has_table=True, rows=_rows(lake, stream, partitions), last=last)
+
+
+def plan_in(stream: OpenStream, landed: PartitionPlan, decider: Decider, there: InLake) -> Plan:
+    """What `ingest` would do with a partition, without its rows afterwards; see `plan` and `Plan.with_rows`.
 
     Args:
-        lake: None if there is none yet.
         stream: of the partition.
         landed: the partition with its objects, as `landed_in` returns it.
         decider: of all the partitions.
+        there: what the lake has of the partition.
 
     Raises:
         LakeAssetsError: as `plan`.
     """
-    partition, is_index = landed.partition, stream.config.mode == "index"
+    lake, partition, is_index = there.lake, landed.partition, stream.config.mode == "index"
     new = [obj.uri for obj in landed.new]
     manifest = Manifest(landed.objects)
     if not is_index:
         manifest = stream.without_empty(manifest)
         manifest.check()
     fingerprint = stream.fingerprint(manifest)
-    exists, rows_before, last = (False, 0, None) if lake is None else _read_partition(lake, stream, partition)
+    exists, rows_before, last = there.has_table, there.rows.get(partition, 0), there.last.get(partition.path)
     compared = _compare(lake, stream, partition, manifest)
     before = None if last is None else last.fingerprint
     facts = Facts(
@@ -117,20 +168,16 @@ def plan_in(lake: LakeSession | None, stream: OpenStream, landed: PartitionPlan,
     if compared is not None and decision.action in ("replace", "append"):
         refuse_empty(stream, reads, compared if decision.action == "append" else None)
     files_written = files_copied = 0
-    rows_after: int | str | None = None
+    rows_after: int | None = None
     statements: tuple[Statement, ...] = ()
     match decision.action:
         case "register":
-            added = rows_of_footers(stream, Manifest(landed.new))
-            rows_after = rows_before + added if isinstance(added, int) else added
+            reads = Manifest(landed.new)
             statements = (add_files_statement(stream.table, new),)
         case "clear":
             rows_after = 0
             statements = (delete_statement(stream.table, partition),)
         case "replace" | "append":
-            rows_after = rows_of_footers(stream, reads)
-            if decision.action == "append" and isinstance(rows_after, int):
-                rows_after += rows_before
             rules = copy_rules(stream)
             encoded = tuple(obj for obj in reads.read if rules is None or not rules.admits(obj))
             files_copied = len(reads.read) - len(encoded)
@@ -161,15 +208,13 @@ def plan_in(lake: LakeSession | None, stream: OpenStream, landed: PartitionPlan,
     )
 
 
-def _read_partition(lake: LakeSession, stream: OpenStream, partition: Partition) -> tuple[bool, int, LastCommit | None]:
-    """Whether the table exists, how many rows the partition has, and its last commit."""
-    if not lake.exists(stream.table):
-        return False, 0, None
-    rows = count_partition(lake, stream.table, partition)
-    ledger = lake.exists(ledger_table(lake.config))
-    appends = stream.config.mode == "append"
-    last = last_states(lake, stream.table, [partition], newest=appends) if ledger else {}
-    return True, rows, last.get(partition.path)
+def _rows(lake: LakeSession, stream: OpenStream, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    """The rows of each partition: of its data files, or by queries if there may be rows elsewhere."""
+    if lake.unknown_specification is None:
+        with suppress(NotDirectError), catalog_reading(lake) as database:
+            files = scoped_files(lake, database, stream.table, partitions)
+            return {partition: files.rows(partition) for partition in partitions}
+    return {partition: count_partition(lake, stream.table, partition) for partition in partitions}
 
 
 def _letters_now(lake: LakeSession | None, stream: OpenStream, partition: Partition) -> int:

@@ -6,10 +6,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from lake_assets.errors import SourceError
+from lake_assets.errors import LakeAssetsError
 from lake_assets.ingest.decide import Action, Decider
-from lake_assets.ingest.dry_run import Plan, landed_in, plan_in
-from lake_assets.ingest.row_counts import MOST
+from lake_assets.ingest.dry_run import InLake, Plan, landed_in, plan_in
+from lake_assets.ingest.index.register import Registrar
+from lake_assets.ingest.landed_footers import MOST, Footers
 from lake_assets.lake.commit.foreseen import StrategyName, foreseen_strategies
 from lake_assets.lake.ledger.object_history import KnownObject, partition_objects
 from lake_assets.lake.ledger.pace import Pace, pace
@@ -17,18 +18,14 @@ from lake_assets.lake.ledger.tables import manifest_table
 from lake_assets.lake.schema.evolve import ColumnChange, column_changes, evolved
 from lake_assets.lake.schema.tables import data_schema
 from lake_assets.lake.session import LakeSession
-from lake_assets.layout.partition import Partition, PartitionColumn
-from lake_assets.parquet.path_columns import PathColumns
-from lake_assets.parquet.read import read_schemas
+from lake_assets.layout.partition import Partition
 from lake_assets.progress import counted
-from lake_assets.storage.arrow import ArrowStore
 from lake_assets.storage.landed import LandedObject
 from lake_assets.streams.stream import OpenStream
 
 Job = Literal["copy", "encode", "copy and encode", "transform", "register"]
 """What makes the data files: copies of objects, encoding of their rows, a transform, or nothing (in place)."""
 
-READING: frozenset[Action] = frozenset({"replace", "append", "register"})
 IDLE: frozenset[Action] = frozenset({"skip", "leave_out"})
 
 
@@ -96,7 +93,7 @@ class StreamPlan:
     @property
     def seconds(self) -> float | None:
         """How long the run would take, by the stream's last runs; None if there is none, or nothing to do."""
-        reads = [planned for planned in self.work if planned.plan.decision.action in READING]
+        reads = [planned for planned in self.work if planned.plan.adds_rows]
         if self.pace is None or not reads:
             return None
         return self.pace.seconds(len(reads), sum(planned.plan.reads.size for planned in reads))
@@ -123,13 +120,16 @@ def plan_stream(
     decider.expect(part.partition for part in landed)
     planned = []
     with stream.lake.open_if_exists() as lake:
+        there = InLake.of(lake, stream, [part.partition for part in landed])
         parts = counted(landed, f"plan {stream.name}", "partitions", len(landed))
-        plans = [plan_in(lake, stream, part, decider) for part in parts]
+        plans = [plan_in(stream, part, decider, there) for part in parts]
+        footers = Footers(stream, [plan.reads for plan in plans if plan.adds_rows])
+        plans = [plan.with_rows(footers) for plan in plans]
         known = _known(lake, stream, [part.partition for part in landed])
         is_index = stream.config.mode == "index"
         adds = {p.partition: is_index or p.decision.action == "append" for p in plans if _commits(p)}
         strategies = foreseen_strategies(stream.lake_config, lake, stream.table, adds)
-        columns = _Columns.of(lake, stream)
+        columns = _Columns.of(lake, stream, footers, plans)
         for plan in plans:
             new, changed, vanished = _compare(plan, known.get(plan.partition.path, {}))
             planned.append(
@@ -140,7 +140,7 @@ def plan_stream(
                     vanished,
                     _job(stream, plan),
                     strategies.get(plan.partition),
-                    columns.changes(plan) if plan.decision.action in READING else (),
+                    columns.changes(plan) if plan.adds_rows else (),
                 )
             )
         found = None if lake is None else pace(lake, stream.name, stream.config.mode)
@@ -148,7 +148,7 @@ def plan_stream(
 
 
 def _commits(plan: Plan) -> bool:
-    return plan.decision.action in READING or plan.decision.action == "clear"
+    return plan.adds_rows or plan.decision.action == "clear"
 
 
 def _known(
@@ -172,7 +172,7 @@ def _compare(
 
 
 def _job(stream: OpenStream, plan: Plan) -> Job | None:
-    if plan.decision.action not in READING:
+    if not plan.adds_rows:
         return None
     if plan.decision.action == "register":
         return "register"
@@ -188,26 +188,31 @@ class _Columns:
     """The columns of a table, and what the landed objects would change."""
 
     stream: OpenStream
+    footers: Footers
     table: pa.Schema | None = None
-    paths: PathColumns | None = field(default=None)
+    refused: Mapping[str, LakeAssetsError] = field(default_factory=dict)  # in mode index, by the object's URI
 
     @classmethod
-    def of(cls, lake: LakeSession | None, stream: OpenStream) -> "_Columns":
+    def of(cls, lake: LakeSession | None, stream: OpenStream, footers: Footers, plans: Iterable[Plan]) -> "_Columns":
         if lake is None or stream.config.transform is not None or not lake.exists(stream.table):
-            return cls(stream)
-        columns = tuple(PartitionColumn(name, column.type) for name, column in stream.config.path_columns.items())
-        paths = PathColumns(stream.layout, columns) if columns else None
-        return cls(stream, data_schema(lake, stream.table, stream.config.columns), paths)
+            return cls(stream, footers)
+        if stream.config.mode == "index":
+            new = [(obj, plan.partition) for plan in plans if plan.adds_rows for obj in plan.reads.objects]
+            return cls(stream, footers, refused=Registrar(stream, {}, {}).inspect(lake, new).errors if new else {})
+        return cls(stream, footers, data_schema(lake, stream.table, stream.config.columns))
 
     def changes(self, plan: Plan) -> tuple[str, ...]:
         """What the objects that the partition reads would change, or why they do not fit."""
+        if self.refused:
+            return tuple(
+                str(self.refused[obj.uri]).rstrip(".") for obj in plan.reads.objects if obj.uri in self.refused
+            )
         if self.table is None or len(plan.reads.read) > MOST:
             return ()
-        store = ArrowStore(self.stream.config.source)
         try:
-            landed = read_schemas(store, [obj.key for obj in plan.reads.read], self.paths)
+            landed = self.footers.schemas(plan.reads)
             after = evolved(self.table, landed, self.stream.config.columns)
-        except SourceError as error:
+        except LakeAssetsError as error:
             return (str(error).rstrip("."),)
         return tuple(text for change in column_changes(self.table, after) if (text := self._text(change)))
 

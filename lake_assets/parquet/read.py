@@ -29,13 +29,24 @@ def read_schema(store: ArrowStore, key: str, paths: PathColumns | None = None, *
         SourceError: as `Reader.read`.
         SchemaError: with `as_it_is`, DuckLake cannot read a column.
     """
+    _, schema = read_footer(store, key, as_it_is=as_it_is)
+    return with_types(schema, paths.values(key, store.uri(key), schema)) if paths else schema
+
+
+def read_footer(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
+    """The number of rows of one object, and the Arrow schema of its columns, from its footer.
+
+    Raises:
+        SourceError, SourceChangedError, StorageError: as `Reader.read`.
+        SchemaError: as `read_schema`.
+    """
     uri = store.uri(key)
     with masking(store.storage), readable(store.storage, uri), store.open(key) as file:
         rows = ParquetRows(file, f"the object {visible_name(uri)}")
         if as_it_is:
             rows.refuse_int96()
             rows.refuse_old_lists()
-    return with_types(rows.schema, paths.values(key, uri, rows.schema)) if paths else rows.schema
+        return int(rows.parquet.metadata.num_rows), rows.schema
 
 
 def read_schemas(

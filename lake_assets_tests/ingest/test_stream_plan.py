@@ -1,11 +1,17 @@
 """The plan of several partitions agrees with what an ingest then does."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pytest
 
+from lake_assets.errors import SourceError
 from lake_assets.ingest.api import ingest_all
 from lake_assets.ingest.stream_plan import PlannedPartition, plan_stream
+from lake_assets.lake.catalog.database import CatalogDatabase, Row
 from lake_assets.lake.ledger.pace import Pace
+from lake_assets.parquet.read import read_footer
+from lake_assets.storage.arrow import ArrowStore
 from lake_assets_tests.world import NW, SW, World, sales
 
 EARLY = "region=NW,date=2026-02-01"
@@ -81,6 +87,63 @@ def test_columns_that_would_be_added_are_those_that_the_ingest_adds(local_world:
     local_world.options = {"schema_policy": "strict"}
     local_world.land(SW, sales(1).append_column("more", pa.array([0.5])))
     assert "added column more DOUBLE, which schema_policy: strict refuses" in planned(local_world, SW)[0].columns
+
+
+def test_objects_that_mode_index_refuses_are_named_with_the_errors_of_the_ingest(local_world: World) -> None:
+    local_world.options = {"mode": "index"}
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+    local_world.land(NW, sales(2), "b.parquet")
+    local_world.land(SW, sales(1).append_column("tip", pa.array([0.5])))
+
+    fits, refused = planned(local_world, NW, SW)
+    with pytest.raises(SourceError) as failed:
+        local_world.ingest(SW)
+
+    assert (fits.columns, fits.job, [obj.key.rpartition("/")[2] for obj in fits.plan.reads.objects]) == (
+        (),
+        "register",
+        ["b.parquet"],
+    )
+    assert refused.columns == (str(failed.value).rstrip("."),)
+    assert "it has 'tip'" in refused.columns[0]
+
+
+def test_each_footer_is_read_once_and_the_catalog_for_all_partitions_together(
+    local_world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the commit strategy is looked up for each partition; the footers of unchanged ones are not read."""
+    local_world.options = {"schema_policy": "evolve"}
+    days = [f"region=NW,date=2026-02-{number:02}" for number in (1, 2)]
+    years = [f"region=NW,date={year}-02-01" for year in range(1990, 2026)]
+    for text in (*days, *years):
+        local_world.land(text, sales(1))
+    local_world.ingest(days[0])
+    footers: list[str] = []
+    statements: list[str] = []
+    rows = CatalogDatabase.rows
+
+    def read(store: ArrowStore, key: str, *, as_it_is: bool = False) -> tuple[int, pa.Schema]:
+        footers.append(key)
+        return read_footer(store, key, as_it_is=as_it_is)
+
+    def asked(self: CatalogDatabase, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+        statements.append(sql)
+        return rows(self, sql, parameters)
+
+    monkeypatch.setattr("lake_assets.ingest.landed_footers.read_footer", read)
+    monkeypatch.setattr(CatalogDatabase, "rows", asked)
+    counts = []
+    for chosen in (days, years[:22], years):
+        footers.clear()
+        statements.clear()
+        found = planned(local_world, *chosen)
+        reads = [p.plan.rows_after for p in found if not p.is_idle]
+        assert reads == [1] * (len(chosen) - (chosen is days))
+        assert len(footers) == len(set(footers)) == len(reads)
+        counts.append(len(statements))
+
+    assert counts[2] - counts[1] <= 4 * (len(years) - 22)
 
 
 def test_the_time_is_estimated_from_the_runs_of_the_stream(local_world: World) -> None:

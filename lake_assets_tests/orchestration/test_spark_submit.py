@@ -155,6 +155,24 @@ def test_the_command_has_the_option(local_world: World, tmp_path: Path) -> None:
     assert {row.requested_by for row in local_world.ledger()} == {user()}
 
 
+def test_a_plan_is_applied_by_the_driver_and_refused_where_the_landing_zone_moved(
+    local_world: World, tmp_path: Path
+) -> None:
+    local_world.land(NW, sales(1))
+    local_world.land(SW, sales(2))
+    command = ["--config", str(local_world.config_file(tmp_path, spark=SPARK))]
+    plan = tmp_path / "plan.json"
+    plan.write_text(CliRunner().invoke(main, [*command, "plan", "sales", "--format", "json"]).stdout)
+    local_world.land(SW, sales(3), "late.parquet")
+
+    result = CliRunner().invoke(main, [*command, "apply", str(plan), "--launcher", "spark_submit"])
+
+    assert result.exit_code == 1
+    assert f"committed  {NW.replace(',', '/')}  1 row" in result.stdout
+    assert f"the landing zone of partition {SW.replace(',', '/')} has changed since the plan" in result.stderr
+    assert [(row.load_partition, row.status) for row in local_world.ledger()] == [(NW.replace(",", "/"), "committed")]
+
+
 @pytest.mark.kill_all
 def test_the_driver_has_the_executors_of_a_standalone_cluster(
     local_world: World, tmp_path: Path, standalone: str
