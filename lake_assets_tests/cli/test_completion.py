@@ -10,7 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from lake_assets.cli import main
+from lake_assets_tests.cli.terminals import on_terminal
 from lake_assets_tests.world import NW, World, sales
+
+# The command, which prints its words if the shell asks for no completion.
+PROGRAM = f"""#!{sys.executable}
+import os, sys
+if "_LAKE_ASSETS_COMPLETE" not in os.environ:
+    print("ran:", *sys.argv[1:], ".")
+    sys.exit()
+from lake_assets.cli import main
+main(prog_name="lake-assets")
+"""
 
 
 @pytest.fixture
@@ -74,10 +85,10 @@ def test_values_are_completed_as_the_grammar_writes_them(home: Path) -> None:
         )
         return ran.stdout.split()
 
-    assert offered("lake-assets plan sales --partition region=") == ["plain,NW", "plain,a%7Cb"]
-    assert offered("lake-assets plan sales --partition 'region=NW|a") == ["plain,region=NW|a%7Cb"]
+    assert offered("lake-assets plan sales --partition region=") == ["part,NW", "part,a%7Cb"]
+    assert offered("lake-assets plan sales --partition 'region=NW|a") == ["part,region=NW|a%7Cb"]
     dates = offered("lake-assets plan sales --partition region=NW,date=2026-01-3")
-    assert dates == ["plain,2026-01-31", "plain,2026-01-30"]
+    assert dates == ["part,2026-01-31", "part,2026-01-30"]
     assert offered("lake-assets plan other --partition day=") == []
 
 
@@ -91,3 +102,32 @@ def test_an_installation_is_repeated_without_a_second_line(home: Path) -> None:
     assert "complete" in (home / ".config/fish/completions/lake-assets.fish").read_text()
     refused = CliRunner().invoke(main, ["completion", "show"], env={"SHELL": "/bin/tcsh"})
     assert (refused.exit_code, "$SHELL is tcsh: name one of bash, zsh, fish" in refused.output) == (2, True)
+
+
+# How a shell starts without the machine's configuration, and its own.
+SHELLS = {
+    "bash": (["bash", "--noprofile", "-i"], ".bashrc", "PS1='ready> '\n"),
+    "zsh": (["zsh", "-d", "-i"], ".zshrc", "PS1='ready> '\n"),
+    "fish": (["fish", "--private", "-i"], ".config/fish/config.fish", "function fish_prompt; echo 'ready> '; end\n"),
+}
+KEYS = "lake-assets pla\tsa\t--partition reg\tN\t,da\t2026-01-31\t --max 1\r"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_tab_key_completes_commands_streams_columns_and_values(home: Path, shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"there is no {shell}")
+    words, file, prompt = SHELLS[shell]
+    (home / file).parent.mkdir(parents=True, exist_ok=True)
+    (home / file).write_text(prompt)
+    assert CliRunner().invoke(main, ["completion", "install", shell]).exit_code == 0
+    (home / "bin" / "lake-assets").write_text(PROGRAM)
+
+    with on_terminal(words, {"TERM": "xterm", "ZDOTDIR": str(home)}) as terminal:
+        terminal.read_until("ready> ")
+        terminal.type(KEYS)
+        terminal.read_until("1 .")
+        terminal.type("exit\r")
+        terminal.read_all()
+
+    assert "ran: plan sales --partition region=NW,date=2026-01-31 --max 1 ." in terminal.written
