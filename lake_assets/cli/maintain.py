@@ -46,18 +46,20 @@ def maintain(ctx: click.Context, lake: str | None, *, dry_run: bool, form: Form)
     failed = False
     objects: list[str] = []
     session = Session(config.spark.settings, debug=options.debug, transforms=False)
-    with session.stopped():
-        for name in lakes:
-            result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
-            if form == "json":
-                objects.append(json_of(_document(result, dry_run=dry_run)))
-            else:
-                (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
-                if result.left:
-                    echo("\n".join(_left_lines(result)))
-            failed |= bool(result.left)
-    if form == "json":
-        write_json(objects)
+    try:
+        with session.stopped():
+            for name in lakes:
+                result = maintain_lake(config, name, session, dry_run=dry_run, checkpoint=interrupt.check)
+                if form == "json":
+                    objects.append(json_of(_document(result, dry_run=dry_run)))
+                else:
+                    (echo if dry_run else tell)("\n".join(_lines(result, dry_run=dry_run)))
+                    if result.left:
+                        echo("\n".join(_left_lines(result)))
+                failed |= bool(result.left)
+    finally:
+        if form == "json":  # after an error too: what was done in the lakes before is done
+            write_json(objects)
     if failed:
         ctx.exit(1)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 
 from lake_assets.cli import main
@@ -111,3 +112,23 @@ def test_a_landed_object_that_is_not_what_was_registered_is_kept_and_named(local
     assert (was["lake"], was["deleted"], was["orphans"], was["waiting"]) == ("test", [gone], [], [])
     assert (Path(other).exists(), Path(gone).exists()) == (True, False)
     assert run().exit_code == 0
+
+
+def test_the_document_has_the_lakes_that_were_maintained_before_an_error(local_world: World, tmp_path: Path) -> None:
+    file = local_world.config_file(tmp_path)
+    config = yaml.safe_load(file.read_text())
+    config["lakes"]["absent"] = {
+        "catalog": {"type": "sqlite", "path": str(tmp_path / "none.sqlite")},
+        "storage": "none",
+    }
+    config["streams"]["other"] = config["streams"]["sales"] | {"lake": "absent"}
+    config["streams"]["sales"]["lake"] = "test"
+    file.write_text(yaml.safe_dump(config, sort_keys=False))
+    local_world.land(NW, sales(1))
+    local_world.ingest(NW)
+
+    result = CliRunner().invoke(main, ["--config", str(file), "maintain", "--format", "json"])
+
+    assert result.exit_code == 1
+    assert "there is no lake at sqlite:" in result.stderr
+    assert [lake["lake"] for lake in json.loads(result.stdout)] == ["test"]
