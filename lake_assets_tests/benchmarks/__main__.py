@@ -21,6 +21,7 @@ from lake_assets_tests.benchmarks.flights import flights
 from lake_assets_tests.benchmarks.index import index
 from lake_assets_tests.benchmarks.landing import landing
 from lake_assets_tests.benchmarks.measure import Report
+from lake_assets_tests.benchmarks.planning import planning
 from lake_assets_tests.benchmarks.refresh import big, copied, small
 from lake_assets_tests.benchmarks.table_size import table_size
 
@@ -35,6 +36,7 @@ BENCHMARKS = {
     "index": index,
     "cold": cold,
     "arrival": arrival,
+    "plan": planning,
 }
 QUICK = 0.02  # of the full size
 
