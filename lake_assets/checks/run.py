@@ -148,7 +148,7 @@ class Checkup:
     def _read(self) -> None:
         with self.stream.lake.open_if_exists() as lake:
             facts = Facts(self.stream, self.scope, lake, by_partition=self._by_partition)
-            for name in counted(self._names, f"read {self.stream.table}", "checks", len(self._names)):
+            for name in counted(self._names, f"read {self.stream.name}", "checks", len(self._names)):
                 try:
                     self._examined[name] = _examine(facts, name)
                 except Exception as error:  # noqa: BLE001 - raised as the result of this check

@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from rich.progress import Progress
 
+from lake_assets.cli import main
 from lake_assets.cli.progress_columns import Done, Pace
-from lake_assets.progress import counted, counting
+from lake_assets.progress import Count, counted, counting, watching
 from lake_assets_tests.cli.terminals import Terminal, left_on, on_terminal
 from lake_assets_tests.world import NW, SW, World, sales
 
@@ -187,3 +189,70 @@ def test_the_figures_of_a_bar(done: int, total: int | None, seconds: float, text
     (task,) = progress.tasks
 
     assert f"{Done().render(task)} {Pace().render(task)}" == text
+
+
+Counts = dict[str, tuple[str, int, int | None]]
+"""Of each title the unit, and how many are done of how many."""
+
+
+class Recorded:
+    """What is counted."""
+
+    def __init__(self) -> None:
+        self.counts: Counts = {}
+
+    @contextmanager
+    def watch(self, title: str, unit: str, total: int | None) -> Iterator[Count]:
+        yield _Recording(self.counts, title, unit, total)
+
+
+class _Recording:
+    def __init__(self, counts: Counts, title: str, unit: str, total: int | None) -> None:
+        self._counts, self._title, self._unit, self._total = counts, title, unit, total
+        counts[title] = (unit, 0, total)
+
+    def advance(self, number: int = 1, /) -> None:
+        self._counts[self._title] = (self._unit, self._counts[self._title][1] + number, self._total)
+
+    def describe(self, doing: str | None, /) -> None:
+        pass
+
+
+def test_each_long_command_counts_what_it_does(
+    local_world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in (NW, SW):
+        local_world.land(text, sales(1))
+    file = str(local_world.config_file(tmp_path))
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
+    monkeypatch.setenv("DAGSTER_HOME", str(home))
+
+    def counts(*words: str) -> Counts:
+        recorded = Recorded()
+        with watching(recorded.watch):
+            result = CliRunner().invoke(main, ["--config", file, *words])
+        assert result.exit_code == 0, result.output
+        return recorded.counts
+
+    both = ("partitions", 2, 2)
+    landed = ("objects", 2, None)
+    assert counts("plan", "sales", "--waiting")["plan sales"] == both
+    ingested = counts("ingest", "sales", "--waiting")
+    assert ingested["sales"] == both
+    assert ingested["list sales"][0] in {"prefixes", "objects"}
+    assert counts("report").items() >= {"report": ("streams", 1, 1), "list sales": landed}.items()
+    checks = counts("check")
+    assert checks["check sales"] == checks["read sales"]
+    assert checks["check sales"][1] == checks["check sales"][2]
+    assert counts("sync-dagster")["report sales"] == both
+    local_world.land(NW, sales(1, 2))
+    local_world.ingest(NW)
+    snapshot = next(row.snapshot_id for row in local_world.ledger() if row.row_count == 1)
+    restored = counts("restore", "sales", "--partition", NW, "--snapshot", str(snapshot))
+    assert restored == {"restore sales": ("partitions", 1, 1), "copy": ("files", 1, 1)}
+    out = str(tmp_path / "changes.csv")
+    assert counts("changes", "sales", "--from", "0", "--out", out)["changes of sales"][1] > 2
+    assert counts("maintain")["list test"] == ("files", 4, None)
+    assert counts("init", str(tmp_path / "new"), "--from", local_world.source["path"]) == {"look": landed}
